@@ -15,7 +15,8 @@ calibration rows (a fifth of a small data set), a pool without labels, and held-
 
 With --retrained, a network of the same shape is trained for each setting without the features that vary, on all
 training rows with their labels, and its losses stand beside (auto_retrained.py): where it loses as much, that is the
-price of the guarantee for everyone.
+price of the guarantee for everyone. For each setting with a tolerance, it also computes what a proof for the repair
+inputs costs at least, with hindsight (auto_listed.py).
 
 Exits with 1 if a limit is exceeded. --limit runs that many settings, drawn with a seed. Trained networks are kept in
 --cache (default: a folder of the system's temporary files); with --state a run can be stopped and resumed.
@@ -39,10 +40,11 @@ from rich.table import Table as Grid
 
 import chunks
 from auto_figures import Figures, Limit, common_limits, mean, run_auto, within
+from auto_listed import describe_listed, listed_figures
 from auto_retrained import beside, describe_retrained, retrained_figures
 from fairmend import FairmendError, Network, Spec
 from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
-from generalise_settings import KINDS, Setting, real_settings, synthetic_settings
+from generalise_settings import KINDS, REAL, Setting, real_settings, synthetic_settings
 from tabular import Table, load_table
 from trained import trained_network
 
@@ -53,7 +55,8 @@ LIMITS_S = {0: 3600.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
         ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
 CODE += [f"benchmarks/{name}.py" for name in
-         ("generalise", "generalise_settings", "auto_figures", "auto_retrained", "tabular", "trained")]  # fmt: skip
+         ("generalise", "generalise_settings", "auto_figures", "auto_listed", "auto_retrained", "tabular",
+          "trained")]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,8 @@ def work(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
         training, judging = ((case.X[part], case.y[part]) for part in ("training", "held out"))
         name = setting.network_name.replace(" ", "-")
         found |= retrained_figures(name, case.network, setting.shape, case.spec, training, judging, folder)
+        if setting.tolerance:
+            found |= listed_figures(case.network, case.spec, case.X["repair"], *judging)
     return found
 
 
@@ -157,6 +162,26 @@ def describe(kind: str, group: list[Figures], console: Console) -> None:
     )
 
 
+def describe_data_sets(good: dict[Setting, Figures], console: Console) -> None:
+    """Print the losses with tolerances of each data set, and beside them what the guarantees cost."""
+    tolerant = {setting: r for setting, r in good.items() if setting.tolerance}
+    for data in dict.fromkeys(setting.data for setting in tolerant):
+        group = [r for setting, r in tolerant.items() if setting.data == data]
+        means = ", ".join(
+            f"{what} {mean(group, key):.2f}"
+            for what, key in (
+                ("accuracy lost", "accuracy lost"),
+                ("balanced", "fall"),
+                ("trained anew", "retrained lost"),
+                ("listed at least", "listed lost"),
+                ("balanced", "listed fall"),
+                ("rows that are not free", "listed rows"),
+            )
+            if all(key in r for r in group)
+        )
+        console.print(f"{data} with tolerances, {len(group)} settings, means: {means}")
+
+
 def judge(settings: list[Setting], results: dict[str, chunks.Result], console: Console) -> bool:
     """Print means and worst cases with their limits; return whether all are within them."""
     good = {setting: results[setting.name] for setting in settings if "error" not in results[setting.name]}
@@ -165,6 +190,8 @@ def judge(settings: list[Setting], results: dict[str, chunks.Result], console: C
         group = [r for setting, r in good.items() if setting.kind == kind]
         if group:
             describe(kind, group, console)
+    if len({setting.data for setting in good}) <= len(REAL):
+        describe_data_sets(good, console)
     for which, (kinds, limit) in MOST_LOSS.items():
         group = [r for setting, r in good.items() if setting.kind in kinds]
         if group:
@@ -173,6 +200,7 @@ def judge(settings: list[Setting], results: dict[str, chunks.Result], console: C
                 console.print(f"mean accuracy lost {which}, COMPAS's age excepted: {mean(others, 'accuracy lost'):.3f}")
             lines.append((f"mean accuracy lost {which}", mean(group, "accuracy lost"), limit))
             describe_retrained(which, group, console)
+            describe_listed(which, group, others, console)
     if good:
         falls = [r["fall"] for setting, r in good.items() if not setting.excepted]
         lines.append(("largest fall of balanced accuracy (COMPAS's age excepted)", max(falls, default=0.0), MOST_FALL))

@@ -1,6 +1,6 @@
 """Which share of all people is proven to be treated equally and unequally, and how FairQuant compares.
 
-    python benchmarks/quantify.py [CASE ...] [--seconds 10] [--fairquant BINARY]
+    python benchmarks/quantify.py [CASE ...] [--seconds 10] [--fairquant [BINARY]]
 
 A case is a network and a protected feature, such as AC-1:sex. For each, the table shows what is decided in so many CPU
 seconds, compared with random people: the share treated unequally, with every protected value tried, and whether it is
@@ -8,21 +8,19 @@ inside what is proven (within four standard errors of the sample). Then 1,000 ra
 share of their people who are treated equally and unequally must not be below what is proven (within five standard
 errors), and must be all where all is proven.
 
-With --fairquant, FairQuant's program runs on each network, as a .nnet file, and a second table shows what both leave
-undecided at equal CPU seconds. FairQuant stops by itself, so its column is its result at its own end, for all times.
-It compares the lowest with the highest protected value only; so does quantify in this table, and in parentheses is what
-it leaves undecided if all protected values are compared. FairQuant's times include the start of the process; those of
-quantify are one call in a running Python.
+With --fairquant, a second table compares what is left undecided at equal CPU seconds: 0.1, 1 and 10 times those that
+FairQuant takes to its own end. It is run by `fairquant.c`, a re-implementation that is compiled here (pass a path to
+run the authors' program instead), with the limit of depth that is best for it at each time. It compares the lowest with
+the highest protected value only. So does quantify in the column "two"; in the column "all", all protected values are
+compared, a harder question. "Behind" marks where quantify leaves more undecided on FairQuant's own question, and
+"behind (all)" where it does only if all values are compared. FairQuant's times are those of its search alone; those of
+quantify are of one whole call in a running Python.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-import resource
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -37,6 +35,7 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.search import search
 from fairmend.quantify.space import Boxes, Space, make_space
 from fairmend.spec import Feature, Spec
+from fairquant import FairQuant, Found, program
 from settings import SHARED, require_shared
 
 NETWORKS = {
@@ -62,14 +61,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE")
     parser.add_argument("--seconds", type=float, default=10.0, help="CPU seconds for each run (default: 10)")
-    parser.add_argument("--fairquant", type=Path, help="FairQuant's program, network_test, to compare with")
+    parser.add_argument(
+        "--fairquant",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="BINARY",
+        help="compare with FairQuant: with fairquant.c, or with this program (network_test)",
+    )
     parser.add_argument("--most", type=float, default=160.0, help="CPU seconds of the longest comparison")
     arguments = parser.parse_args()
     require_shared()
     run._clock = time.process_time  # other programs on the machine take no part
-    wrong = 0 if arguments.fairquant else show_shares(arguments.cases, arguments.seconds)
-    if arguments.fairquant:
-        compare(arguments.cases, arguments.fairquant, arguments.most)
+    wrong = 0 if arguments.fairquant is not None else show_shares(arguments.cases, arguments.seconds)
+    if arguments.fairquant is not None:
+        compare(arguments.cases, None if arguments.fairquant == Path() else arguments.fairquant, arguments.most)
     sys.exit(1 if wrong else 0)
 
 
@@ -142,25 +148,32 @@ def _contradicted(network: Network, space: Space, leaves: Leaves, row: int, rng:
     return False
 
 
-def compare(cases: list[str], program: Path, most: float) -> None:
-    """Print what quantify and FairQuant leave undecided at equal CPU seconds."""
-    print(f"{'case':14} {'FairQuant: CPU s':>16} {'open %':>8} {'unfair %':>9} | ", end="")
-    print(" | ".join(f"{f'{times} ×: open %':>14} {'(all)':>7} {'unfair %':>9}" for times in TIMES))
+def compare(cases: list[str], path: Path | None, most: float) -> None:
+    """Print what quantify and FairQuant leave undecided at equal CPU seconds, and what they prove to be unequal."""
+    print(f"{'case':14} {'CPU s':>8} {'times':>5} | {'FairQuant: open %':>17} {'unfair %':>8} | ", end="")
+    print(f"{'quantify, two: open %':>21} {'unfair %':>8} | {'all: open %':>11} {'unfair %':>8} |")
     quantify(*load(cases[0]), seconds=0.05, samples=0)  # what is loaded once in a process is loaded now
-    for name in cases:
-        network, spec = load(name)
-        seconds, undecided, unfair = run_fairquant(network, spec, program)
-        print(f"{name:14} {seconds:16.3f} {undecided:8.3f} {unfair:9.4f} | ", end="", flush=True)
-        for times in TIMES:
-            if times * seconds > most:
-                print(f"{'':32}", end=" | ")
-                continue
-            ends, everyone = (
-                quantify(network, asked, seconds=times * seconds, samples=0) for asked in (with_two_values(spec), spec)
-            )
-            more = f" ({100 * everyone.undecided:.2f})"
-            print(f"{100 * ends.undecided:14.3f}{more:>8} {100 * ends.unfair:9.4f}", end=" | ", flush=True)
-        print()
+    with program(path) as made:
+        for name in cases:
+            network, spec = load(name)
+            fairquant = FairQuant(network, spec, made, ours=path is None)
+            for times in TIMES:
+                seconds = times * fairquant.own.seconds
+                if seconds <= most:
+                    show_comparison(name, times, seconds, fairquant.within(seconds), network, spec)
+
+
+def show_comparison(name: str, times: float, seconds: float, baseline: Found, network: Network, spec: Spec) -> None:
+    """Print one line: what FairQuant and quantify decide in so many seconds."""
+    two, everyone = (quantify(network, asked, seconds=seconds, samples=0) for asked in (with_two_values(spec), spec))
+    behind = [100 * found.undecided > baseline.undecided for found in (two, everyone)]
+    print(
+        f"{name:14} {seconds:8.4f} {times:5} | {baseline.undecided:17.3f} {baseline.unfair:8.4f} | "
+        f"{100 * two.undecided:21.3f} {100 * two.unfair:8.4f} | "
+        f"{100 * everyone.undecided:11.3f} {100 * everyone.unfair:8.4f} | "
+        f"{'behind' if behind[0] else 'behind (all)' if behind[1] else ''}",
+        flush=True,
+    )
 
 
 def with_two_values(spec: Spec) -> Spec:
@@ -173,35 +186,6 @@ def with_two_values(spec: Spec) -> Spec:
             feature = Feature(name=feature.name, kind="integer", range=(0, 1), protected=True, scale=scale)
         features.append(feature)
     return Spec(features)
-
-
-def run_fairquant(network: Network, spec: Spec, program: Path) -> tuple[float, float, float]:
-    """Return the CPU seconds of FairQuant, and the undecided and unfair shares in per cent."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "network.nnet"
-        write_nnet(network, spec, path)
-        (Path(folder) / "res").mkdir()
-        protected = next(k for k, feature in enumerate(spec.features) if feature.protected)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [program.resolve(), path, str(protected)], cwd=folder, capture_output=True, text=True, check=True
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    rates = re.search(r"fal_rate: ([0-9.]+)%, und_rate: ([0-9.]+)%", done.stdout)
-    assert rates, done.stdout
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, float(rates[2]), float(rates[1])
-
-
-def write_nnet(network: Network, spec: Spec, path: Path) -> None:
-    """Write a .nnet file with the ranges of the spec in its header, where FairQuant reads them."""
-    network.save(path)
-    lines = path.read_text().splitlines()
-    start = next(k for k, line in enumerate(lines) if not line.startswith("//")) + 3
-    low, high = (np.array([feature.bounds[end] for feature in spec.features], np.float64) for end in (0, 1))
-    rows = (low, high, np.append(low, 0.0), np.append(high - low, 1.0))
-    lines[start : start + 4] = ["".join(f"{value!r}," for value in row.tolist()) for row in rows]
-    path.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

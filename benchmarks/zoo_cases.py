@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import fairmend
 import zoo_keras
 import zoo_packages
 import zoo_sklearn
@@ -40,6 +41,7 @@ class Case:
 def all_cases() -> Iterator[Case]:
     """Yield every network of the classes A to D."""
     yield from _modules()
+    yield from _state_dicts()
     yield from _exports()
     yield from _programs()
     yield from zoo_keras.cases(Case)
@@ -65,6 +67,54 @@ def _modules() -> Iterator[Case]:
             lambda people, folder, make=make: zoo_torch.train(make(), *people.training),
             lambda model: model, save, zoo_torch.decisions,
         )  # fmt: skip
+
+
+def _state_dicts() -> Iterator[Case]:
+    """Yield state dicts in a file, whose owner loads them into a module of the same class."""
+    for name in zoo_torch.STATE_DICTS:
+        kind, raw, make = zoo_torch.MODULES[name]
+        for suffix in (".pth", ".safetensors", ".ckpt"):
+            yield Case(
+                name, kind, "PyTorch state dict", raw, suffix,
+                lambda people, folder, make=make, suffix=suffix: _written(make, people, folder / f"model{suffix}"),
+                lambda model: fairmend.load_network(model.path, "relu"),
+                lambda network, model, path: (network.save(path), _StateDict(path, model.make))[1],
+                lambda model, X: zoo_torch.decisions(_loaded(model), X),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _StateDict:
+    """A file with a state dict, and how the module that it belongs to is made."""
+
+    path: Path
+    make: Callable[[], Any]
+
+
+def _written(make: Callable[[], Any], people: People, path: Path) -> _StateDict:
+    import torch
+    from safetensors.torch import save_file
+
+    tensors = zoo_torch.train(make(), *people.training).state_dict()
+    if path.suffix == ".safetensors":
+        save_file(tensors, path)
+    else:
+        torch.save({"state_dict": tensors, "epoch": 3} if path.suffix == ".ckpt" else tensors, path)
+    return _StateDict(path, make)
+
+
+def _loaded(model: _StateDict) -> Any:
+    import torch
+    from safetensors.torch import load_file
+
+    module = model.make()
+    if model.path.suffix == ".safetensors":
+        tensors = load_file(model.path)
+    else:
+        tensors = torch.load(model.path, weights_only=True)
+        tensors = tensors["state_dict"] if model.path.suffix == ".ckpt" else tensors
+    module.load_state_dict(tensors, strict=True)
+    return module.eval()
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ ACTIVATIONS = {
 }  # fmt: skip
 
 
-def _plain(activation: str) -> Callable[[Any], Any]:
+def _plain(activation: str, inner_bias: bool = True, head_bias: bool = True) -> Callable[[Any], Any]:
     def make(keras: Any) -> Any:
-        layers = keras.layers
+        layers, inner = keras.layers, {"activation": activation, "use_bias": inner_bias}
         return keras.Sequential(
-            [keras.Input((6,)), layers.Dense(12, activation=activation), layers.Dense(8, activation=activation),
-             layers.Dense(1, activation="sigmoid")]
+            [keras.Input((6,)), layers.Dense(12, **inner), layers.Dense(8, **inner),
+             layers.Dense(1, activation="sigmoid", use_bias=head_bias)]
         )  # fmt: skip
 
     return make
@@ -82,6 +82,8 @@ def _embedded(keras: Any) -> Any:
 # name: (class, whether it reads raw columns, how it is made)
 MODELS: dict[str, tuple[str, bool, Callable[[Any], Any]]] = {
     **{name: (kind, False, _plain(name)) for name, kind in ACTIVATIONS.items()},
+    "head without a bias": ("A", False, _plain("relu", head_bias=False)),
+    "no bias at all": ("A", False, _plain("tanh", inner_bias=False, head_bias=False)),
     "functional with a skip": ("B", False, _functional),
     "wide & deep": ("B", False, _wide_and_deep),
     "mean of three": ("B", False, _average),
@@ -90,7 +92,9 @@ MODELS: dict[str, tuple[str, bool, Callable[[Any], Any]]] = {
     "PReLU": ("B", False, _prelu),
     "embeddings, three inputs": ("B", True, _embedded),
 }
-OLD = ["relu", "elu", "gelu", "functional with a skip", "nested"]  # saved as .h5 as well
+OLD = [  # saved as .h5 as well
+    "relu", "elu", "gelu", "functional with a skip", "nested", "head without a bias", "no bias at all",
+]  # fmt: skip
 
 
 def cases(case: type) -> Iterator[Any]:

@@ -40,12 +40,20 @@ def plain(activation: Callable[[], nn.Module], outputs: int = 1) -> nn.Module:
     )
 
 
+def without_biases(*biased: bool, outputs: int = 1) -> nn.Module:
+    """Return a chain of three layers, of which only some have a bias."""
+    widths = (INPUTS, HIDDEN, HIDDEN, outputs)
+    first, second, head = (nn.Linear(widths[i], widths[i + 1], bias=bias) for i, bias in enumerate(biased))
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), head)
+
+
 class Skip(nn.Module):
     """A residual block."""
 
-    def __init__(self) -> None:
+    def __init__(self, bias: bool = True) -> None:
         super().__init__()
-        self.first, self.inner, self.head = nn.Linear(INPUTS, HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)
+        self.first, self.inner = nn.Linear(INPUTS, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
+        self.head = nn.Linear(HIDDEN, 1, bias=bias)
 
     def forward(self, x):
         h = F.relu(self.first(x))
@@ -96,7 +104,7 @@ class Ensemble(nn.Module):
 class ResNet(nn.Module):
     """The residual network for tables of Gorishniy et al. (2021): blocks of norm, layer, ReLU, dropout, layer."""
 
-    def __init__(self, width: int = 16, blocks: int = 2) -> None:
+    def __init__(self, width: int = 16, blocks: int = 2, bias: bool = True) -> None:
         super().__init__()
         self.first = nn.Linear(INPUTS, width)
         self.blocks = nn.ModuleList(
@@ -106,7 +114,7 @@ class ResNet(nn.Module):
             )
             for _ in range(blocks)
         )  # fmt: skip
-        self.head = nn.Sequential(nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 1))
+        self.head = nn.Sequential(nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 1, bias=bias))
 
     def forward(self, x):
         h = self.first(x)
@@ -153,13 +161,14 @@ class ClassOne(nn.Module):
 class Embedded(nn.Module):
     """An embedding of the codes beside the numbers, as fastai's TabularModel has it, in one row."""
 
-    def __init__(self) -> None:
+    def __init__(self, bias: bool = True) -> None:
         super().__init__()
         self.embeds = nn.ModuleList([nn.Embedding(2, 2), nn.Embedding(4, 3)])
         self.bn_cont = nn.BatchNorm1d(4)
         self.layers = nn.Sequential(
-            nn.Linear(9, HIDDEN), nn.ReLU(inplace=True), nn.BatchNorm1d(HIDDEN), nn.Dropout(0.1), nn.Linear(HIDDEN, 1)
-        )
+            nn.Linear(9, HIDDEN, bias=bias), nn.ReLU(inplace=True), nn.BatchNorm1d(HIDDEN), nn.Dropout(0.1),
+            nn.Linear(HIDDEN, 1, bias=bias),
+        )  # fmt: skip
 
     def forward(self, x):
         codes = x[:, :2].long()
@@ -238,17 +247,26 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
     "(x - mean) / std": ("A", True, Normalised),
     "temperature": ("A", False, Calibrated),
     "DataParallel": ("A", False, _data_parallel),
+    "head without a bias": ("A", False, lambda: without_biases(True, True, False)),
+    "two outputs without a bias": ("A", False, lambda: without_biases(True, True, False, outputs=2)),
+    "first without a bias": ("A", False, lambda: without_biases(False, True, True)),
+    "no bias at all": ("A", False, lambda: without_biases(False, False, False)),
+    "no bias after BatchNorm": ("A", False, lambda: nn.Sequential(
+        nn.Linear(INPUTS, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 1, bias=False))),
     "softmax of two": ("B", False, lambda: nn.Sequential(plain(nn.ReLU, 2), nn.Softmax(dim=1))),
     "LogSoftmax": ("B", False, lambda: nn.Sequential(plain(nn.ReLU, 2), nn.LogSoftmax(dim=-1))),
     "softmax(...)[:, 1]": ("B", False, ClassOne),
     "skip": ("B", False, Skip),
+    "skip, head without a bias": ("B", False, lambda: Skip(bias=False)),
     "densely connected": ("B", False, DenselyConnected),
     "wide & deep": ("B", False, WideAndDeep),
     "ensemble, stack": ("B", False, Ensemble),
     "ensemble, sum": ("B", False, lambda: Ensemble("sum")),
     "ensemble, cat": ("B", False, lambda: Ensemble("cat")),
     "ResNet": ("B", False, ResNet),
+    "ResNet, head without a bias": ("B", False, lambda: ResNet(bias=False)),
     "embeddings": ("B", True, Embedded),
+    "embeddings without a bias": ("B", True, lambda: Embedded(bias=False)),
     "embeddings, two inputs": ("B", True, TwoInputs),
     "one-hot in forward": ("B", True, OneHot),
     "defined out of order": ("D", False, OutOfOrder),
@@ -258,7 +276,8 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
 EXPORTED = [
     "ReLU", "LeakyReLU", "PReLU per unit", "ReLU6", "ELU", "SELU", "Softplus", "Softsign", "Hardsigmoid", "GELU",
     "GELU tanh", "SiLU", "Mish", "Hardswish", "BatchNorm after", "(x - mean) / std", "softmax of two", "skip",
-    "wide & deep", "ensemble, stack", "ResNet", "embeddings",
+    "wide & deep", "ensemble, stack", "ResNet", "embeddings", "head without a bias", "no bias at all",
+    "no bias after BatchNorm", "ResNet, head without a bias",
 ]  # fmt: skip
 SAVED_PROGRAMS = [
     "ReLU",
@@ -270,7 +289,12 @@ SAVED_PROGRAMS = [
     "BatchNorm after",
     "temperature",
     "LogSoftmax",
+    "head without a bias",
+    "no bias at all",
+    "no bias after BatchNorm",
 ]
+# The state dicts of these, alone in a file, are read with the activation that their owner names.
+STATE_DICTS = ["ReLU", "head without a bias", "no bias at all"]
 
 
 def arguments(module: nn.Module, X: np.ndarray) -> tuple[torch.Tensor, ...]:

@@ -28,7 +28,7 @@ def describe_claim(certificate: Certificate) -> str:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
         sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
     if certificate.shares:
-        return _describe_shares(certificate.spec, certificate.arithmetic, certificate.shares)
+        return _describe_shares(certificate, certificate.spec, certificate.shares)
     if certificate.count:
         where = f"real arithmetic and in {certificate.arithmetic} inference"
         if certificate.arithmetic == "real":
@@ -42,26 +42,34 @@ def describe_claim(certificate: Certificate) -> str:
     return " ".join(sentences)
 
 
-def _describe_shares(spec: Spec, arithmetic: str, claim: SharesClaim) -> str:
+def _describe_shares(certificate: Certificate, spec: Spec, claim: SharesClaim) -> str:
     """Return a claim about shares of all people."""
-    aside = [_quoted(feature.name) for feature in spec.features if feature.protected]
+    own = {name for link in spec.links for name, _ in link.when}
+    left = [_quoted(feature.name) for feature in spec.features if feature.protected and feature.name not in own]
+    aside = f", {_join(left)} aside," if left else ","
     protected, at, near = _protected(spec), _at_threshold(spec), _near(spec)
     counted = "each combination of values counts once"
-    if not all(feature.whole or feature.protected for feature in spec.features):
+    if not all(feature.whole or (feature.protected and feature.name not in own) for feature in spec.features):
         counted = "each combination of values counts once, and a range of a continuous feature by its length"
+    same, other = f"get the same prediction of this model{at}", f"get another prediction{at}"
+    if spec.claim is not None:
+        scores, delta = _SCORES[Score.of(spec.claim, certificate.outputs).name], _exact(spec.claim.delta)
+        same = f"and all who are similar to them have scores ({scores}) that differ by at most {delta}"
+        other = f"or people similar to them get scores that differ by more than {delta}"
     parts = []
     if claim.fair:
         share = "all" if claim.fair == 1 else f"at least {percent(claim.fair)}"
-        parts.append(f"{share} get the same prediction of this model{at} whatever their {protected}{_also(spec)}")
+        parts.append(f"{share} {same} whatever their {protected}{_also(spec)}")
     if claim.unfair:
         share = "all" if claim.unfair == 1 else f"at least {percent(claim.unfair)}"
         within = f", or also with another value of {_join(near)}" if near else ""
-        parts.append(f"{share} get another prediction{at} with some other {protected}{within}")
+        parts.append(f"{share} {other} with some other {protected}{within}")
     values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features)
     return " ".join(
         [
-            f"Of all people, {_join(aside)} aside, where {counted}, {'; and '.join(parts)}.",
-            f"This holds in real arithmetic and in {arithmetic} inference, for these values: {values}.",
+            f"Of all people{aside} where {counted}, {'; and '.join(parts)}.",
+            *_links(spec),
+            f"This holds in real arithmetic and in {certificate.arithmetic} inference, for these values: {values}.",
             *_classes(spec),
         ]
     )

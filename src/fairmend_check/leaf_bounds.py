@@ -7,7 +7,6 @@ all who have g(x) above a number. `tally` counts these people.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.bounds import Intervals, input_forms, interval_layers, interval_margins, leads
 from fairmend_check.inference_error import output_errors
+from fairmend_check.linked_people import Cases
 from fairmend_check.model import Model, input_weights
 from fairmend_check.people import People
 from fairmend_check.rounding import TINY, Array, down, gamma, up
@@ -30,7 +30,7 @@ _ROUNDED = 600  # terms are rounded to this part of what stays open in a leaf; s
 
 
 @dataclass(frozen=True, eq=False)
-class _Boxes:
+class LeafBoxes:
     """Boxes of cells (boxes, axes), how many cells each has, or 1 where that is not ``exact`` (boxes,)."""
 
     first: Whole
@@ -39,15 +39,15 @@ class _Boxes:
     size: Array
 
     @staticmethod
-    def of(first: Whole, last: Whole) -> _Boxes:
+    def of(first: Whole, last: Whole) -> LeafBoxes:
         """Return boxes first..last."""
         exact = is_exact(first, last)
         sizes = np.where(exact[:, None], last - first + 1, 1)
-        return _Boxes(first, last, exact, np.prod(sizes.astype(np.float64), axis=1))
+        return LeafBoxes(first, last, exact, np.prod(sizes.astype(np.float64), axis=1))
 
-    def take(self, rows: Whole) -> _Boxes:
+    def take(self, rows: Whole) -> LeafBoxes:
         """Return some of the boxes."""
-        return _Boxes(self.first[rows], self.last[rows], self.exact[rows], self.size[rows])
+        return LeafBoxes(self.first[rows], self.last[rows], self.exact[rows], self.size[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +97,14 @@ class LeafProver:
 
     def prove(self, first: Whole, last: Whole, count: Bools) -> Counts:
         """Return what can be proven of boxes first..last (boxes, axes), and of parts of those to ``count`` (boxes,)."""
-        found = self._leads(first, last, self.people.piece_hulls, self._piece_ends)
+        found = self._leads(first, last, self.people.cases(len(first)))
         sure = [np.all([found[row].sure for row in self._rows(label)], axis=0) for label in range(self.classes)]
         fair = np.any([each.all(axis=1) for each in sure], axis=0)
         unfair = np.sum([each.any(axis=1) for each in sure], axis=0) > 1
         counts = Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(first), np.bool_))
         rest = np.flatnonzero(~(fair | unfair) & count)
         if len(rest) and self.people.axes:
-            boxes = _Boxes.of(first[rest], last[rest])
+            boxes = LeafBoxes.of(first[rest], last[rest])
             left = [lead.take(rest) for lead in found]
             counts.fair[rest], unit = self._count_equal(boxes, left)
             counts.unfair[rest], counts.exact[rest] = self._count_unequal(boxes, left, unit), boxes.exact
@@ -115,15 +115,25 @@ class LeafProver:
         weights, scores = input_weights(self.model), []
         for k, axis in enumerate(self.people.axes):
             low, high = axis.hull(first[:, k], last[:, k])
-            scores.append(np.where(last[:, k] > first[:, k], (high - low) @ weights[axis.columns], -1.0))
+            width = (high - low) @ weights[axis.columns] if axis.columns.stop <= len(weights) else np.zeros(len(first))
+            scores.append(np.where(last[:, k] > first[:, k], width, -1.0))
         return np.asarray(np.argmax(scores, axis=0))
 
     def errors(self, first: Whole, last: Whole) -> Array:
         """Return bounds of the error of inference of leads over boxes (boxes,)."""
-        lower, upper = self.people.hulls(first, last, self.people.piece_hulls)
+        lower, upper = self.people.hulls(first, last, self.people.cases(len(first)))
         with np.errstate(all="ignore"):
             nodes = interval_layers(self.model, lower, upper)[:-1]
         return np.asarray(self._errors(lower, upper, nodes).reshape(len(first), -1).max(axis=1))
+
+    def verdicts(self, low: Array, high: Array, error: Array) -> tuple[Bools, Bools]:
+        """Return who is surely treated equally, and who unequally, from outputs (people, inputs, outputs)."""
+        people, inputs, outputs = low.shape
+        errors = np.repeat(error, inputs)
+        classes = self.sure_classes(low.reshape(-1, outputs), high.reshape(-1, outputs), errors).reshape(people, inputs)
+        known = classes.max(axis=1)
+        fair = (classes == classes[:, :1]).all(axis=1) & (known >= 0)
+        return fair, ((classes >= 0) & (classes < known[:, None])).any(axis=1)
 
     def sure_classes(self, low: Array, high: Array, error: Array) -> Whole:
         """Return the classes that outputs from low to high (points, outputs) surely have, given errors; -1 if none."""
@@ -147,32 +157,24 @@ class LeafProver:
         errors = output_errors(self.model, lower, upper, nodes, np.broadcast_to(forms, (len(lower), *forms.shape)))
         return np.asarray(errors.max(axis=1))
 
-    def _leads(
-        self,
-        first: Whole,
-        last: Whole,
-        protected: tuple[Array, Array],
-        protected_ends: Callable[[Array], tuple[Array, Array]],
-    ) -> list[_Lead]:
-        """Return the leads in boxes, for protected columns as in `People.hulls`.
-
-        ``protected_ends`` bounds the protected part of forms, as in `_Lead`.
-        """
-        lower, upper = self.people.hulls(first, last, protected)
+    def _leads(self, first: Whole, last: Whole, cases: Cases) -> list[_Lead]:
+        """Return the leads in cases of boxes."""
+        lower, upper = self.people.hulls(first, last, cases)
         forms = np.broadcast_to(self._forms, (len(lower), *self._forms.shape))
         found = input_forms(self.model, forms, lower, upper)
         shape = len(first), len(lower) // len(first)
         error = self._errors(lower, upper, found.nodes).reshape(shape)
         each = []
         for row, need in enumerate(self._needs):
-            A, c = found.A[:, row].reshape(*shape, -1), found.c[:, row].reshape(shape)
-            part, best = protected_ends(A)
+            part, best = (each.reshape(shape) for each in self._protected_ends(found.A[:, row], cases))
+            A, c = self.people.person_forms(first, last, cases, found.A[:, row], found.c[:, row])
+            A, c = A.reshape(*shape, -1), c.reshape(shape)
             linear = down(self._least(first, last, A, c, similar=True) + part)
             least = np.maximum(found.least[:, row].reshape(shape), linear)
             each.append(_Lead(A, c, least, up(need + error), part, best))
         return each
 
-    def _count_equal(self, boxes: _Boxes, found: list[_Lead]) -> tuple[Array, Array]:
+    def _count_equal(self, boxes: LeafBoxes, found: list[_Lead]) -> tuple[Array, Array]:
         """Return how many people of boxes get one class, and to how much terms are rounded; both (boxes,)."""
         forms = [self._free(lead.A.mean(axis=1)) for lead in found]
         ends = [self._everyone(boxes, lead, g) for lead, g in zip(found, forms, strict=True)]
@@ -183,11 +185,11 @@ class LeafProver:
             for row in self._rows(label):
                 whole = found[row].sure.all(axis=1)
                 missed = missed + self._count_missing(boxes, whole, forms[row], ends[row], unit)
-            total = total + self._left(boxes, missed)
+            total = total + self._left(boxes, missed, len(self._labels))
         rounded = np.clip(total - gamma(self.classes + 4), 0.0, 1.0)
         return np.where(boxes.exact, total, rounded), unit
 
-    def _count_unequal(self, boxes: _Boxes, found: list[_Lead], unit: Array) -> Array:
+    def _count_unequal(self, boxes: LeafBoxes, found: list[_Lead], unit: Array) -> Array:
         """Return how many people of boxes get different classes with two protected values (boxes,)."""
         counts = np.zeros(len(boxes.size))
         if self.classes == 2:
@@ -198,11 +200,11 @@ class LeafProver:
         rows, values, classes = self._unequal_values(boxes)
         if len(rows):
             some = boxes.take(rows)
-            exactly = self._leads(some.first, some.last, (values, values), lambda A: _part_of_values(A, values))
+            exactly = self._leads(some.first, some.last, values)
             counts[rows] = np.maximum(counts[rows], self._count_values(some, exactly, classes, unit[rows]))
         return counts
 
-    def _count_values(self, boxes: _Boxes, found: list[_Lead], classes: Whole, unit: Array) -> Array:
+    def _count_values(self, boxes: LeafBoxes, found: list[_Lead], classes: Whole, unit: Array) -> Array:
         """Return how many people surely have these classes (boxes, 2) with two values, the pieces of the leads."""
         if self.classes == 2:
             first, second = (np.full(len(classes), k) for k in (0, 1))
@@ -216,9 +218,9 @@ class LeafProver:
                     g = self._free(lead.A[:, 0])
                     end = self._everyone(here, lead, g)
                     missed[some] += self._count_missing(here, lead.sure[:, 0], g, end, unit[some])
-        return self._left(boxes, missed)
+        return self._left(boxes, missed, len(self._labels))
 
-    def _count_missing(self, boxes: _Boxes, whole: Bools, g: Array, end: Array, unit: Array) -> Array:
+    def _count_missing(self, boxes: LeafBoxes, whole: Bools, g: Array, end: Array, unit: Array) -> Array:
         """Return how many people of boxes do not have g above an end, at most; none where it is so for the whole."""
         people, counts = self.people, np.where(whole, boxes.size, 0.0)
         ends = [
@@ -230,12 +232,12 @@ class LeafProver:
             counts[some] = tally.between(end[some], np.full(len(some), np.inf))
         return np.where(boxes.exact, boxes.size - counts, up(boxes.size - counts))
 
-    def _left(self, boxes: _Boxes, missed: Array) -> Array:
-        """Return how many people are left if at most so many are missed, each time for one of the leads."""
-        slack = np.where(boxes.exact, 0.0, gamma(2 * len(self._labels)) * missed)
+    def _left(self, boxes: LeafBoxes, missed: Array, additions: int) -> Array:
+        """Return how many people are left if at most so many are missed, a sum of so many numbers."""
+        slack = np.where(boxes.exact, 0.0, gamma(2 * additions) * missed)
         return np.maximum(np.where(boxes.exact, boxes.size - missed, down(boxes.size - up(missed + slack))), 0.0)
 
-    def _count_between(self, boxes: _Boxes, one: _Lead, zero: _Lead, unit: Array) -> Array:
+    def _count_between(self, boxes: LeafBoxes, one: _Lead, zero: _Lead, unit: Array) -> Array:
         """Return how many people get class 1 by one piece, and class 0 by another: leads of one piece each."""
         g = self._free((one.A[:, 0] - zero.A[:, 0]) / 2)
         low, high = self._someone(boxes, one, g), -self._someone(boxes, zero, -g)
@@ -246,19 +248,19 @@ class LeafProver:
             counts[some] = tally.between(low[some], high[some])
         return counts
 
-    def _everyone(self, boxes: _Boxes, lead: _Lead, g: Array) -> Array:
+    def _everyone(self, boxes: LeafBoxes, lead: _Lead, g: Array) -> Array:
         """Return what g must exceed for the lead of all who are similar, whatever the piece (boxes,)."""
         rest = self._least(boxes.first, boxes.last, lead.A - g[:, None], lead.c, similar=False)
         farther = self._similar(boxes.first, boxes.last, lead.A)[0]
         return np.asarray(up(lead.need - down(down(rest + lead.part) - farther)).max(axis=1))
 
-    def _someone(self, boxes: _Boxes, lead: _Lead, g: Array) -> Array:
+    def _someone(self, boxes: LeafBoxes, lead: _Lead, g: Array) -> Array:
         """Return what g must exceed for the lead of someone who is similar, by a lead of one piece (boxes,)."""
         rest = self._least(boxes.first, boxes.last, lead.A - g[:, None], lead.c, similar=False)
         surely = self._similar(boxes.first, boxes.last, lead.A)[1]
         return np.asarray(up(lead.need - down(down(rest + lead.best) + surely))[:, 0])
 
-    def _unit(self, boxes: _Boxes, forms: list[Array], ends: list[Array]) -> Array:
+    def _unit(self, boxes: LeafBoxes, forms: list[Array], ends: list[Array]) -> Array:
         """Return to how much terms are rounded: a part of what two opposite leads leave open in the middle of a box."""
         if self.classes > 2:
             return np.zeros(len(boxes.size))
@@ -266,25 +268,24 @@ class LeafProver:
         slab = np.sum([end - (g * middle).sum(axis=1) for g, end in zip(forms, ends, strict=True)], axis=0)
         return np.asarray(np.maximum(slab, 0.0) / _ROUNDED)
 
-    def _best_piece(self, boxes: _Boxes, lead: _Lead) -> Whole:
+    def _best_piece(self, boxes: LeafBoxes, lead: _Lead) -> Whole:
         """Return the piece with the highest form in the middle of each box."""
         middle = self.people.people_in((boxes.first + boxes.last) // 2)
         return np.asarray(((lead.A * middle[:, None]).sum(axis=2) + lead.c + lead.best).argmax(axis=1))
 
-    def _unequal_values(self, boxes: _Boxes) -> tuple[Whole, Array, Whole]:
+    def _unequal_values(self, boxes: LeafBoxes) -> tuple[Whole, Cases, Whole]:
         """Return boxes with someone in the middle who is treated unequally.
 
-        And two protected values (boxes, 2, width) with which they get different classes (boxes, 2), the higher class
-        first. Which values these are matters to what is found, not to whether it is true.
+        And two protected values of each with which they get different classes (boxes, 2), the higher class first.
+        Which values these are matters to what is found, not to whether it is true.
         """
-        people = self.people
-        middle = people.people_in((boxes.first + boxes.last) // 2)
-        inputs = (middle[:, None] + people.values).reshape(-1, people.width)
+        middle, values = (boxes.first + boxes.last) // 2, self.people.values
+        inputs = self.people.inputs(middle, values)
         with np.errstate(all="ignore"):
             outputs = np.nan_to_num(interval_layers(self.model, inputs, inputs)[-1][0])
             excess = np.nan_to_num(outputs @ self._forms.T - self._needs)
         each = [excess[:, self._rows(label)].min(axis=1) for label in range(self.classes)]
-        best = np.stack(each, axis=1).reshape(len(middle), len(people.values), self.classes)
+        best = np.stack(each, axis=1).reshape(len(middle), len(values.first), self.classes)
         label, rows = best.argmax(axis=2), np.arange(len(middle))
         first = best.max(axis=2).argmax(axis=1)
         others = np.where(label == label[rows, first][:, None], -np.inf, best.max(axis=2))
@@ -293,7 +294,9 @@ class LeafProver:
         pair = np.stack([first, second], axis=1)[found]
         order = np.argsort(-np.take_along_axis(label[found], pair, axis=1), axis=1)
         pair = np.take_along_axis(pair, order, axis=1)
-        return found, people.values[pair], np.take_along_axis(label[found], pair, axis=1)
+        both = pair.ravel()
+        cases = Cases(values.first[both], values.last[both], values.choice[both])
+        return found, cases, np.take_along_axis(label[found], pair, axis=1)
 
     def _free(self, forms: Array) -> Array:
         """Return forms (boxes, inputs) without their protected part."""
@@ -301,7 +304,7 @@ class LeafProver:
         free[:, self.people.protected_columns] = 0.0
         return free
 
-    def _tally(self, boxes: _Boxes, g: Array, unit: Array, most: int = MOST_SUMS) -> Tally:
+    def _tally(self, boxes: LeafBoxes, g: Array, unit: Array, most: int = MOST_SUMS) -> Tally:
         terms = [
             axis_terms(axis, g[:, axis.columns], boxes.first[:, k], boxes.last[:, k], boxes.exact)
             for k, axis in enumerate(self.people.axes)
@@ -323,18 +326,16 @@ class LeafProver:
             size = size + np.abs(values).max(axis=1).reshape(c.shape)
         return down(least - (gamma(len(people.axes) + 8) * size + TINY))
 
-    def _piece_ends(self, A: Array) -> tuple[Array, Array]:
-        """Return lower bounds of the protected part of forms: of everyone in each piece, and of someone in it."""
-        people, (boxes, pieces, _) = self.people, A.shape
-        least, most, size = np.zeros((3, boxes, pieces))
-        for k, axis in enumerate(people.protected):
-            columns = A[:, :, axis.columns].reshape(boxes * pieces, -1)
-            ends = [np.tile(end[:, k], boxes) for end in (people.first, people.last)]
-            values = axis.ends(columns, *ends).reshape(boxes, pieces, -1)
-            least = least + values.min(axis=2)
-            most = most + axis.ends(columns, *ends, inside=True).reshape(boxes, pieces, -1).max(axis=2)
-            size = size + np.abs(values).max(axis=2)
-        slack = gamma(len(people.protected) + 8) * size + TINY
+    def _protected_ends(self, A: Array, cases: Cases) -> tuple[Array, Array]:
+        """Return lower bounds of the protected part of forms A (rows, inputs) in cases: of everyone, and of someone."""
+        least, most, size = np.zeros((3, len(A)))
+        for k, axis in enumerate(self.people.protected):
+            columns, ends = A[:, axis.columns], (cases.first[:, k], cases.last[:, k])
+            values = axis.ends(columns, *ends)
+            least = least + values.min(axis=1)
+            most = most + axis.ends(columns, *ends, inside=True).max(axis=1)
+            size = size + np.abs(values).max(axis=1)
+        slack = gamma(len(self.people.protected) + 8) * size + TINY
         return down(least - slack), down(most - slack)
 
     def _similar(self, first: Whole, last: Whole, A: Array) -> tuple[Array, Array]:
@@ -354,10 +355,3 @@ class LeafProver:
                 higher = higher + np.where(np.where(slope > 0, rises, falls), np.abs(slope) * least, 0.0)
         room = gamma(2 * len(self.people.axes) + 8)
         return lower * (1 + room) + TINY, np.maximum(higher * (1 - room) - TINY, 0.0)
-
-
-def _part_of_values(A: Array, values: Array) -> tuple[Array, Array]:
-    """Return lower bounds of the protected part of forms A (boxes, pieces, width) at such values, twice."""
-    part = A * values
-    least = down(part.sum(axis=2) - (gamma(A.shape[2] + 4) * np.abs(part).sum(axis=2) + TINY))
-    return least, least

@@ -23,13 +23,13 @@ def count_inputs(people: People, first: Whole, last: Whole) -> Array:
     if not people.finite:
         return np.full(len(first), np.inf)
     with np.errstate(over="ignore"):
-        return np.asarray(np.prod((last - first + 1).astype(np.float64), axis=1) * len(people.all_values))
+        return np.asarray(np.prod((last - first + 1).astype(np.float64), axis=1) * len(people.all_values.first))
 
 
 def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, rows: Whole) -> None:
     """Count the people of these rows of boxes (boxes, axes) one by one, and note the numbers in what is found."""
     people = prover.people
-    most = max(1, _NUMBERS // (len(people.all_values) * max(prover.model.widths))) if len(rows) else 1
+    most = max(1, _NUMBERS // (len(people.all_values.first) * max(prover.model.widths))) if len(rows) else 1
     sizes = np.prod(last[rows] - first[rows] + 1, axis=1)
     ends = np.cumsum(sizes)
     start = 0
@@ -38,10 +38,11 @@ def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, ro
         part = rows[start:stop]
         cells = np.concatenate([_cells(*box) for box in zip(first[part], last[part], strict=True)])
         owner = np.repeat(np.arange(len(part)), sizes[start:stop])
-        classes = _sure_classes(prover, cells, prover.errors(first[part], last[part])[owner])
-        known = classes.max(axis=1)
-        fair = (classes == classes[:, :1]).all(axis=1) & (known >= 0)
-        unfair = ((classes >= 0) & (classes < known[:, None])).any(axis=1)
+        inputs = people.inputs(cells, people.all_values)
+        with np.errstate(all="ignore"):
+            outputs = interval_layers(prover.model, inputs, inputs)[-1]
+        low, high = (each.reshape(len(cells), -1, prover.model.outputs) for each in outputs)
+        fair, unfair = prover.verdicts(low, high, prover.errors(first[part], last[part])[owner])
         found.fair[part], found.unfair[part] = (np.bincount(owner, each, len(part)) for each in (fair, unfair))
         found.exact[part] = True
         start = stop
@@ -52,13 +53,3 @@ def _cells(first: Whole, last: Whole) -> Whole:
     sizes = last - first + 1
     strides = np.concatenate([np.cumprod(sizes[:0:-1])[::-1], [1]])[: len(sizes)]
     return np.asarray(first + np.arange(np.prod(sizes))[:, None] // strides % sizes)
-
-
-def _sure_classes(prover: LeafProver, cells: Whole, error: Array) -> Whole:
-    """Return the class of the person in each cell with each protected value (cells, values); -1 if it is not proven."""
-    people = prover.people
-    inputs = (people.people_in(cells)[:, None] + people.all_values).reshape(-1, people.width)
-    with np.errstate(all="ignore"):
-        low, high = interval_layers(prover.model, inputs, inputs)[-1]
-        errors = np.repeat(error, len(people.all_values))
-        return prover.sure_classes(low, high, errors).reshape(len(cells), -1)

@@ -13,6 +13,7 @@ from fairmend_check.blindness import dependent_columns
 from fairmend_check.errors import CheckError
 from fairmend_check.leaf_bounds import LeafProver
 from fairmend_check.leaf_listing import FEW_INPUTS, LISTED_INPUTS, count_inputs, list_people
+from fairmend_check.leaf_scores import ScoreProver
 from fairmend_check.model import Model
 from fairmend_check.people import People
 from fairmend_check.regions import box_work, point_work
@@ -51,11 +52,13 @@ def prove_shares(
         return proven
     leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
     count, inputs = len(leaves.proof), _listed_inputs(people, leaves)
-    work = count * (_PER_LEAF + people.pieces * (_PER_PIECE + box_work(model))) + int(inputs.sum()) * point_work(model)
+    work = count * (_PER_LEAF + len(people.pieces.first) * (_PER_PIECE + box_work(model))) + int(
+        inputs.sum()
+    ) * point_work(model)
     if work > MAX_WORK:
         raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
-    prover = LeafProver(model, spec, people)
-    step = max(1, min(_MOST_LEAVES, _NUMBERS // (people.pieces * max(prover.forms, *model.widths))))
+    prover = make_prover(model, spec, people)
+    step = max(1, min(_MOST_LEAVES, _NUMBERS // (len(people.pieces.first) * max(prover.forms, *model.widths))))
     for start in range(0, count, step):
         _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
         if progress is not None:
@@ -63,6 +66,11 @@ def prove_shares(
     if proven.fair + proven.unfair > proven.cells:
         raise CheckError("certificate.shares: more people are counted than there are; this is an error of the checker")
     return proven
+
+
+def make_prover(model: Model, spec: Spec, people: People) -> LeafProver:
+    """Return what proves leaves for the claim of the spec: about classes or about scores."""
+    return LeafProver(model, spec, people) if spec.claim is None else ScoreProver(model, spec, spec.claim, people)
 
 
 def _listed_inputs(people: People, leaves: Leaves) -> Array:
@@ -93,11 +101,10 @@ def _sum_cells(found: list[float], exact: list[bool], sizes: list[int]) -> int:
 
 def _is_blind(model: Model, people: People) -> bool:
     """Return whether the outputs depend on no column in which similar people differ."""
-    varying = [axis for axis in people.axes if axis.reach] + list(people.protected)
-    columns = [column for axis in varying for column in range(axis.columns.start, axis.columns.stop)]
+    columns = [column for axis in people.varying for column in range(axis.columns.start, axis.columns.stop)]
     first = np.zeros((1, len(people.axes)), np.int64)
     last = np.array([[axis.cells - 1 for axis in people.axes]], np.int64)
-    lower, upper = people.hulls(first, last, people.piece_hulls)
+    lower, upper = people.hulls(first, last, people.cases(1))
     sizes = np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)
     depends, overflows = dependent_columns(model, columns, sizes)
     return not (depends.any() or overflows.any())

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import only_keys, packed_array, take
+from fairmend_check.people import count_axes
 from fairmend_check.spec import Spec
 from fairmend_check.split_tree import MAX_LEAVES, MAX_NUMBERS
 
@@ -41,8 +42,6 @@ class SharesClaim:
 def read_shares(data: dict[str, Any], spec: Spec) -> SharesClaim:
     """Return the claim; refuse shares that are none, and trees that are too large."""
     only_keys(data, ("fair", "unfair", "cells", "pieces", "leaves", "nodes", "cuts"), _WHERE)
-    if spec.claim is not None or spec.links:
-        raise CheckError(f"{_WHERE}: shares can be checked for claims about classes, and without links")
     fair, unfair = (take(data, key, float, _WHERE) for key in ("fair", "unfair"))
     if not (0 <= fair <= 1 and 0 <= unfair <= 1 and fair + unfair > 0):
         raise CheckError(f"{_WHERE}: fair and unfair must be shares from 0 to 1, not both 0")
@@ -51,7 +50,7 @@ def read_shares(data: dict[str, Any], spec: Spec) -> SharesClaim:
         raise CheckError(f"{_WHERE}.cells is {cells}; it must be a power of 2 up to {MAX_DIVIDED:,}")
     if not all(type(count) is int and count >= 1 for count in pieces):
         raise CheckError(f"{_WHERE}.pieces must be a list of whole numbers from 1")
-    leaves, axes = take(data, "leaves", int, _WHERE), sum(not feature.protected for feature in spec.features)
+    leaves, axes = take(data, "leaves", int, _WHERE), count_axes(spec)
     if not 1 <= leaves <= min(MAX_LEAVES, MAX_NUMBERS // max(1, axes)):
         raise CheckError(
             f"{_WHERE}.leaves is {leaves}; it must be 1 to {min(MAX_LEAVES, MAX_NUMBERS // max(1, axes)):,}"

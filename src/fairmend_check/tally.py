@@ -77,7 +77,7 @@ def axis_terms(axis: Axis, A: Array, first: Whole, last: Whole, exact: NDArray[n
     weight = np.diff(edges, axis=1) / np.where(exact, 1, size)[:, None]
     start = np.minimum(edges[:, :-1], last[:, None])
     stop = np.maximum(edges[:, 1:] - 1, start)
-    if axis.feature.one_hot:
+    if axis.one_hot:
         return _category_terms(axis.categories(A), start, stop, weight)
     ends = A * axis.lower(start), A * axis.upper(stop)
     zero = A == 0

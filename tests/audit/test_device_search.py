@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairmend.audit import device_search
+from fairmend.audit import device_search, planned_scan
 from fairmend.audit.device_search import DeviceSearch, find_device
 from fairmend.audit.extremes_search import RunningExtremes, search_points
 from fairmend.audit.later_layers import LaterLayers
@@ -86,6 +86,8 @@ def test_the_bound_covers_the_distance_from_exact_scores(activation):
 def test_an_audit_on_the_device_is_the_same(monkeypatch):
     monkeypatch.setattr(device_search, "_FEW", 1)
     monkeypatch.setattr(device_search, "_CHUNK_BYTES", 4096)
+    monkeypatch.setattr(planned_scan, "_PART_POINTS", 1)
+    monkeypatch.setattr(planned_scan, "_PART_ROWS", 40)  # four parts, on several threads
     net, X = network(), people(150)
     expected = audit(net, SPEC, X, method="enumerate")
     monkeypatch.setattr(device_search, "choose_device", lambda *_, **__: torch.device("meta"))

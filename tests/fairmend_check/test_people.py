@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairmend.spec import Feature, Link, Spec
+from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError
 from fairmend_check.people import People
@@ -35,8 +35,8 @@ def test_hulls_contain_everyone_who_is_similar(name, dtype):
     rng, spec = np.random.default_rng(1), ALL[name]
     people = people_of_spec(spec, dtype=dtype)
     leaves = random_leaves(people, rng, 20)
-    lower, upper = people.hulls(leaves.first, leaves.last, people.piece_hulls)
-    assert lower.shape == (len(leaves.first) * people.pieces, spec.width)
+    lower, upper = people.hulls(leaves.first, leaves.last, people.cases(len(leaves.first)))
+    assert lower.shape == (len(leaves.first) * len(people.pieces.first), spec.width)
     for row in range(len(leaves.first)):
         for k, axis in enumerate(people.axes):
             values = random_values(axis, leaves.first[row, k], leaves.last[row, k], rng, 20)
@@ -50,8 +50,8 @@ def test_hulls_contain_everyone_who_is_similar(name, dtype):
 @pytest.mark.parametrize("parts", [[1, 1], [2, 1], [1, 7], [2, 64]])
 def test_pieces_contain_all_protected_values_once(parts):
     people = people_of_spec(CONTINUOUS, parts)
-    assert people.pieces == np.prod(parts)
-    sizes = (people.last - people.first + 1).prod(axis=1)
+    assert len(people.pieces.first) == np.prod(parts)
+    sizes = (people.pieces.last - people.pieces.first + 1).prod(axis=1)
     assert sizes.sum() == np.prod([axis.cells for axis in people.protected])
 
 
@@ -95,11 +95,6 @@ def test_the_number_of_cells_has_no_limit():
             Spec([Feature(name="a", kind="integer", range=(0, 2**40)), *SPECS["small"].features]),
             [1],
             "more than 4,294,967,296 values",
-        ),
-        (
-            Spec(SPECS["small"].features, links=[Link(when={"age": 20}, then={"level": {"low": "top"}})]),
-            [1],
-            "the spec has links",
         ),
     ],
 )

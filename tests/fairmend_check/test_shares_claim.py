@@ -6,8 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
-from fairmend.spec import Claim, Spec
+from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.people import count_axes
 from fairmend_check.shares_claim import read_shares
 from support.quantify_cases import SMALL
 from support.share_cases import checked_spec
@@ -65,7 +66,7 @@ def test_what_is_no_claim_is_refused(changes, reason):
         read_shares(claim(**changes), checked_spec(SMALL))
 
 
-def test_a_claim_about_scores_is_refused():
-    spec = Spec(SMALL.features, claim=Claim(kind="score", delta=0.1, on="logit"))
-    with pytest.raises(CheckError, match="about classes"):
-        read_shares(claim(), checked_spec(spec))
+def test_own_values_on_which_links_depend_are_axes():
+    linked = Spec(SMALL.features, links=[{"when": {"age": 20}, "then": {"hours": {"offset": 1}}}])
+    assert [count_axes(checked_spec(spec)) for spec in (SMALL, linked)] == [3, 4]
+    assert read_shares(claim(), checked_spec(linked)).leaves == 2

@@ -50,7 +50,10 @@ def test_a_changed_layer_is_stored_beside_the_same_norms(name):
     weight[:, 1] = 0  # an ignored column
     changed = Affine(weight, affine.bias - 1).stored_as(affine)
     assert np.allclose(changed.weight, weight, atol=1e-5)
-    assert np.allclose(changed.bias, affine.bias - 1, atol=1e-4)
+    derived = affine.derived_bias
+    expected = affine.bias - 1 if derived is None else weight @ derived.shift + derived.constant
+    assert np.allclose(changed.bias, expected, atol=1e-4)
+    assert (derived is not None) == (name == "without a bias or a shift to change")
     assert not changed.weight[:, 1].any()
     assert not changed.fold.weight[:, 1].any()
     assert Affine.from_fold(changed.fold) == changed  # what is stored gives the very same layer
@@ -59,7 +62,21 @@ def test_a_changed_layer_is_stored_beside_the_same_norms(name):
     for old, new in zip(affine.fold.before + affine.fold.after, changed.fold.before + changed.fold.after, strict=True):
         assert np.array_equal(old.mean, new.mean)
         assert old is new or name == "without a bias"
-    assert (changed.fold.bias is None) == (name == "without a bias")
+    assert (changed.fold.bias is None) == (affine.fold.bias is None)
+
+
+def test_a_bias_that_no_layer_stores_follows_from_the_weights():
+    """Through norms on both sides, one with a gain of 0, and none of them with a shift that could change."""
+    scale = Norm("scale", np.float32(0.5), None, np.float32(2), np.float32(3))
+    gain = np.float32([1.5, 0, -2])
+    affine = Affine.from_fold(layer(before=[norm(3, gain=gain)], after=[norm(4, shift=None), scale], bias=False))
+    weight = affine.weight * np.float32(1.75) + np.float32([0.25, 0, 1])
+    changed = Affine(weight, affine.bias).stored_as(affine)
+    derived = affine.derived_bias
+    assert np.allclose(changed.weight, weight, atol=1e-5)
+    assert np.allclose(changed.bias, weight @ derived.shift + derived.constant, atol=1e-4)
+    assert changed.fold.bias is None
+    assert affine.size == affine.weight.size
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,7 @@ def test_certificates_are_valid_and_true(name, seed, outputs, tmp_path_factory):
         return
     found.certificate.save(folder / "certificate.json", folder / "model.onnx")
     checked = fairmend.check(folder / "certificate.json", folder / "model.onnx")
-    if checked.fair or checked.unfair:  # in a small space this may be less than is claimed by default
-        claim_shares(found.certificate, checked.fair, checked.unfair).save(folder / "certificate.json")
-        checked = fairmend.check(folder / "certificate.json", folder / "model.onnx")
-        assert checked.valid, checked.reasons
+    assert checked.valid, checked.reasons
     assert checked.boxes == found.leaves
     assert checked.covers_inference
     if name != "continuous":
@@ -256,10 +253,3 @@ def test_any_number_of_features_is_certified(tmp_path, others):
     assert checked.valid, checked.reasons
     assert checked.unfair == pytest.approx(0.25 if others else 1.0, rel=0.3)
     assert checked.unfair <= (0.25 if others else 1.0)
-
-
-def test_a_claim_is_never_lowered_to_nothing(monkeypatch):
-    monkeypatch.setattr(certificates, "_MORE_OPEN", 0.9)
-    net = random_network(np.random.default_rng(5), MANY.width, [6, 4])
-    found = fairmend.quantify(net, MANY, seconds=30, share=0.5, samples=0)
-    assert found.certificate.content["shares"]["fair"] > 0

@@ -36,3 +36,11 @@ def test_rows_in_one_cell_count_each():
     once, twice = prove_cells(net, SMALL, cells), prove_cells(net, SMALL, np.concatenate([cells, cells]))
     assert (twice.fair, twice.unfair, twice.undecided) == (2 * once.fair, 2 * once.unfair, 0)
     assert once.unfair > 0
+
+
+def test_rows_that_are_left_when_the_time_is_over_are_undecided():
+    net = linear([1, 3, 0, 0, 0, 0], -22.5)
+    space = make_space(net, SMALL)
+    cells = find_cells(space, people_of(space, space.root(), 0, np.float32))
+    found = prove_cells(net, SMALL, cells, lambda: False)
+    assert (found.fair, found.unfair, found.undecided) == (0, 0, len(cells))

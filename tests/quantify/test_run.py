@@ -11,7 +11,7 @@ import fairmend
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.quantify.space import make_space
-from fairmend.spec import Claim, Feature, Link, Spec
+from fairmend.spec import Feature, Spec
 from support.quantify_cases import MANY, SMALL, SPECS, linear, people_of, unequal_people
 from support.strategies import random_network
 
@@ -102,17 +102,12 @@ def test_progress_is_the_share_decided():
     assert all(stage == "decided" and done <= total for stage, done, total in seen)
 
 
-LINKED = Spec(SMALL.features, links=[Link(when={"age": 20}, then={"hours": {"offset": 1}})])
-
-
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
         (SMALL, {"seconds": 0}, "seconds must be a number above 0"),
         (SMALL, {"share": 1.5}, "share must be at least 0 and below 1"),
         (SMALL, {"samples": -1}, "samples must not be negative"),
-        (Spec(SMALL.features, claim=Claim(kind="score", delta=0.1, on="logit")), {}, "quantify compares classes"),
-        (LINKED, {}, r"quantify does not take \[\[link\]\]"),
     ],
 )
 def test_what_it_does_not_take_is_refused(spec, options, message):

@@ -173,3 +173,36 @@ def test_features_count_as_ignored_only_with_all_protected_ones():
     assert ignored_features(without_income, TOLERANT) == ()
     assert ignored_features(fix_columns(without_income, [0], zeros), TOLERANT) == ("age", "income")
     assert ignored_features(fix_columns(network, [0], zeros), TOLERANT) == ("age",)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_the_rate_is_matched_by_weights_where_the_head_has_no_bias(outputs):
+    network, _, X, _ = case(SPEC, 10, outputs, rows=300)
+    bare = network.with_operations({len(network.nodes) - 1: Affine.without_bias(network.head.weight)})
+    for threshold in (0.5, 0.3):
+        at = match_rate(bare.at_threshold(threshold), X, 0.25)
+        assert abs(np.mean(at.predict(X) == 1) - 0.25) < 0.01
+        assert not at.head.bias.any()
+        assert at.affines[:-1] == network.affines[:-1]
+
+
+def test_a_head_without_a_bias_stays_as_it_is_where_no_weights_come_closer_to_the_rate():
+    network = Network([Affine.without_bias(np.float32([[1, 0]]))], [])
+    X = np.float32([[1, 0], [-1, 0], [2, 0], [-2, 0]])
+    assert match_rate(network, X, 0.25) is network
+
+
+def test_a_head_without_a_bias_does_not_use_ignored_columns_to_match_a_rate():
+    network = Network([Affine.without_bias(np.float32([[0, 1]]))], [])
+    X = np.column_stack([np.ones(50), np.linspace(1, 3, 50)]).astype(np.float32)
+    assert is_blind(match_rate(network, X, 0.5), [0])
+
+
+def test_the_best_reference_of_a_layer_without_a_bias_is_what_its_blind_network_keeps():
+    """It cannot take in any value: all references give one network, that of 0."""
+    network, _, X, y = case(SPEC, 3)
+    bare = network.with_operations({1: Affine.without_bias(network.affines[0].weight)})
+    blind = blind_at_best_reference(bare, SPEC, SPEC.protected, X, y)
+    columns = protected_columns_of(SPEC)
+    assert np.allclose(blind.logits(X), bare.logits(zero_columns(X, columns)), atol=1e-5)
+    assert is_blind(blind, columns)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.network import Affine
+from fairmend.network import Affine, Network
 from fairmend.network.input_columns import fix_columns
 from fairmend.repair.blind import is_blind, zero_columns
 from fairmend.repair.distil import Student, distil
@@ -72,3 +72,16 @@ def test_one_row_is_enough():
     _, student = lesson(6, rows=1)
     (trained,) = distil([student], COLUMNS, steps=5)
     assert np.isfinite(trained.logits(student.X)).all()
+
+
+def test_layers_without_a_bias_are_trained_without_one():
+    rng = np.random.default_rng(5)
+    network, student = lesson(1, scale=1000.0)
+    bare = Network([Affine.without_bias(a.weight) for a in network.affines], network.activations)
+    X = student.X + np.float32([0, 0, 2000, 0])
+    targets = np.column_stack([1 - rng.random(len(X)), rng.random(len(X))])
+    own = Student(fix_columns(bare, COLUMNS, np.ones(1)), X, targets)
+    (trained,) = distil([own], COLUMNS, steps=40)
+    assert loss(trained, own) < loss(own.network, own)
+    assert is_blind(trained, COLUMNS)
+    assert not any(affine.bias.any() or affine.stores_bias for affine in trained.affines)

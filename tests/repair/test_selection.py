@@ -25,6 +25,7 @@ def _quick(monkeypatch):
     monkeypatch.setattr(auto, "EVERYONE", QUICK)
     monkeypatch.setattr(auto, "STEPS", 20)
     monkeypatch.setattr(auto, "LISTED_STEPS", 5)
+    monkeypatch.setattr(auto, "CERTIFIED_STEPS", 50)
     monkeypatch.setattr(auto, "PROF", Recipe("prof", steps=10))
 
 
@@ -85,13 +86,15 @@ def test_where_a_tolerant_feature_is_needed_the_guarantee_is_weaker_and_the_mode
     assert chosen(result).balanced_accuracy > 0.9
 
 
-def test_the_slowest_recipe_runs_only_where_no_other_network_keeps_the_model(monkeypatch):
-    kept = fairmend.repair(*income_decides())
+def test_the_slowest_recipe_for_scores_runs_only_where_no_other_network_keeps_the_model(monkeypatch):
+    network, spec, *rows = income_decides()
+    scores = Spec(spec.features, claim={"kind": "score", "delta": 0.3, "on": "probability"})
+    kept = fairmend.repair(network, scores, *rows)
     (slow,) = [each for each in kept.candidates if each.recipe.name.endswith("linear bounds")]
     assert slow.problem == "not run: a network with the same guarantee or a stronger one keeps the model"
     monkeypatch.setattr(auto._Contest, "kept", False)
     monkeypatch.setattr(auto._Contest, "surely_kept", False)
-    lost = fairmend.repair(*income_decides())
+    lost = fairmend.repair(network, scores, *rows)
     (slow,) = [each for each in lost.candidates if each.recipe.name.endswith("linear bounds")]
     assert slow.proven
 

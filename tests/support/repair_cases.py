@@ -63,13 +63,19 @@ def extreme_points(features: FeatureSet, region: int) -> np.ndarray:
     return np.unique(np.array(found), axis=0)
 
 
-def smallest_change(weight, bias, features, margin, delta_limit=np.inf) -> float:
-    """The optimum of step 2 by trying every class of every region; infinite where there is none."""
+def smallest_change(weight, bias, features, margin, delta_limit=np.inf, bias_shift=None) -> float:
+    """The optimum of step 2 by trying every class of every region; infinite where there is none.
+
+    With ``bias_shift``, that of a head that stores no bias: the change of its bias is that of its weights times this.
+    """
     outputs, dimension = weight.shape
     size = outputs * (dimension + 1)
     margins = np.broadcast_to(margin, (features.count,))
     program = LinearProgram(np.ones(2 * size), np.zeros(2 * size), np.full(2 * size, delta_limit))
     columns = np.arange(2 * size)
+    if bias_shift is not None:
+        tied = np.kron(np.eye(outputs), np.append(-bias_shift, 1.0))
+        program.add_rows(columns, np.hstack([tied, -tied]), np.zeros(outputs), np.zeros(outputs))
     hulls = [extreme_points(features, region) for region in range(features.count)]
     corners = [np.column_stack([h, np.ones(len(h))]) for h in hulls]
     old = np.column_stack([weight, bias])

@@ -7,6 +7,7 @@ the answer is the same, bit for bit, wherever slices and blocks are audited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -101,10 +102,25 @@ def audit_reading(
     """Add inputs that come in blocks to the tally; the engine scans the blocks, unless there is only one."""
     parts = job.scanner.parts(blocks)
     start = list(islice(parts, 2))
-    engine = engine if len(start) == 2 else HERE
+    if len(start) < 2:
+        _scan_blocks(job, reading, iter(start), seeds, tally, HERE, kept)
+        return
+    with job.scanner.engine() if engine.is_here else nullcontext(engine) as chosen:
+        _scan_blocks(job, reading, chain(start, parts), seeds, tally, chosen, kept)
+
+
+def _scan_blocks(
+    job: AuditJob,
+    reading: Reading,
+    blocks: Iterator[FloatArray],
+    seeds: np.random.Generator,
+    tally: AuditTally,
+    engine: Engine,
+    kept: KeptResults | None,
+) -> None:
     limit = None if job.limit is None else TimeShare(job.limit * engine.slots * _share(job, reading), reading.rows)
     call = _ScanCall(job.scanner, job.report if engine.is_here else None)
-    for task, found in run_tasks(engine, _scan, call, job.scanner.tasks(chain(start, parts), seeds, limit), kept):
+    for task, found in run_tasks(engine, _scan, call, job.scanner.tasks(blocks, seeds, limit), kept):
         if job.inputs.wants_pairs and found.unequal.any():
             owner, first, other = job.scanner.witnesses(task.X, found)
             reading.add_pairs(tally.total + owner, first, keep_ignored_features(job.net, job.spec, first, other))

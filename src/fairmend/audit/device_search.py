@@ -11,7 +11,9 @@ As in `later_layers`, the first layer of an input at a point is a base plus a ta
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -26,6 +28,8 @@ from fairmend.device.memory import run_in_parts
 from fairmend.network import Activation, Network
 from fairmend.network.functions.base import Precision
 from fairmend.spec import Spec
+from fairmend.workers.engine import Engine
+from fairmend.workers.threads import Threads
 
 __all__ = ["DeviceSearch", "find_device"]
 
@@ -37,9 +41,10 @@ _UNKNOWN = (
 
 # Scores below which starting the work takes longer than the CPU takes for all of it, about 20 million a second.
 _FEW = 20_000
-# Bytes of the largest array of one chunk: few kernels for each, and little beyond the cache of a GPU.
-_CHUNK_BYTES = 2**27
+# Bytes of the largest array of one chunk: starting kernels takes little of the time then.
+_CHUNK_BYTES = 2**29
 _MASK_BYTES = 2**28  # of the marks of all points that can hold an extreme, of a part of the inputs
+_THREADS = 2  # while one waits for the GPU, the other prepares and confirms; more wait for the interpreter's lock
 _ROUNDING = 1.01  # for the roundings of the bound itself, in float64
 
 
@@ -73,7 +78,8 @@ class DeviceSearch:
         ]
         self._sizes = [(weight.double().abs(), bias.double().abs()) for weight, bias, _ in self._layers]
         widest = max(len(affine.bias) for affine in net.affines)
-        self._points = max(1, _CHUNK_BYTES // (widest * net.dtype.itemsize))
+        chunk = min(_CHUNK_BYTES, memory_of(device) // 32)
+        self._points = max(1, chunk // (widest * net.dtype.itemsize))
         self._marks = min(_MASK_BYTES, memory_of(device) // 8)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -83,6 +89,13 @@ class DeviceSearch:
     def pays(self, inputs: int, points: int) -> bool:
         """Return whether so many inputs at so many points each are worth the device."""
         return inputs * points >= _FEW
+
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """Give the threads that scan blocks."""
+        # Each search sets PyTorch's flags and sets them back: here, to what they are for all threads.
+        with repeatable(self._device):
+            yield Threads(min(_THREADS, os.cpu_count() or 1))
 
     def search(
         self,

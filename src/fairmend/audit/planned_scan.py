@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from fairmend.audit.plan import AuditPlan
 from fairmend.audit.score_differences import WidestPairs
 from fairmend.network import Network
 from fairmend.spec import Spec
+from fairmend.workers.engine import HERE, Engine
 
 if TYPE_CHECKING:
     from fairmend.audit.device_search import DeviceSearch
@@ -71,7 +73,7 @@ class PlannedScan:
         search: DeviceSearch | None = None,
         device: str = "cpu",
     ) -> None:
-        self._plan = plan
+        self._plan, self._search = plan, search
         self._scan: ExhaustiveScan | RandomScan | BranchScan
         if plan.method == "enumerate":
             self._scan = ExhaustiveScan(net, spec, search)
@@ -79,6 +81,10 @@ class PlannedScan:
             self._scan = BranchScan(net, spec, per_row, seed, device)
         else:
             self._scan = RandomScan(net, spec, per_row, seed)
+
+    def engine(self) -> AbstractContextManager[Engine]:
+        """Return what scans blocks in this process."""
+        return nullcontext(HERE) if self._search is None else self._search.engine()
 
     def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
         """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""

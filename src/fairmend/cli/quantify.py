@@ -45,10 +45,9 @@ __all__ = ["command"]
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SECONDS = (
-    "Stop dividing people into boxes after so many seconds. The rows of the data, the map and the random people come "
+    "Stop after so many seconds. At most half of them are for the rows of the data; the map and the random people come "
     "after that."
 )
-_ROOM = 0.001  # of the undecided share: another machine may round differently, and count a little less
 
 
 @click.command("quantify", cls=Command)
@@ -102,8 +101,9 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """Prove which share of all people is treated equally.
 
     MODEL is a file: {formats}. All people are those that the spec allows, each combination of values with the same
-    weight, protected features aside. The shares hold whenever the command stops. Exits with 0 if no one is proven to be
-    treated unequally and no one is undecided (or at most --share is), 1 if someone is treated unequally, 2 otherwise.
+    weight, protected features aside (but for those that links depend on). The shares hold whenever the command stops.
+    Exits with 0 if no one is proven to be treated unequally and no one is undecided (or at most --share is), 1 if
+    someone is treated unequally, 2 otherwise.
     """
     refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
@@ -144,6 +144,7 @@ def run_quantify(
     from fairmend.evaluate.quantify_document import quantify_document
     from fairmend.folders import check_folder, staged_folder
     from fairmend.quantify.run import quantify
+    from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, find_files, local_files
     from fairmend.workers.open_engine import open_engine
 
@@ -172,6 +173,9 @@ def run_quantify(
             samples=samples,
             progress=progress,
         )
+    warnings: list[str] = []
+    if people is not None:
+        warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=spec.classes)]
     title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}"
     page = None if report is None else report / "report.html"
     if report is not None:
@@ -187,7 +191,7 @@ def run_quantify(
             boxes=boxes,
             frame=None if people is None else people.frame,
             out_of_range=None if people is None else people.out_of_range,
-            warnings=[] if people is None else describe_broken(people.broken),
+            warnings=warnings,
         )
         with staged_folder(report) as stage:
             write_report(stage, document)
@@ -200,6 +204,7 @@ def run_quantify(
         "out_of_range": None if people is None else people.out_of_range.as_dict(),
         "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
         "report": page,
+        "warnings": warnings,
     }
     screen = console()
     if not json_output:  # before the certificate: its errors must not cost the result of a long run
@@ -218,7 +223,7 @@ def run_quantify(
             _show_certificate(screen, certificate, written["certified"])
         if people is not None:
             show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
-            show_warnings(screen, describe_broken(people.broken))
+            show_warnings(screen, warnings)
         if page is not None:
             show_report(screen, page)
     return _exit_code(found, share)
@@ -226,24 +231,11 @@ def run_quantify(
 
 def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
     """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
-    from tempfile import TemporaryDirectory
+    from fairmend.quantify.confirm import confirmed_certificate
 
-    from fairmend import check
-    from fairmend.quantify.certificate import claim_shares
-
-    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
-    with TemporaryDirectory() as folder:
-        found.certificate.save(Path(folder, "certificate.json"), model)
-        checked = check(Path(folder, "certificate.json"), model, progress=report)
-    if checked.fair is None or checked.unfair is None:
-        raise FairmendError(f"the checker confirms nothing, so no certificate was written: {checked.reasons[0]}")
-    room = _ROOM * max(0.0, 1 - checked.fair - checked.unfair)  # none if everyone is decided
-    fair = min(found.fair, max(0.0, checked.fair - room))
-    unfair = min(found.unfair, checked.unfair * (1 - _ROOM) if room else checked.unfair)
-    if not fair and not unfair:
-        raise FairmendError("the checker confirms no share, so no certificate was written; allow more --seconds")
-    claim_shares(found.certificate, fair, unfair).save(path, model)
-    return {"fair": fair, "unfair": unfair}
+    certificate = confirmed_certificate(found.evidence, found.fair, found.unfair, progress)
+    certificate.save(path, model)
+    return {name: certificate.content["shares"][name] for name in ("fair", "unfair")}
 
 
 def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:

@@ -477,7 +477,11 @@ class RowShares:
 
 @dataclass(frozen=True)
 class Quantification:
-    """Shares of all people that the spec allows; see `fairmend.QuantifyResult`."""
+    """Shares of all people that the spec allows; see `fairmend.QuantifyResult`.
+
+    `own` are the protected features of which own values count, because links depend on them. `delta` is that of a claim
+    about scores.
+    """
 
     fair: float
     unfair: float
@@ -490,6 +494,8 @@ class Quantification:
     sampled: float | None
     samples: int
     rows: RowShares | None = None
+    own: list[str] = field(default_factory=list)
+    delta: float | None = None
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,12 @@ def quantify_document(
             found.sampled,
             found.samples,
             rows,
+            [
+                short(feature.name)
+                for feature in spec.protected
+                if any(feature.name in link.when for link in spec.links)
+            ],
+            spec.claim.delta,
         ),
     )
 
@@ -86,6 +92,8 @@ def _box(box: QuantifyBox, names: Sequence[str]) -> UnequalBox:
     if box.classes is not None:
         sides = zip(box.classes, (box.positive, box.negative), strict=True)
         changes = "; ".join(f"{_class(label, names)} with {_values(box, values)}" for label, values in sides)
+    elif box.decides:  # a claim about scores
+        changes = f"higher with {_values(box, box.positive)}; lower with {_values(box, box.negative)}"
     return UnequalBox(short(box.text, 2_000), box.share, box.of_box, box.rows, short(changes, 1_000))
 
 

@@ -240,7 +240,13 @@ def _capitalize(sentence: str) -> str:
 def _summarize_shares(document: Document, shares: Quantification) -> Summary:
     similar = document.similar
     proven = ProvenShares(
-        shares.fair, shares.unfair, shares.undecided, tuple(similar.protected), bool(similar.tolerances)
+        shares.fair,
+        shares.unfair,
+        shares.undecided,
+        tuple(similar.protected),
+        bool(similar.tolerances),
+        tuple(shares.own),
+        shares.delta,
     )
     limits = [
         "How many of your own people are treated unequally: few of all possible people look like them. Pass --data to "

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 
-__all__ = ["ROUNDINGS", "Fold", "Line", "Norm", "Part", "line_of"]
+__all__ = ["ROUNDINGS", "DerivedBias", "Fold", "Line", "Norm", "Part", "line_of"]
 
 ROUNDINGS = 24
 """How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
@@ -119,6 +119,23 @@ def _wide(part: npt.NDArray[Any], norm: Norm, width: int, source: str) -> Floats
 
 
 @dataclass(frozen=True, eq=False)
+class DerivedBias:
+    """The bias of a layer that stores none: weight·shift + constant, float64, with shift (in,) and constant (out,).
+
+    The norms before and after the layer give both; without norms, both are 0.
+    """
+
+    shift: Floats
+    constant: Floats
+
+    @staticmethod
+    def zero(weight: FloatArray) -> DerivedBias:
+        """Return that of a layer with this weight and without norms."""
+        out, width = weight.shape
+        return DerivedBias(np.zeros(width), np.zeros(out))
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
     """One of several affine layers whose outputs, each times its factor, are added up to a network's output."""
 
@@ -168,6 +185,23 @@ class Fold:
             return np.asarray(sum(sizes, np.zeros(len(self.weight))))
         return np.zeros(len(self.weight)) if self.bias is None else np.abs(self.bias.astype(np.float64))
 
+    @property
+    def derived_bias(self) -> DerivedBias | None:
+        """How the folded bias follows from the folded weight; None if the layer, or a norm after it, can hold any."""
+        if self.bias is not None or self._shifts_last:
+            return None
+        inner, outer = self.lines()
+        used = inner.factor != 0
+        shift = np.divide(inner.shift, inner.factor, out=np.zeros(len(used)), where=used)
+        unused = self.weight[:, ~used].astype(np.float64) @ inner.shift[~used]
+        return DerivedBias(shift, outer.factor * unused + outer.shift)
+
+    @property
+    def _shifts_last(self) -> bool:
+        """Whether the last norm after the layer is batch normalisation with a shift, which can hold a bias."""
+        last = self.after[-1] if self.after else None
+        return last is not None and last.shift is not None and last.variance is not None
+
     def lines(self) -> tuple[Line, Line]:
         """Return what the norms before and after the layer compute."""
         out, width = self.weight.shape
@@ -192,7 +226,7 @@ class Fold:
         """Return the stored layer that comes closest to this folded one, with the same norms.
 
         Stored numbers stay as they are where the folded ones did not change. A layer without a bias takes it from the
-        last norm after it, if that has a shift to change.
+        last norm after it, if that has a shift to change; else its bias follows from the weight (`derived_bias`).
         """
         if self.parts:
             return self._refit_parts(weight, bias)
@@ -205,31 +239,30 @@ class Fold:
         wide = raw.astype(np.float64)
         own = _add_products(wide, inner.shift, np.zeros(len(raw)))
         missing = bias - outer.shift
-        last = self.after[-1] if self.after else None
-        if self.bias is None and last is not None and last.shift is not None and last.variance is not None:
+        if self.bias is None:
+            if not self._shifts_last:
+                return replace(self, weight=raw)
+            last = self.after[-1]
+            assert last.shift is not None
             shift = np.where(same, last.shift, _cast(last.shift + (missing - outer.factor * own), last.shift.dtype))
             return replace(self, weight=raw, after=(*self.after[:-1], replace(last, shift=shift)))
         own_bias = np.divide(missing, outer.factor, out=np.zeros(len(raw)), where=outer.factor != 0) - own
-        stored = np.where(same, 0 if self.bias is None else self.bias, _cast(own_bias, self.weight.dtype))
-        return replace(self, weight=raw, bias=stored if self.bias is not None or stored.any() else None)
+        return replace(self, weight=raw, bias=np.where(same, self.bias, _cast(own_bias, self.weight.dtype)))
 
     def _refit_parts(self, weight: FloatArray, bias: FloatArray) -> Fold:
-        """Return the parts that come closest to this layer; the bias changes in the first part that has one."""
+        """Return the parts that come closest to this layer; the bias changes in the first part that has one, if any."""
         inner, _ = self.lines()
         raw = _cast(
             np.divide(weight, inner.factor, out=np.zeros(weight.shape), where=inner.factor != 0), self.weight.dtype
         )
         ends = np.cumsum([part.weight.shape[1] for part in self.parts])[:-1]
         parts = [replace(part, weight=own) for part, own in zip(self.parts, np.split(raw, ends, axis=1), strict=True)]
-        k = next((k for k, part in enumerate(parts) if part.bias is not None), 0)
-        others = [
-            part.factor * part.bias.astype(np.float64)
-            for i, part in enumerate(parts)
-            if i != k and part.bias is not None
-        ]
-        own = (bias - sum(others, np.zeros(len(weight)))) / parts[k].factor
-        if parts[k].bias is not None or own.any():
-            parts[k] = replace(parts[k], bias=_cast(own, self.weight.dtype))
+        biased = [k for k, part in enumerate(parts) if part.bias is not None]
+        if biased:
+            first, *rest = biased
+            others = [parts[k].factor * np.asarray(parts[k].bias, np.float64) for k in rest]
+            own = (bias - sum(others, np.zeros(len(weight)))) / parts[first].factor
+            parts[first] = replace(parts[first], bias=_cast(own, self.weight.dtype))
         return Fold.join(tuple(parts), self.source)
 
 

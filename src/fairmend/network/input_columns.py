@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats, Ints
+from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.graph import describe, reached_columns
@@ -24,7 +24,7 @@ __all__ = [
     "in_raw_units",
     "in_units",
     "passed_columns",
-    "plain_columns",
+    "training_units",
 ]
 
 
@@ -49,7 +49,24 @@ def _affine_readers(network: Network) -> dict[int, Ints]:
     return found
 
 
-def plain_columns(network: Network) -> npt.NDArray[np.bool_]:
+def training_units(network: Network, X: FloatArray) -> tuple[Floats, Floats]:
+    """Return mean and deviation (inputs,) with which columns of X are standardised, as far as the network allows it.
+
+    Columns stay as they are, with mean 0 and deviation 1, if they are constant 0 or if something else than affine
+    layers reads them. A layer without a bias cannot take in a mean: columns that it reads get the mean 0, and their
+    root mean square as deviation. If a norm makes its bias follow from its weights, they stay as they are.
+    """
+    mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    scaled = _plain_columns(network)
+    for place, columns in _affine_readers(network).items():
+        derived, read = network.affines[place].derived_bias, columns[columns >= 0]
+        if derived is not None:
+            deviation[read], mean[read] = np.hypot(deviation[read], mean[read]), 0.0
+            scaled[read] &= not derived.shift.any()
+    return np.where(scaled, mean, 0.0), np.where(scaled & (deviation > 0), deviation, 1.0)
+
+
+def _plain_columns(network: Network) -> npt.NDArray[np.bool_]:
     """Return which input columns (inputs,) only affine layers read, passed on as they are."""
     passed = passed_columns(network)
     plain = np.ones(network.inputs, dtype=np.bool_)
@@ -64,7 +81,7 @@ def plain_columns(network: Network) -> npt.NDArray[np.bool_]:
 def in_units(network: Network, affines: Sequence[Affine], mean: Floats, deviation: Floats) -> list[Affine]:
     """Return affine layers that compute from inputs (x − mean) / deviation what these do from x, in float64.
 
-    Only columns that `plain_columns` names may have a mean other than 0 or a deviation other than 1.
+    Mean and deviation are those of `training_units`, or 0 and 1.
     """
     found = []
     for affine, offset, scale in _with_units(network, affines, mean, deviation):
@@ -100,30 +117,38 @@ def fix_columns(network: Network, columns: Sequence[int], reference: npt.ArrayLi
     """Return the network that computes as if these columns always held ``reference (len(columns),)``.
 
     Weights that read them become 0, and what they read is added to the bias. A table that they look up gets equal rows;
-    between whole numbers, those are interpolated.
+    between whole numbers, those are interpolated. A layer without a bias keeps the weights that read such a table, as
+    what they read is constant; of other columns, it computes as if they held 0.
     """
     values = np.zeros(network.inputs)
     values[list(columns)] = np.asarray(reference, dtype=np.float64)
-    changed: dict[int, Operation] = {}
     followed, fixed = followed_columns(network), _values_of(network, values)
-    for i, node in enumerate(network.nodes):
-        operation = node.operation
-        own = followed[node.sources[0]] if node.sources else followed[i]
-        cut = np.isin(own, list(columns))
-        if not cut.any():
+    reading = [
+        (i, node, np.isin(followed[node.sources[0]], list(columns)))
+        for i, node in enumerate(network.nodes)
+        if node.sources
+    ]
+    tables: dict[int, Operation] = {
+        i: Lookup(np.broadcast_to(fixed[i].astype(node.operation.table.dtype), node.operation.table.shape))
+        for i, node, cut in reading
+        if cut.any() and isinstance(node.operation, Lookup) and node.operation.stored
+    }
+    _require_own_tables(network, tables)
+    with_tables = network.with_operations(tables)
+    reached = reached_columns(with_tables.nodes)
+    changed: dict[int, Operation] = {}
+    for i, node, cut in reading:
+        operation, source = node.operation, node.sources[0]
+        if not isinstance(operation, Affine):
             continue
-        if isinstance(operation, Lookup):
-            if not operation.stored:  # what reads it is cut
-                continue
-            changed[i] = Lookup(np.broadcast_to(fixed[i].astype(operation.table.dtype), operation.table.shape))
-        elif isinstance(operation, Affine):
+        if operation.derived_bias is not None:
+            cut = cut & reached[source][:, list(columns)].any(axis=1)
+        if cut.any():
             weight = operation.weight.astype(np.float64)
-            bias = operation.bias + weight[:, cut] @ fixed[node.sources[0]][cut]
+            bias = operation.bias + weight[:, cut] @ fixed[source][cut]
             weight[:, cut] = 0
-            new = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
-            changed[i] = new.stored_as(operation)
-    _require_own_tables(network, changed)
-    found = network.with_operations(changed)
+            changed[i] = Affine(weight.astype(network.dtype), bias.astype(network.dtype)).stored_as(operation)
+    found = with_tables.with_operations(changed)
     _require_cut(found, columns)
     return found
 

@@ -298,7 +298,7 @@ class Network:
                 "layer": range(1, self.depth + 1),
                 "inputs": [affine.weight.shape[1] for affine in self.affines],
                 "outputs": [affine.weight.shape[0] for affine in self.affines],
-                "weights": [affine.weight.size + affine.bias.size for affine in self.affines],
+                "weights": [affine.size for affine in self.affines],
                 "activation": [*functions, self.closing],
             }
         )
@@ -412,7 +412,7 @@ def _is_function(node: Node) -> bool:
 def _weights_of(node: Node) -> int:
     operation = node.operation
     if isinstance(operation, Affine):
-        return operation.weight.size + operation.bias.size
+        return operation.size
     return operation.table.size if isinstance(operation, Lookup) else 0
 
 

@@ -363,13 +363,18 @@ def _capitalize(sentence: str) -> str:
 
 @dataclass(frozen=True)
 class ProvenShares:
-    """What is proven about everyone that a spec allows: shares that are treated equally, unequally, and undecided."""
+    """What is proven about everyone that a spec allows: shares that are treated equally, unequally, and undecided.
+
+    ``own`` are the protected features that links depend on, and ``delta`` is that of a claim about scores.
+    """
 
     fair: float
     unfair: float
     undecided: float
     protected: tuple[str, ...]
     tolerances: bool
+    own: tuple[str, ...] = ()
+    delta: float | None = None
 
     def tag(self) -> str:
         """Return a label of a few words."""
@@ -395,16 +400,20 @@ class ProvenShares:
     def explanation(self, precision: str) -> str:
         """Return what is proven."""
         more = ", and others within their tolerance," if self.tolerances else ""
+        if self.own:
+            more += " with what links change," if more else ", with what links change,"
+        what = "prediction" if self.delta is None else f"score by more than {_exact(self.delta)}"
         fair, unfair = (at_least_percent(share) for share in (self.fair, self.unfair))
         return (
             f"For {fair} of all people, no other values of {listed(self.protected, 'and')}{more} change the "
-            f"prediction; for {unfair}, some do. This holds for the predictions that the model makes in {precision} "
-            "arithmetic, rounding included."
+            f"{what}; for {unfair}, some do. This holds for the {'predictions' if self.delta is None else 'scores'} "
+            f"that the model makes in {precision} arithmetic, rounding included."
         )
 
     def coverage(self) -> str:
         """Return who all people are."""
+        own = f" except for own values of {listed(self.own, 'and')}, on which links depend" if self.own else ""
         return (
-            "All combinations of values that the spec allows, protected features aside. Each whole number and category "
-            "has the same weight, and each part of a continuous range counts by its length."
+            f"All combinations of values that the spec allows, protected features aside{own}. Each whole number and "
+            "category has the same weight, and each part of a continuous range counts by its length."
         )

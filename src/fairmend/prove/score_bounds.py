@@ -54,13 +54,13 @@ def bound_scores_at_points(net: Network, claim: Claim, points: FloatArray) -> tu
     return softmax_bounds(differences)
 
 
-def score_error(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray) -> Floats:
+def score_error(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray, *, thorough: bool = False) -> Floats:
     """Return how far each score from inference can be from the real one over the boxes (n, width): (n, outputs).
 
     A sigmoid changes by at most a quarter of the change of its input, a softmax by at most half of the largest change
-    of an input. Libraries compute both to 16 units of the last place of 1.
+    of an input. Libraries compute both to 16 units of the last place of 1. See `inference_error` for ``thorough``.
     """
-    error = inference_error(net, lower, upper)
+    error = inference_error(net, lower, upper, thorough=thorough)
     if claim.on != "probability":
         return error
     unit = float(np.finfo(net.dtype).eps) / 2

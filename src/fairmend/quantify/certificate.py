@@ -6,13 +6,12 @@ import base64
 import math
 import zlib
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats, Ints
+from fairmend.arrays import Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_shares
@@ -20,16 +19,13 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.space import CELLS, Space
 from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
 from fairmend.spec import Spec
+from fairmend.spec.describe import describe_claim
 from fairmend.text import listed
 
 __all__ = ["Evidence", "claim_shares"]
 
 MOST_LEAVES, MOST_NUMBERS = 2**22, 2**25  # that the checker reads: boxes, and numbers in their ends
 _MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and combinations of protected values
-
-# The checker counts by other means, and may leave a little more open: so much of the undecided share.
-_MORE_OPEN = 0.2
-_ROUNDING = Fraction(1, 2**50)  # of a share of a box that is a quotient of numbers of people
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +37,10 @@ class Evidence:
     leaves: Leaves
 
     def certificate(self) -> Certificate:
-        """Return the certificate; raise an error if nothing is proven, or if there are too many boxes."""
+        """Return a certificate that the checker has not confirmed yet; `confirm` lowers its shares to what it does.
+
+        Raise an error if nothing is proven, or if there are too many boxes.
+        """
         leaves, cells = self.leaves, np.array([axis.cells for axis in self.space.axes], np.int64)
         if not np.any(leaves.fair) and not np.any(leaves.unfair):
             raise FairmendError("nothing is proven yet, so there is nothing to certify; allow more seconds")
@@ -52,15 +51,12 @@ class Evidence:
                 "stop at a share"
             )
         tree = tree_of_boxes(leaves.boxes, cells, self._proofs())
-        fair, unfair = (_total(leaves, part, cells.tolist()) for part in (leaves.fair, leaves.unfair))
-        more_open = Fraction(_MORE_OPEN) * (1 - fair - unfair)
-        if more_open > 2 * _ROUNDING:
-            fair, unfair = fair - min(fair / 2, more_open), unfair - min(unfair * Fraction(_MORE_OPEN), more_open)
+        fair, unfair = leaves.totals()
         shares = {
-            "fair": _round_down(fair),
-            "unfair": _round_down(unfair),
+            "fair": fair,
+            "unfair": unfair,
             "cells": CELLS,
-            "pieces": [len(np.unique(column)) for column in self.space.first.T],
+            "pieces": list(self.space.parts),
             "leaves": leaves.count,
             "nodes": _packed(tree.nodes, "<u2"),
             "cuts": _packed(tree.cuts, "<u4"),
@@ -70,9 +66,9 @@ class Evidence:
     def _proofs(self) -> Ints:
         """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
         leaves, space = self.leaves, self.space
-        axes = (*space.axes, *space.protected)
+        axes = (*space.free, *space.protected)
         single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
-        values = math.prod(axis.cells for axis in space.protected)
+        values = len(space.values) if space.all_values else math.inf
         inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
         listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
         whole, some = (leaves.fair == 1) | (leaves.unfair == 1), (leaves.fair > 0) | (leaves.unfair > 0)
@@ -89,27 +85,14 @@ def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certif
 
 def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
     """Return the claim in English; the checker writes a sentence of its own."""
-    protected = listed([feature.name for feature in spec.protected], most=None)
+    own = {name for link in spec.links for name in link.when}
+    protected = listed([feature.name for feature in spec.protected if feature.name not in own], most=None)
+    aside = f", {protected} aside," if protected else ","
+    claim = f" {describe_claim(spec.claim)}" if spec.claim.is_score else ""
     return (
-        f"Of all people that the spec allows, {protected} aside, a share of at least {shares['fair']!r} is treated "
-        f"equally, and a share of at least {shares['unfair']!r} unequally."
+        f"Of all people that the spec allows{aside} a share of at least {shares['fair']!r} is treated equally, and a "
+        f"share of at least {shares['unfair']!r} unequally.{claim}"
     )
-
-
-def _total(leaves: Leaves, part: Floats, cells: list[int]) -> Fraction:
-    """Return the share of all people that a part of each box is; a part that is not the whole is rounded down."""
-    total = Fraction(0)
-    rows = np.flatnonzero(part)
-    sizes = (leaves.boxes.last - leaves.boxes.first + 1)[rows].tolist()
-    for share, size in zip(part[rows].tolist(), sizes, strict=True):
-        numerator, denominator = share.as_integer_ratio()  # the denominator is a power of 2
-        total += Fraction(numerator * math.prod(size), denominator) * (1 if share == 1 else 1 - _ROUNDING)
-    return total / math.prod(cells)
-
-
-def _round_down(share: Fraction) -> float:
-    nearest = float(share)
-    return nearest if nearest <= share else math.nextafter(nearest, 0.0)
 
 
 def _packed(numbers: npt.NDArray[np.int64], kind: str) -> str:

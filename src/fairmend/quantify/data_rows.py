@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from fairmend.arrays import FloatArray, Ints
 from fairmend.network import Network
 from fairmend.progress import Progress
-from fairmend.quantify.decide import Decider
+from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Axis, Boxes, Space, make_space
 from fairmend.spec import Spec
 
@@ -35,7 +36,8 @@ class DataShares:
 
 def find_cells(space: Space, X: FloatArray) -> Ints:
     """Return the cells ``(rows, axes)`` of valid inputs."""
-    return np.stack([_cells_of(axis, X[:, axis.columns]) for axis in space.axes], axis=1)
+    columns = [X[:, space.spec.columns(axis.feature.name)] for axis in space.axes]
+    return np.stack([_cells_of(axis, own) for axis, own in zip(space.axes, columns, strict=True)], axis=1)
 
 
 def _cells_of(axis: Axis, columns: FloatArray) -> Ints:
@@ -51,10 +53,17 @@ def _cells_of(axis: Axis, columns: FloatArray) -> Ints:
     return np.clip(values, 0, axis.cells - 1).astype(np.int64)
 
 
-def prove_cells(network: Network, spec: Spec, cells: Ints, progress: Progress | None = None) -> DataShares:
+def prove_cells(
+    network: Network,
+    spec: Spec,
+    cells: Ints,
+    in_time: Callable[[], bool] = lambda: True,
+    progress: Progress | None = None,
+) -> DataShares:
     """Return how many rows are in cells that are proven to be treated equally, and unequally.
 
-    Cells that are undecided with few pieces of protected values are decided again with more of them.
+    Cells that are undecided with few pieces of protected values are decided again with more of them, as long as it is
+    still ``in_time``; the cells that are left then are undecided.
     """
     unique, counts = np.unique(cells, axis=0, return_counts=True)
     verdict = np.zeros(len(unique), np.int64)  # 1 equally, -1 unequally, 0 undecided
@@ -62,10 +71,12 @@ def prove_cells(network: Network, spec: Spec, cells: Ints, progress: Progress | 
         space = make_space(network, spec, pieces)
         if not space.matters(network):
             return DataShares(len(cells), 0, 0)
-        decider = Decider(network, space)
+        decider = make_decider(network, space)
         error, step = decider.root_error(), max(1, _BATCH // space.pieces)
         rest = np.flatnonzero(verdict == 0)
         for start in range(0, len(rest), step):
+            if not in_time():
+                break
             rows = rest[start : start + step]
             found = decider.decide(Boxes(unique[rows], unique[rows]), np.full(len(rows), error))
             verdict[rows] = _whole(space, found.fair).astype(np.int64) - _whole(space, found.unfair)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats, Ints
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.inference import closing_error, lead_error
 from fairmend.network import Network
 from fairmend.network.decision import enclose_log_odds
+from fairmend.quantify.cases import Cases, link_looseness
 from fairmend.quantify.count import BINS
 from fairmend.quantify.forms import LeadForms, lead_forms, leads
 from fairmend.quantify.shares import count_share, may_exceed
@@ -68,24 +69,47 @@ class Decider:
 
     def error_over(self, boxes: Boxes) -> Floats:
         """Return a bound of the error of inference of any lead over each box."""
-        low, high = self.space.with_pieces(*self.space.hull(boxes, similar=True))
+        low, high = self.space.hulls(boxes, self.space.cases(boxes))
         found = np.zeros(len(low))
         for label in range(self.network.outputs) if self.network.outputs > 2 else [1]:
             classes = np.full(len(low), label)
             found = np.maximum(found, lead_error(self.network, low, high, classes, thorough=True))
         return np.asarray(found.reshape(len(boxes), -1).max(axis=1))
 
+    def settle(self, X: FloatArray, people: int, error: float) -> tuple[Bools, Bools]:
+        """Return who of so many people is surely treated equally, and who unequally, given all of their neighbours X.
+
+        A logit that is computed in the network's own precision is within the error of inference of the real one, and
+        so is a logit that is computed elsewhere. So a lead of more than twice this error is proven for any program.
+        """
+        sure = self._sure_classes(X, error).reshape(people, -1)
+        fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
+        known = sure.max(axis=1, keepdims=True)
+        return fair, ((sure >= 0) & (sure != known)).any(axis=1)
+
+    def _sure_classes(self, X: FloatArray, error: float) -> Ints:
+        """Return the class of each input if it is proven, else -1."""
+        logits = self.network.logits(X).astype(np.float64).reshape(len(X), -1)
+        if logits.shape[1] == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+        need = up(up(self.needs + error) + error)
+        sure = np.full(len(X), -1)
+        for label in range(logits.shape[1]):
+            rows = self._rows_of(label)
+            ahead = [logits[:, label] - logits[:, self.leads[row, 1]] > need[row] for row in rows]
+            sure[np.all(ahead, axis=0)] = label
+        return sure
+
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
         space = self.space
-        lower, upper = space.hull(boxes, similar=True)
-        forms = lead_forms(self.network, *space.with_pieces(lower, upper))
-        cells = np.tile(space.first, (len(boxes), 1)), np.tile(space.last, (len(boxes), 1))
-        sides = self._sides(boxes, forms, error, cells)
+        cases = space.cases(boxes)
+        forms = self._forms(boxes, cases)
+        sides = self._sides(boxes, forms, error, cases)
         all_fair, all_unfair = self._whole(sides)
         fair, unfair = np.where(all_fair, 1.0, 0.0), np.where(all_unfair, 1.0, 0.0)
         rest = np.flatnonzero(~(all_fair | all_unfair))
-        axis, slab = self._axis(boxes, forms, lower, upper), np.full(len(rest), np.inf)
+        axis, slab = self._split_axis(boxes, forms), np.full(len(rest), np.inf)
         if len(rest) and self.counting:
             some, left = boxes.take(rest), [side.take(rest) for side in sides]
             fair[rest], slab = self._count_fair(some, left)
@@ -98,14 +122,17 @@ class Decider:
             fair[again], unfair[again], tighter[again] = last.fair, last.unfair, last.error
         return Decided(fair, unfair, axis, tighter)
 
-    def _sides(self, boxes: Boxes, forms: LeadForms, error: Floats, cells: tuple[Ints, Ints]) -> list[Side]:
+    def _forms(self, boxes: Boxes, cases: Cases) -> LeadForms:
+        return lead_forms(self.network, *self.space.hulls(boxes, cases))
+
+    def _sides(self, boxes: Boxes, forms: LeadForms, error: Floats, cases: Cases) -> list[Side]:
         return [
             make_side(
                 self.space,
                 boxes,
                 (forms.A[:, row], forms.c[:, row], forms.least[:, row]),
                 up(self.needs[row] + error),
-                cells,
+                cases,
             )
             for row in range(len(self.leads))
         ]
@@ -143,7 +170,7 @@ class Decider:
 
         This is without the difference that protected values make. With more leads, it is a part of their spread.
         """
-        lower, upper = self.space.hull(boxes, similar=False)
+        lower, upper = self.space.person_hull(boxes)
         if len(sides) > 2:
             spans = [np.abs(side.A.reshape(*side.c.shape, -1).mean(axis=1)) * (upper - lower) for side in sides]
             return np.asarray(np.min([span.sum(axis=1) for span in spans], axis=0)) / 4
@@ -160,15 +187,15 @@ class Decider:
         values, classes = self._unequal_values(boxes)
         part = np.flatnonzero(classes[:, 0] != classes[:, 1])
         if len(part):
-            some, cells = boxes.take(part), values[part].reshape(2 * len(part), -1)
-            forms = lead_forms(self.network, *self._with_values(some, cells))
-            found = self._sides(some, forms, error[part], (cells, cells))
+            some, cases = boxes.take(part), self._cases_of(values[part].ravel())
+            forms = self._forms(some, cases)
+            found = self._sides(some, forms, error[part], cases)
             unfair[part] = self._count_values(some, found, classes[part], slab[part])
         return unfair
 
     def _best_piece(self, boxes: Boxes, side: Side) -> Ints:
         """Return the piece whose form is highest in the middle of each box."""
-        lower, upper = self.space.hull(boxes, similar=False)
+        lower, upper = self.space.person_hull(boxes)
         centre = np.repeat((lower + upper) / 2, self.space.pieces, axis=0)
         value = (side.A * centre).sum(axis=1).reshape(len(boxes), -1) + side.c + side.protected.most
         return np.asarray(value.argmax(axis=1))
@@ -187,7 +214,7 @@ class Decider:
         return share
 
     def _unequal_values(self, boxes: Boxes) -> tuple[Ints, Ints]:
-        """Return two protected values ``(n, 2, protected axes)`` of the middle person of each box, and their classes.
+        """Return the numbers of two protected values ``(n, 2)`` of the middle person of each box, and their classes.
 
         They are those with the highest and the lowest lead of class 1, or of the class that is most frequent among
         all values. Nothing is proven about them here.
@@ -206,14 +233,12 @@ class Decider:
         else:
             lead = logits[:, :, -1] - (logits[:, :, 0] if logits.shape[2] == 2 else 0.0)
         ends = np.stack([lead.argmax(axis=1), lead.argmin(axis=1)], axis=1)
-        return values[ends], np.take_along_axis(classes, ends, axis=1)
+        return ends, np.take_along_axis(classes, ends, axis=1)
 
-    def _with_values(self, boxes: Boxes, cells: Ints) -> tuple[Floats, Floats]:
-        """Return the columns of boxes, with two protected values ``(2 n, protected axes)`` each."""
-        low, high = (np.repeat(end, 2, axis=0) for end in self.space.hull(boxes, similar=True))
-        for k, axis in enumerate(self.space.protected):
-            low[:, axis.columns], high[:, axis.columns] = axis.hull(cells[:, k], cells[:, k])
-        return low, high
+    def _cases_of(self, numbers: Ints) -> Cases:
+        """Return cases of single protected values with these numbers ``(rows,)``."""
+        values = self.space.values[numbers]
+        return Cases(values, values, self.space.value_choices[numbers])
 
     def _count_values(self, boxes: Boxes, sides: list[Side], classes: Ints, slab: Floats) -> Floats:
         """Return the share in which two protected values surely have the classes ``(n, 2)``."""
@@ -245,20 +270,25 @@ class Decider:
 
     def importance(self, boxes: Boxes) -> Floats:
         """Return how much each cell of each axis adds to what is open in boxes, roughly: ``(n, axes)``."""
-        lower, upper = self.space.hull(boxes, similar=True)
-        forms = lead_forms(self.network, *self.space.with_pieces(lower, upper))
-        return self._scores(boxes, forms, lower, upper) / (boxes.last - boxes.first + 1)
+        forms = self._forms(boxes, self.space.cases(boxes))
+        return self._scores(boxes, forms) / (boxes.last - boxes.first + 1)
 
-    def _axis(self, boxes: Boxes, forms: LeadForms, lower: Floats, upper: Floats) -> Ints:
+    def _split_axis(self, boxes: Boxes, forms: LeadForms) -> Ints:
         """Return the axis that adds most to the distance of the forms from the leads; -1 for a box of a single cell."""
         splits = boxes.last > boxes.first
-        score = np.where(splits, self._scores(boxes, forms, lower, upper), -1.0)
+        score = np.where(splits, self._scores(boxes, forms), -1.0)
         return np.where(splits.any(axis=1), score.argmax(axis=1), -1)
 
-    def _scores(self, boxes: Boxes, forms: LeadForms, lower: Floats, upper: Floats) -> Floats:
+    def _scores(self, boxes: Boxes, forms: LeadForms) -> Floats:
         """Return how much each axis adds to the distance of the forms from the leads, ``(n, axes)``."""
+        lower, upper = self.space.hull(boxes, similar=True)
         n, widths = len(boxes), upper - lower
         loose = forms.looseness.reshape(n, self.space.pieces, -1).mean(axis=1) * widths
         steep = np.abs(forms.A).mean(axis=1).reshape(n, self.space.pieces, -1).mean(axis=1) * widths
         columns = loose + 1e-9 * steep + 1e-300
-        return np.stack([columns[:, axis.columns].sum(axis=1) for axis in self.space.axes], 1)
+        scores = np.full((n, len(self.space.axes)), 1e-300)
+        for k, axis in enumerate(self.space.free):
+            scores[:, k] = columns[:, axis.columns].sum(axis=1)
+        if self.space.links is not None:
+            scores += link_looseness(self.space, boxes, self.space.cases(boxes), np.abs(forms.A).mean(axis=1))
+        return scores

@@ -13,7 +13,7 @@ import numpy as np
 from fairmend.arrays import Floats, Ints
 from fairmend.bounds.enclosure import TINY, enclose_value, gamma, largest
 from fairmend.bounds.rigorous import Choice, Slopes, analyse
-from fairmend.bounds.substitution import Known, Rows, lower_forms, over_box
+from fairmend.bounds.substitution import Known, Rows, both_signs, lower_forms, over_box
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.kinked import Kinked
 from fairmend.network.operations import Columns, Concatenate, Lookup, Scale, Sum
@@ -44,11 +44,14 @@ def leads(network: Network) -> Ints:
 
 
 @np.errstate(all="ignore")
-def lead_forms(network: Network, lower: Floats, upper: Floats) -> LeadForms:
-    """Return the forms over boxes ``(n, inputs)``; where numbers overflow, the constants are infinite."""
+def lead_forms(network: Network, lower: Floats, upper: Floats, *, outputs: bool = False) -> LeadForms:
+    """Return the forms over boxes ``(n, inputs)``; where numbers overflow, the constants are infinite.
+
+    With ``outputs``, they are forms below each output and then below each negative output instead.
+    """
     known = analyse(network, lower, upper, _tight(network))
     features = network.nodes[-1].sources[0]
-    rows = _lead_rows(network, known, features)
+    rows = both_signs(network.head.weight, network.head.bias) if outputs else _lead_rows(network, known, features)
     interval = over_box(rows, *known.intervals[features])
     found = lower_forms(rows, features, known)
     count = rows.A.shape[1]

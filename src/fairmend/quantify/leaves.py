@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import fsum
+from fractions import Fraction
+from math import fsum, nextafter, prod
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from fairmend.quantify.space import Boxes
 
 __all__ = ["Leaves"]
 
+_FEW = 2**20  # cells, of a box in which they may be decided one by one
 _UNIT = float(np.finfo(np.float64).eps) / 2
 
 
@@ -89,16 +91,29 @@ class Leaves:
         kept = rows[better]
         self._set(kept, self.boxes.take(kept), self.shares[kept], decided, better)
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is open: each box is decided as a whole, or everyone in it one by one."""
+        small = (self.boxes.last - self.boxes.first + 1.0).prod(axis=1) <= _FEW
+        listed = small & (self.fair + self.unfair > 1 - 4 * _UNIT)
+        return bool(np.all((self.fair == 1) | (self.unfair == 1) | listed))
+
     def totals(self) -> tuple[float, float]:
         """Return lower bounds of the shares of all people who are treated equally, and unequally.
 
         A share is a product of one quotient for each axis, and each of the few operations on it is rounded once.
         """
-        if np.all((self.fair == 1) | (self.unfair == 1)):  # nothing is open: they add up to 1
-            fair = min(fsum(self.shares * self.fair), 1.0) if np.any(self.unfair) else 1.0
-            return fair, 1.0 - fair
+        if self.complete:
+            fair, unfair = (self._people(part) for part in (self.fair, self.unfair))
+            return _round_down(Fraction(fair, fair + unfair)), _round_down(Fraction(unfair, fair + unfair))
         room = 1 - (4 * self._axes + 16) * _UNIT
         return fsum(self.shares * self.fair) * room, fsum(self.shares * self.unfair) * room
+
+    def _people(self, shares: Floats) -> int:
+        """Return the number of cells that shares of each box are: all, none, or a whole number of few cells."""
+        sizes = (self.boxes.last - self.boxes.first + 1).tolist()
+        parts = zip(shares.tolist(), sizes, strict=True)
+        return sum(prod(size) if share == 1 else round(share * prod(size)) for share, size in parts if share)
 
     def _add(self, boxes: Boxes, shares: Floats, decided: Decided, part: slice = slice(None)) -> None:
         start, self.count = self.count, self.count + len(boxes)
@@ -112,6 +127,11 @@ class Leaves:
         self._first[rows], self._last[rows] = boxes.first, boxes.last
         self._numbers[rows] = np.stack([shares, decided.fair[part], decided.unfair[part], decided.error[part]], 1)
         self._axis[rows, 0] = decided.axis[part]
+
+
+def _round_down(share: Fraction) -> float:
+    nearest = float(share)
+    return nearest if nearest <= share else nextafter(nearest, 0.0)
 
 
 def _grown(array: np.ndarray, rows: int) -> np.ndarray:

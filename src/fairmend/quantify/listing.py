@@ -1,8 +1,4 @@
-"""Decide small boxes by listing everyone in them, with every combination of protected values.
-
-A logit that is computed in the network's own precision is within the error of inference of the real one, and so is a
-logit that is computed elsewhere. So a lead of more than twice this error is proven for any program.
-"""
+"""Decide small boxes by listing everyone in them, with every combination of protected values."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import numpy as np
 
 from fairmend.arrays import Floats, Ints
 from fairmend.quantify.decide import Decided, Decider
-from fairmend.quantify.sides import up
 from fairmend.quantify.space import Boxes
 
 __all__ = ["LISTED", "Listing"]
@@ -28,8 +23,9 @@ class Listing:
 
     def __init__(self, decider: Decider) -> None:
         self._decider, space = decider, decider.space
-        exact = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in (*space.axes, *space.protected))
-        self.possible = exact and space.all_values
+        exact = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in (*space.free, *space.protected))
+        links = space.links is not None and any(axis.feature.kind == "continuous" for axis in space.protected)
+        self.possible = exact and space.all_values and not links
 
     def inputs(self, boxes: Boxes) -> Floats:
         """Return how many inputs each box has ``(n,)``."""
@@ -46,31 +42,14 @@ class Listing:
     def _shares(self, box: Boxes, error: float) -> tuple[float, float]:
         decider, space = self._decider, self._decider.space
         cells = _cells(box.first[0], box.last[0])
-        sure = self._sure_classes(space.people(cells, space.values, decider.network.dtype), error)
-        sure = sure.reshape(len(cells), len(space.values))
-        fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
-        known = sure.max(axis=1, keepdims=True)
-        unfair = ((sure >= 0) & (sure != known)).any(axis=1)
+        X = space.people(cells, space.values, decider.network.dtype)
+        fair, unfair = decider.settle(X, len(cells), error)
         rest = np.flatnonzero(~(fair | unfair))[:_CLOSE]
         if len(rest):  # their own error of inference is smaller than that of the box
             again = decider.decide(Boxes(cells[rest], cells[rest]), np.full(len(rest), error))
             fair[rest], unfair[rest] = again.fair > 0.5, again.unfair > 0.5  # one person is decided as a whole
         people = len(cells)
         return int(fair.sum()) / people, int(unfair.sum()) / people
-
-    def _sure_classes(self, X: np.ndarray, error: float) -> Ints:
-        """Return the class of each input if it is proven, else -1."""
-        decider = self._decider
-        logits = decider.network.logits(X).astype(np.float64).reshape(len(X), -1)
-        if logits.shape[1] == 1:
-            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-        need = up(up(decider.needs + error) + error)
-        sure = np.full(len(X), -1)
-        for label in range(logits.shape[1]):
-            rows = np.flatnonzero(decider.leads[:, 0] == label)
-            ahead = [logits[:, label] - logits[:, decider.leads[row, 1]] > need[row] for row in rows]
-            sure[np.all(ahead, axis=0)] = label
-        return sure
 
 
 def _cells(first: Ints, last: Ints) -> Ints:

@@ -30,7 +30,7 @@ def _column_read(network: Network, source: int) -> int:
 
 
 def _require_rows(lookup: Lookup, column: int, space: Space) -> None:
-    axes: tuple[Axis, ...] = (*space.axes, *space.protected)
+    axes: tuple[Axis, ...] = (*space.free, *space.protected)
     axis = next(axis for axis in axes if axis.columns.start <= column < axis.columns.stop)
     values, ends = (part[:, column - axis.columns.start] for part in (axis.low, axis.high))
     rows = len(lookup.table)

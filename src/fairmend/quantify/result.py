@@ -11,6 +11,7 @@ import numpy as np
 from fairmend.arrays import Ints
 from fairmend.prove.certificate import Certificate
 from fairmend.quantify.certificate import Evidence
+from fairmend.quantify.confirm import confirmed_certificate
 from fairmend.quantify.data_rows import DataShares
 from fairmend.quantify.decide import Decider
 from fairmend.quantify.leaves import Leaves
@@ -36,10 +37,11 @@ class QuantifyBox:
     features : the values of each feature that does not have its whole range: the lowest and highest, or the categories
     share : the share of all people who are in the box and proven to be treated unequally
     of_box : the share of the box that is proven to be treated unequally
-    decides : the protected features that change the class
+    decides : the protected features that change the class, or the score by more than delta
     classes : the two classes that most people in the box get, 1 and 0 if there are no others; None if no protected
-        feature changes the class, but a tolerance does
-    positive, negative : protected values with the first and with the second of these classes
+        feature changes the class, but a tolerance does, and for claims about scores
+    positive, negative : protected values with the first and with the second of these classes, or with a higher and
+        a lower score
     rows : how many rows of the data are in the box; None without data
     text : the box in words
     """
@@ -93,9 +95,10 @@ class QuantifyResult:
     def certificate(self) -> Certificate:
         """A certificate of the shares, with all boxes, for `fairmend.check`.
 
-        The checker counts people by other means than `quantify`, so the certificate claims slightly less.
+        The checker counts people by other means than `quantify`. So it is run here, which takes about as long as the
+        run did, and the certificate claims what it confirms: the shares, or slightly less.
         """
-        return self.evidence.certificate()
+        return confirmed_certificate(self.evidence, self.fair, self.unfair)
 
     def __repr__(self) -> str:
         """Show the shares in percent."""
@@ -131,7 +134,8 @@ def _describe(decider: Decider, region: Region, cells: Ints | None) -> QuantifyB
         values = [_protected_values(space, value) for value in witnesses.values]
     decides = tuple(name for name in values[0] if values[0][name] != values[1][name])
     words = listed([_words(space.axes[k], int(first[k]), int(last[k])) for k in limited], most=None) or "all people"
-    cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else "a tolerance decides"
+    other = "a link decides" if space.links is not None else "a tolerance decides"
+    cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else other
     return QuantifyBox(
         features={space.axes[k].feature.name: _values(space.axes[k], int(first[k]), int(last[k])) for k in limited},
         share=region.unfair,

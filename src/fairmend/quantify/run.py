@@ -18,13 +18,14 @@ from fairmend.device.names import check_device_name, device_of_workers
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.quantify.certificate import Evidence
 from fairmend.quantify.data_rows import find_cells, prove_cells
-from fairmend.quantify.decide import Decider
 from fairmend.quantify.lookups import require_rows
 from fairmend.quantify.result import QuantifyResult, make_map
 from fairmend.quantify.sample import sampled_unequal
+from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.search import search
 from fairmend.quantify.space import make_space
 from fairmend.spec import Spec
@@ -39,6 +40,7 @@ __all__ = ["quantify"]
 _logger = logging.getLogger(__name__)
 
 _clock = time.perf_counter
+_FOR_ROWS = 0.5  # of the time, at most, for the rows of the data
 
 
 @shows_progress
@@ -60,14 +62,16 @@ def quantify(
     """Prove which share of all people that the spec allows is treated equally, and which unequally.
 
     People are counted uniformly: each value of an integer or categorical feature has the same weight, and each part of
-    the range of a continuous one its length. Protected features are left aside: a person is treated unequally if some
-    similar person, with other protected values, gets another class. What is proven holds for the network in its own
-    floating-point arithmetic.
+    the range of a continuous one its length. Protected features are left aside, except that own values count of those
+    that links depend on. A person is treated unequally if some similar person, with other protected values, gets
+    another class; if the spec claims scores, if those of two similar people differ by more than delta. What is proven
+    holds for the network in its own floating-point arithmetic.
 
     Parameters
     ----------
     net, spec : the network, and the spec that defines all people and which of them are similar.
-    seconds : stop after so many seconds; the shares hold whenever it stops.
+    seconds : stop after so many seconds; the shares hold whenever it stops. With people in X, at most half of the
+        time is theirs.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
     jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
@@ -91,19 +95,22 @@ def quantify(
     _check(network, spec, seconds, share, samples, jobs)
     space = make_space(network, spec)
     require_rows(network, space)
-    decider = Decider(network, space, counting=counting)
+    decider = make_decider(network, space, counting=counting)
     on = choose_wide_device(device, network.widths, "computing linear forms")
-    with use_engine(cluster, jobs) as workers, compute_on(on):
-        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
+    with use_engine(cluster, jobs) as workers, compute_on(on):
+        rows = None
+        if cells is not None:
+            rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
     fair, unfair = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
-        undecided=max(0.0, 1.0 - fair - unfair),
+        undecided=0.0 if leaves.complete else max(0.0, 1.0 - fair - unfair),
         boxes=make_map(decider, leaves, cells),
-        rows=None if cells is None else prove_cells(network, spec, cells, progress),
+        rows=rows,
         sampled=sampled_unequal(network, space, samples, seed),
         samples=samples,
         leaves=leaves.count,
@@ -114,11 +121,10 @@ def quantify(
 
 def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int, jobs: int) -> None:
     """Raise an error for what quantify does not take."""
-    spec.require_class_claim("quantify")
+    if spec.claim.is_score:
+        require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
-    if spec.links:
-        raise FairmendError("quantify does not take [[link]] in the spec yet. Use audit or certify.")
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
         raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
     if share is not None and not 0 <= share < 1:

@@ -6,6 +6,7 @@ import numpy as np
 
 from fairmend.arrays import Bools, Ints
 from fairmend.network import Network
+from fairmend.network.scores import compute_scores
 from fairmend.quantify.space import Space
 
 __all__ = ["draw_people", "sampled_unequal"]
@@ -14,7 +15,7 @@ _INPUTS = 2**16  # that are evaluated at once
 
 
 def sampled_unequal(network: Network, space: Space, samples: int, seed: int) -> float | None:
-    """Return the share of random people who get different classes with different protected values.
+    """Return the share of random people who are treated unequally: other protected values change class or score.
 
     All combinations of protected values are tried if they are few, and a grid of them otherwise; tolerances are not
     used.
@@ -36,11 +37,17 @@ def _random_cells(space: Space, samples: int, seed: int) -> Ints:
 
 
 def _unequal(network: Network, space: Space, cells: Ints) -> Bools:
-    """Return which people in cells ``(n, axes)`` get different classes with different protected values."""
+    """Return which people in cells ``(n, axes)`` are treated unequally, with the protected values that are tried."""
+    claim = space.spec.claim
     found = np.zeros(len(cells), np.bool_)
     step = max(1, _INPUTS // len(space.values))
     for start in range(0, len(cells), step):
         some = cells[start : start + step]
-        classes = network.predict(space.people(some, space.values, network.dtype)).reshape(len(some), -1)
-        found[start : start + step] = (classes != classes[:, :1]).any(axis=1)
+        X = space.people(some, space.values, network.dtype)
+        if claim.is_score:
+            scores = compute_scores(network, X, claim.on).reshape(len(some), len(space.values), -1)
+            found[start : start + step] = (scores.max(axis=1) - scores.min(axis=1) > claim.limit).any(axis=1)
+        else:
+            classes = network.predict(X).reshape(len(some), -1)
+            found[start : start + step] = (classes != classes[:, :1]).any(axis=1)
     return found

@@ -20,6 +20,7 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.listing import LISTED, Listing
 from fairmend.quantify.parts import Part, decide_part
 from fairmend.quantify.sample import draw_people
+from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Boxes
 from fairmend.workers.engine import HERE, Engine, run_in_pool
 
@@ -144,7 +145,7 @@ class _Search:
     def recount(self) -> bool:
         """Count some boxes again with finer bins, those with the largest undecided shares first."""
         if self._recounted is None:
-            self._fine = Decider(self._decider.network, self._decider.space, bins=_FINER * self._decider.bins)
+            self._fine = make_decider(self._decider.network, self._decider.space, bins=_FINER * self._decider.bins)
             self._recounted = np.argsort(-self.leaves.open, kind="stable")
         rows, self._recounted = self._recounted[:128], self._recounted[128:]
         rows = rows[(self.leaves.open[rows] > 0) & (self.leaves.axis[rows] >= 0)]

@@ -64,14 +64,14 @@ def _line(axis: Axis, first: Ints, last: Ints, g: Floats) -> Line:
 
 def may_exceed(space: Space, boxes: Boxes, threshold: Threshold) -> Bools:
     """Return whether anyone in a box may be above the threshold, but for rounding."""
-    lower, upper = space.hull(boxes, similar=False)
+    lower, upper = space.person_hull(boxes)
     most = np.maximum(threshold.g * lower, threshold.g * upper).sum(axis=1)
     return np.asarray(most > threshold.value)
 
 
 def spread(space: Space, boxes: Boxes, g: Floats) -> Floats:
     """Return roughly how far apart the values of g are in each box."""
-    lower, upper = space.hull(boxes, similar=False)
+    lower, upper = space.person_hull(boxes)
     return np.asarray((np.abs(g) * (upper - lower)).sum(axis=1))
 
 

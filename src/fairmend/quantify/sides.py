@@ -8,9 +8,23 @@ import numpy as np
 
 from fairmend.arrays import Bools, Floats, Ints
 from fairmend.bounds.enclosure import TINY, gamma
+from fairmend.quantify.cases import Cases, person_forms
 from fairmend.quantify.space import Axis, Boxes, Space
 
-__all__ = ["ProtectedTerms", "Side", "Threshold", "best_threshold", "common_threshold", "down", "make_side", "up"]
+__all__ = [
+    "ProtectedTerms",
+    "Side",
+    "Threshold",
+    "best_threshold",
+    "bound_forms",
+    "common_threshold",
+    "down",
+    "farther",
+    "make_side",
+    "protected_terms",
+    "surely",
+    "up",
+]
 
 
 class ProtectedTerms(NamedTuple):
@@ -22,9 +36,9 @@ class ProtectedTerms(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One lead in boxes: it is above ``need (n,)`` where its form ``A (n * pieces, inputs)``, ``c (n, pieces)`` is.
+    """One lead in boxes: it is above ``need (n,)`` where its form ``A (n * pieces, width)``, ``c (n, pieces)`` is.
 
-    ``sure (n, pieces)`` says where it is in the whole box.
+    The columns are those of people. ``sure (n, pieces)`` says where it is in the whole box.
     """
 
     A: Floats
@@ -48,24 +62,23 @@ class Side(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """A lead is proven where the form ``g (n, inputs)`` of the unprotected columns is above ``value (n,)``."""
+    """A lead is proven where the form ``g (n, width)`` of the unprotected columns is above ``value (n,)``."""
 
     g: Floats
     value: Floats
 
 
-def make_side(
-    space: Space, boxes: Boxes, form: tuple[Floats, Floats, Floats], need: Floats, cells: tuple[Ints, Ints]
-) -> Side:
-    """Return a lead with the form A, c above its interval's least, for pieces of protected ``cells``.
+def make_side(space: Space, boxes: Boxes, form: tuple[Floats, Floats, Floats], need: Floats, cases: Cases) -> Side:
+    """Return a lead with the form A, c above its interval's least, for all cases of boxes.
 
-    A is ``(n * pieces, inputs)``; c, least and the first and last cells have a row for each piece of each box as well.
+    A is ``(n * pieces, inputs)``; c, least and the cases have a row for each piece of each box as well.
     """
     A, c, least = form
     shape = len(boxes), len(A) // len(boxes)
+    protected = protected_terms(space, A, cases.first, cases.last, shape)
+    A, c = person_forms(space, boxes, cases, A, c)
     c = c.reshape(shape)
-    protected = _protected_terms(space, A, *cells, shape)
-    linear = _bound(space, _ends(space, boxes, similar=True), A, c, protected.least, protected.size)
+    linear = bound_forms(space, _ends(space, boxes, similar=True), A, c, protected.least, protected.size)
     return Side(A, c, need, protected, np.maximum(least.reshape(shape), linear) > need[:, None])
 
 
@@ -74,8 +87,8 @@ def common_threshold(space: Space, boxes: Boxes, side: Side) -> Threshold:
     g = side.A.reshape(*side.c.shape, side.A.shape[1]).mean(axis=1)
     g[:, space.columns] = 0.0
     rest = side.A - np.repeat(g, side.c.shape[1], axis=0)
-    a = _bound(space, (boxes.first, boxes.last), rest, side.c, side.protected.least, side.protected.size)
-    a = down(a - _farther(space, side.A).reshape(a.shape)).min(axis=1)
+    a = bound_forms(space, (boxes.first, boxes.last), rest, side.c, side.protected.least, side.protected.size)
+    a = down(a - farther(space, side.A).reshape(a.shape)).min(axis=1)
     return Threshold(g, up(side.need - a))
 
 
@@ -85,11 +98,12 @@ def best_threshold(space: Space, boxes: Boxes, side: Side, g: Floats) -> Floats:
     One person is enough: the one with the best protected values, and the best other values within tolerances.
     """
     ends = boxes.first, boxes.last
-    a = _bound(space, ends, side.A - g, side.c, side.protected.most, side.protected.size)[:, 0]
-    return up(side.need - down(a + _surely(space, boxes, side.A)))
+    a = bound_forms(space, ends, side.A - g, side.c, side.protected.most, side.protected.size)[:, 0]
+    return up(side.need - down(a + surely(space, boxes, side.A)))
 
 
-def _protected_terms(space: Space, A: Floats, first: Ints, last: Ints, shape: tuple[int, int]) -> ProtectedTerms:
+def protected_terms(space: Space, A: Floats, first: Ints, last: Ints, shape: tuple[int, int]) -> ProtectedTerms:
+    """Return the protected part of forms ``A (n * pieces, inputs)`` over cells first to last of each row."""
     least, most, size = np.zeros((3, len(A)))
     for k, axis in enumerate(space.protected):
         values = _end_values(axis, A[:, axis.columns], first[:, k], last[:, k])
@@ -108,7 +122,7 @@ def _ends(space: Space, boxes: Boxes, *, similar: bool) -> tuple[Ints, Ints]:
     return np.maximum(boxes.first - reach, 0), np.minimum(boxes.last + reach, highest)
 
 
-def _bound(space: Space, ends: tuple[Ints, Ints], A: Floats, c: Floats, more: Floats, size: Floats) -> Floats:
+def bound_forms(space: Space, ends: tuple[Ints, Ints], A: Floats, c: Floats, more: Floats, size: Floats) -> Floats:
     """Return lower bounds ``(n, pieces)`` of the unprotected part of forms A over cells, plus c and ``more``.
 
     A has a row for each piece of each box; ``size`` bounds what was added up in ``more``.
@@ -126,7 +140,7 @@ def _bound(space: Space, ends: tuple[Ints, Ints], A: Floats, c: Floats, more: Fl
     return np.where(np.isnan(bound), -np.inf, bound)
 
 
-def _farther(space: Space, A: Floats) -> Floats:
+def farther(space: Space, A: Floats) -> Floats:
     """Return how much lower forms A can be for similar people, rounded up."""
     lower = np.zeros(len(A))
     for axis in space.axes:
@@ -135,7 +149,7 @@ def _farther(space: Space, A: Floats) -> Floats:
     return lower * (1 + gamma(len(space.axes) + 4))
 
 
-def _surely(space: Space, boxes: Boxes, A: Floats) -> Floats:
+def surely(space: Space, boxes: Boxes, A: Floats) -> Floats:
     """Return by how much some similar person's form is higher, for forms A ``(n, inputs)``, rounded down.
 
     This holds for everyone in a box that is a full tolerance away from the end of the range.

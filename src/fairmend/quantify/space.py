@@ -2,7 +2,8 @@
 
 Each unprotected feature is an `Axis`: a row of *cells* of equal weight. A cell of an integer or categorical feature is
 one value; the range of a continuous one is divided into many. A box is a range of cells on every axis. The *share* of a
-box is the product of the shares of its ranges.
+box is the product of the shares of its ranges. If links depend on a protected feature, people's own values of it make
+an axis as well, because a link does not apply to those who have them already.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from numpy.typing import DTypeLike
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Network
+from fairmend.quantify.cases import Cases, linked_hulls
+from fairmend.quantify.linked import WHOLE, SpaceLinks, make_links
 from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
 
@@ -57,7 +60,7 @@ class Axis:
     @property
     def one_hot(self) -> bool:
         """Whether a cell is a category with columns of its own."""
-        return self.feature.one_hot
+        return self.feature.one_hot or self.low.shape[1] > 1
 
     def hull(self, first: Ints, last: Ints) -> tuple[Floats, Floats]:
         """Return the smallest boxes around the columns of cells from first to last ``(n,)``: each ``(n, columns)``."""
@@ -124,19 +127,27 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The axes of unprotected and of protected features, and pieces that contain every combination of the latter.
+    """The axes of people, and pieces that contain every combination of protected values.
 
-    ``first`` and ``last (pieces, protected axes)`` are the cells of each piece; ``piece_low`` and ``piece_high (pieces,
-    protected columns)`` the smallest box around its columns.
+    ``free`` are the unprotected features in the columns of inputs, ``protected`` the protected ones. ``axes`` are the
+    free ones in columns of people, which are the same except for links: a linked category has a column for each
+    category behind those of the inputs, and people's own values of features that links depend on follow with a column
+    that is always 0. ``width`` is the number of these columns.
+
+    ``first`` and ``last (pieces, protected axes)`` are the cells of each piece, and ``choice (pieces, linked axes)`` is
+    which value of a link it has. Each protected feature is divided into ``parts``, and where a link begins and ends.
     """
 
     spec: Spec
     axes: tuple[Axis, ...]
+    free: tuple[Axis, ...]
     protected: tuple[Axis, ...]
     first: Ints
     last: Ints
-    piece_low: Floats
-    piece_high: Floats
+    choice: Ints
+    parts: tuple[int, ...]
+    links: SpaceLinks | None = None
+    width: int = 0
 
     @cached_property
     def columns(self) -> Ints:
@@ -146,7 +157,7 @@ class Space:
     @property
     def pieces(self) -> int:
         """The number of pieces."""
-        return len(self.piece_low)
+        return len(self.first)
 
     @property
     def single(self) -> bool:
@@ -154,21 +165,43 @@ class Space:
         return bool((self.first == self.last).all())
 
     @cached_property
+    def _variants(self) -> tuple[Ints, bool]:
+        """Protected values and choices, all or those of a grid if many, and whether these are all."""
+        linked = () if self.links is None else self.links.axes
+        sizes = [axis.cells for axis in self.protected] + [each.choices for each in linked]
+        counts = _count_parts(sizes, MOST_COMBINATIONS)
+        ranges = [np.linspace(0, size - 1, n).round() for size, n in zip(sizes, counts, strict=True)]
+        return np.array(list(product(*ranges)), np.int64), counts == sizes
+
+    @property
     def values(self) -> Ints:
-        """Combinations of protected values ``(combinations, protected axes)``: all, or those of a grid if many."""
-        counts = _count_parts([axis.cells for axis in self.protected], MOST_COMBINATIONS)
-        ranges = [np.linspace(0, axis.cells - 1, n).round() for axis, n in zip(self.protected, counts, strict=True)]
-        return np.array(list(product(*ranges)), np.int64)
+        """Combinations of protected values ``(combinations, protected axes)``: all, or those of a grid if many.
+
+        With links, a combination comes once for each of the `value_choices`.
+        """
+        return self._variants[0][:, : len(self.protected)]
+
+    @property
+    def value_choices(self) -> Ints:
+        """Which of the values that links give each combination has ``(combinations, linked axes)``."""
+        return self._variants[0][:, len(self.protected) :]
 
     @property
     def all_values(self) -> bool:
         """Whether `values` are all combinations."""
-        return len(self.values) == math.prod(axis.cells for axis in self.protected)
+        return self._variants[1]
 
     def people(self, cells: Ints, values: Ints, dtype: DTypeLike) -> FloatArray:
-        """Return people in cells ``(n, axes)``, each with all of these protected values: ``(n * values, width)``."""
+        """Return people in cells ``(n, axes)``, each with all of these protected values: ``(n * values, width)``.
+
+        With links, the values must be `values`, which go with `value_choices`.
+        """
+        if self.links is not None:
+            cases = Cases(*(np.tile(each, (len(cells), 1)) for each in (values, values, self.value_choices)))
+            found: FloatArray = self.hulls(Boxes(cells, cells), cases, similar=False)[0].astype(dtype)
+            return found
         X = np.zeros((len(cells), len(values), self.spec.width), dtype)
-        for k, axis in enumerate(self.axes):
+        for k, axis in enumerate(self.free):
             X[:, :, axis.columns] = axis.low[cells[:, k]][:, None]
         for k, axis in enumerate(self.protected):
             X[:, :, axis.columns] = axis.low[values[:, k]]
@@ -176,7 +209,8 @@ class Space:
 
     def matters(self, network: Network) -> bool:
         """Return whether the network reads any column in which similar people differ."""
-        varying = (*self.protected, *(axis for axis in self.axes if axis.reach))
+        linked = () if self.links is None else tuple(each.axis for each in self.links.axes)
+        varying = (*self.protected, *(axis for axis in self.free if axis.reach), *linked)
         return bool(network.read_columns[_columns(varying)].any())
 
     def root(self) -> Boxes:
@@ -189,20 +223,33 @@ class Space:
         return np.asarray(np.prod((boxes.last - boxes.first + 1) / sizes, axis=1))
 
     def hull(self, boxes: Boxes, *, similar: bool) -> tuple[Floats, Floats]:
-        """Return the columns of boxes ``(n, width)``, protected ones 0; with ``similar``, of all similar people."""
-        lower, upper = np.zeros((2, len(boxes), self.spec.width))
-        for k, axis in enumerate(self.axes):
+        """Return the columns of boxes ``(n, inputs)``, protected ones 0; with ``similar``, within tolerances."""
+        return self._hull_of(self.free, self.spec.width, boxes, similar)
+
+    def person_hull(self, boxes: Boxes) -> tuple[Floats, Floats]:
+        """Return the columns of people in boxes ``(n, width)``, protected ones 0."""
+        return self._hull_of(self.axes, self.width, boxes, similar=False)
+
+    def _hull_of(self, axes: Sequence[Axis], width: int, boxes: Boxes, similar: bool) -> tuple[Floats, Floats]:
+        lower, upper = np.zeros((2, len(boxes), width))
+        for k, axis in enumerate(axes):
             first, last = boxes.first[:, k], boxes.last[:, k]
             if similar and axis.reach:
                 first, last = np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
             lower[:, axis.columns], upper[:, axis.columns] = axis.hull(first, last)
         return lower, upper
 
-    def with_pieces(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        """Return boxes ``(n, width)`` with each piece: ``(n * pieces, width)``."""
-        low, high = np.repeat(lower, self.pieces, axis=0), np.repeat(upper, self.pieces, axis=0)
-        low[:, self.columns] = np.tile(self.piece_low, (len(lower), 1))
-        high[:, self.columns] = np.tile(self.piece_high, (len(lower), 1))
+    def cases(self, boxes: Boxes) -> Cases:
+        """Return all pieces of each box."""
+        return Cases(*(np.tile(each, (len(boxes), 1)) for each in (self.first, self.last, self.choice)))
+
+    def hulls(self, boxes: Boxes, cases: Cases, *, similar: bool = True) -> tuple[Floats, Floats]:
+        """Return the columns of inputs in each case of each box: ``(rows, inputs)``."""
+        count = len(cases.first) // len(boxes)
+        low, high = (np.repeat(end, count, axis=0) for end in self.hull(boxes, similar=similar))
+        for k, axis in enumerate(self.protected):
+            low[:, axis.columns], high[:, axis.columns] = axis.hull(cases.first[:, k], cases.last[:, k])
+        linked_hulls(self, boxes, cases, low, high)
         return low, high
 
 
@@ -210,22 +257,60 @@ def make_space(network: Network, spec: Spec, pieces: int | None = None) -> Space
     """Return the space of a spec, in the precision of the network, with at most so many pieces of protected values.
 
     Without a number, there is a piece for each combination if they are few, else few ranges: bounds over more of them
-    are tighter, but take more time than they are worth.
+    are tighter, but take more time than they are worth. Links divide them further.
     """
     read = network.read_columns
     axes = [_axis(feature, spec.columns(feature.name), network) for feature in spec.features]
     protected = tuple(axis for axis in axes if axis.feature.protected)
-    values = [axis.cells if read[axis.columns].any() else 1 for axis in protected]
+    free = tuple(axis for axis in axes if not axis.feature.protected)
+    named = {name for link in spec.links for name in link.when}
+    own = [k for k, axis in enumerate(protected) if axis.feature.name in named]
+    links = make_links(spec.links, free, protected, own, network.dtype) if spec.links else None
+    values = [axis.cells if axis.feature.name in named or read[axis.columns].any() else 1 for axis in protected]
     if pieces is None:
         pieces = _FEW_VALUES if math.prod(values) <= _FEW_VALUES else _RANGES
     parts = _count_parts(values, pieces)
-    ranges = [_divide(axis.cells, count) for axis, count in zip(protected, parts, strict=True)]
+    cuts = {} if links is None else links.cuts
+    ranges = [_divide(axis.cells, parts[k], cuts.get(k, set())) for k, axis in enumerate(protected)]
     ends = np.array(list(product(*ranges)), np.int64)
-    first, last = ends[:, :, 0], ends[:, :, 1]
-    hulls = [axis.hull(first[:, k], last[:, k]) for k, axis in enumerate(protected)]
-    low, high = (np.hstack([hull[side] for hull in hulls]) for side in (0, 1))
-    free = tuple(axis for axis in axes if not axis.feature.protected)
-    return Space(spec, free, protected, first, last, low, high)
+    first, last, choice = _with_choices(links, ends[:, :, 0], ends[:, :, 1])
+    people, width = _person_axes(spec.width, free, [protected[k] for k in own], links)
+    return Space(spec, people, free, protected, first, last, choice, tuple(parts), links, width)
+
+
+def _with_choices(links: SpaceLinks | None, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return pieces once for each choice of categories that links give there; all at once if they are too many."""
+    if links is None:
+        return first, last, np.zeros((len(first), 0), np.int64)
+    found = []
+    for row in range(len(first)):
+        one = first[row : row + 1], last[row : row + 1]
+        choices = []
+        for each in links.axes:
+            matching = [change.choices for change in each.changes if links.may_match(change.link, *one)[0]]
+            several = max(matching, default=1) > 1 and bool(each.axis.feature.categories)
+            choices.append(range(max(matching)) if several else [WHOLE])
+        found += [(row, choice) for choice in product(*choices)]
+    if len(found) > MOST_COMBINATIONS:
+        return first, last, np.full((len(first), len(links.axes)), WHOLE)
+    rows = [row for row, _ in found]
+    return first[rows], last[rows], np.array([choice for _, choice in found], np.int64)
+
+
+def _person_axes(
+    width: int, free: Sequence[Axis], own: Sequence[Axis], links: SpaceLinks | None
+) -> tuple[tuple[Axis, ...], int]:
+    """Return the axes of people, and the number of their columns."""
+    axes = list(free)
+    for each in () if links is None else links.axes:
+        if each.axis.feature.categories:
+            cells = each.axis.cells
+            axes[each.number] = Axis(each.axis.feature, slice(width, width + cells), *(np.eye(cells),) * 2)
+            width += cells
+    for axis in own:
+        axes.append(Axis(axis.feature, slice(width, width + 1), *(np.zeros((axis.cells, 1)),) * 2))
+        width += 1
+    return tuple(axes), width
 
 
 def _axis(feature: Feature, columns: slice, network: Network) -> Axis:
@@ -270,6 +355,6 @@ def _count_parts(values: Sequence[int], most: int) -> list[int]:
     return parts
 
 
-def _divide(cells: int, count: int) -> list[tuple[int, int]]:
-    edges = [cells * k // count for k in range(count + 1)]
+def _divide(cells: int, count: int, cuts: set[int]) -> list[tuple[int, int]]:
+    edges = sorted({cells * k // count for k in range(count + 1)} | cuts)
     return [(start, end - 1) for start, end in pairwise(edges)]

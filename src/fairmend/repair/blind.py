@@ -2,7 +2,8 @@
 
 The output then does not depend on these columns, for every input. The weights alone show it: there is nothing to
 search, to solve or to sample. The price is what the network learnt from these columns only. The values that are folded
-in decide how much of the rest stays, and the calibration set selects them.
+in decide how much of the rest stays, and the calibration set selects them. A layer that stores no bias cannot take them
+in: it computes as if the columns held 0.
 
 A network must ignore the protected features. It may ignore others that vary as well: a claim for everyone about a
 tolerance is a claim that the feature does not count at all, because neighbours of neighbours reach every value.
@@ -20,6 +21,8 @@ from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine, Network
+from fairmend.network.folding import DerivedBias
+from fairmend.network.graph import reached_columns
 from fairmend.network.input_columns import fix_columns
 from fairmend.repair.regression import r_squared
 from fairmend.spec import Spec
@@ -46,6 +49,10 @@ are still more than the second, because of categories, a fixed random choice of 
 _LEAST_GAP = 1e-5
 """The least gap between two people's outputs in which a threshold may lie, in units of the usual output: some hundred
 roundings of float32."""
+
+_LEAST_SINGULAR = 1e-3
+"""Directions of the features whose singular value is a smaller share of the largest one do not help to shift all rows
+alike: they would need large weights."""
 
 
 def columns_of(spec: Spec, features: Sequence[Feature]) -> list[int]:
@@ -82,26 +89,78 @@ def zero_columns(X: FloatArray, columns: list[int]) -> FloatArray:
 
 
 def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
-    """Shift the head's bias so that a share ``rate`` of the rows is predicted to be class 1, for two classes.
+    """Shift the outputs so that a share ``rate`` of the rows is predicted to be class 1, for two classes.
 
     A network that lost a feature is less sure of its decisions, and predicts the rarer class less often than the
     original did. The threshold comes to lie in a gap between people, as near to the rate as there is one: where many
     have the same output, none of them may be left at the threshold, where rounding decides. With more than two classes,
     the network stays as it is.
+
+    The head's bias shifts all outputs by the same. A head that stores none shifts them by a change of its weights that
+    is about the same for all rows.
     """
     if network.outputs > 2:
         return network
     logits = network.centre(network.logits(X)).astype(np.float64)
-    leads = np.sort(logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0])[::-1]
-    wide = np.flatnonzero(leads[:-1] - leads[1:] > _LEAST_GAP * np.sqrt(np.mean(np.square(leads))))
+    leads = logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0]
     positive = round(rate * len(leads))
-    if len(wide) == 0 or not 0 < positive < len(leads):
+    if not 0 < positive < len(leads):
         return network
-    last_positive = wide[np.argmin(np.abs(wide + 1 - positive))]
-    bias = network.head.bias.astype(np.float64)
-    bias[-1] -= leads[last_positive : last_positive + 2].mean()
-    head = Affine(network.head.weight, bias.astype(network.dtype))
+    weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
+    derived = network.head.derived_bias
+    if derived is None:
+        shift = _even_shift(leads, positive)
+        bias[-1] -= shift
+    else:
+        change, moved = _even_direction(network, X, derived)
+        shift = _uneven_shift(leads, moved, positive)
+        weight[-1] -= shift * change
+    if shift == 0:
+        return network
+    head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
     return network.with_affines([*network.affines[:-1], head])
+
+
+def _even_shift(leads: Floats, positive: int) -> float:
+    """Return what to take from all leads so that about ``positive`` of them stay at least 0; 0 if all are alike."""
+    leads = np.sort(leads)[::-1]
+    wide = np.flatnonzero(leads[:-1] - leads[1:] > _least_gap(leads))
+    if len(wide) == 0:
+        return 0.0
+    last_positive = wide[np.argmin(np.abs(wide + 1 - positive))]
+    return float(leads[last_positive : last_positive + 2].mean())
+
+
+def _uneven_shift(leads: Floats, moved: Floats, positive: int) -> float:
+    """Return how many times ``moved (rows,)`` to take from the leads, as `_even_shift` does; 0 if no number is better.
+
+    A row changes sides at its lead divided by what it is moved by.
+    """
+    falls, rises = (np.sort(leads[side] / moved[side]) for side in (moved > 0, moved < 0))
+    turns = np.sort(np.concatenate([falls, rises]))
+    wide = np.flatnonzero(np.diff(turns) > _least_gap(leads))
+    shifts = np.append(0.0, (turns[wide] + turns[wide + 1]) / 2)
+    still = np.count_nonzero((moved == 0) & (leads >= 0))
+    counts = len(falls) - np.searchsorted(falls, shifts) + np.searchsorted(rises, shifts, side="right") + still
+    missing = np.abs(counts - positive)
+    best = np.flatnonzero(missing == missing.min())
+    return float(shifts[best[np.argmin(np.abs(shifts[best]))]])
+
+
+def _least_gap(leads: Floats) -> float:
+    return _LEAST_GAP * float(np.sqrt(np.mean(np.square(leads))))
+
+
+def _even_direction(network: Network, X: FloatArray, derived: DerivedBias) -> tuple[Floats, Floats]:
+    """Return a change of weights ``(dimension,)`` that moves an output by about 1 at each row, and by how much it does.
+
+    Features that depend on columns which the network ignores keep their weights.
+    """
+    features = network.features(X).astype(np.float64) + derived.shift
+    reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
+    features[:, reached[:, ~network.read_columns].any(axis=1)] = 0
+    change = np.linalg.lstsq(features, np.ones(len(features)), rcond=_LEAST_SINGULAR)[0]
+    return change, features @ change
 
 
 def blind_at_best_reference(
@@ -109,12 +168,14 @@ def blind_at_best_reference(
 ) -> Network:
     """Fold in the reference with the best balanced accuracy (R²) on the calibration set, then the fewest changes."""
     columns = columns_of(spec, features)
+    folds = all(affine.derived_bias is None for affine in network.affines)
     best: tuple[float, float] | None = None
     chosen = None
     for reference in reference_values(spec, features, X_cal):
         replaced = X_cal.copy()
         replaced[:, columns] = reference
-        score = _kept(network, spec, replaced, X_cal, y_cal)
+        blind = network if folds else fix_columns(network, columns, reference)
+        score = _kept(network, blind, spec, replaced, X_cal, y_cal)
         if best is None or score > best:
             best, chosen = score, reference
     if chosen is None:
@@ -123,13 +184,13 @@ def blind_at_best_reference(
 
 
 def _kept(
-    network: Network, spec: Spec, replaced: FloatArray, X_cal: FloatArray, y_cal: np.ndarray
+    network: Network, blind: Network, spec: Spec, replaced: FloatArray, X_cal: FloatArray, y_cal: np.ndarray
 ) -> tuple[float, float]:
-    """Return how well the network predicts with replaced values, and how much of its own predictions that keeps."""
+    """Return how well a network predicts with replaced values, and how much of the original's predictions it keeps."""
     if spec.regression:
-        outputs = network.logits(replaced)
+        outputs = blind.logits(replaced)
         return r_squared(y_cal, outputs), r_squared(network.logits(X_cal), outputs)
-    predictions = network.predict(replaced)
+    predictions = blind.predict(replaced)
     return balanced_accuracy(y_cal, predictions), float(np.mean(predictions == network.predict(X_cal)))
 
 

@@ -23,6 +23,7 @@ from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
 from fairmend.repair.chunks import chunks_of_inputs, step_entries
+from fairmend.repair.derived_biases import DerivedBiases
 from fairmend.repair.options import check_values
 from fairmend.repair.regression import as_columns
 from fairmend.repair.step_graph import StepGraph, record_step
@@ -327,7 +328,10 @@ class _EarlyStopping:
 
 
 class FlatParameters:
-    """All weights and biases as one leaf tensor: an optimiser step costs time for each tensor."""
+    """All weights and biases as one leaf tensor: an optimiser step costs time for each tensor.
+
+    A bias that is not stored has a place in it, which has no effect.
+    """
 
     def __init__(self, network: Network, dtype: torch.dtype, device: torch.device = CPU) -> None:
         arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
@@ -335,12 +339,13 @@ class FlatParameters:
         self.sizes = [array.size for array in arrays]
         self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays]).to(device)
         self.flat.requires_grad_()
+        self.derived = DerivedBiases(network, dtype, device)
 
     def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
         """Return views of weight and bias, layer by layer; of the parameters, or of a tensor in their place."""
         parts = (self.flat if flat is None else flat).split_with_sizes(self.sizes)
         weights = [part.view(shape) for part, shape in zip(parts[::2], self.shapes, strict=True)]
-        return list(zip(weights, parts[1::2], strict=True))
+        return self.derived.replace(list(zip(weights, parts[1::2], strict=True)))
 
     def affines(self) -> list[Affine]:
         """Return copies of the layers in their present state."""

@@ -7,6 +7,7 @@ than delta, which leaves room for the rounding errors of inference.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from fairmend.repair.task import RepairTask
 __all__ = [
     "ClassDemands",
     "Demands",
+    "HeadToChange",
     "ScoreDemands",
     "check_head_options",
     "demands_of",
@@ -39,6 +41,25 @@ MOST_KEPT = 500
 
 MOST_RELAXED, WORTH_MORE = 2, 1.05
 """Differences may be this much wider in another attempt, or it is not made, and there are so many attempts at most."""
+
+
+@dataclass(frozen=True)
+class HeadToChange:
+    """The weights and biases of a head in float64, the features that it reads, and `bias_shift` (see `repair_head`)."""
+
+    weight: Floats
+    bias: Floats
+    features: FeatureSet
+    bias_shift: Floats | None
+
+    @staticmethod
+    def of(network: Network, features: FeatureSet, unused: list[int]) -> HeadToChange:
+        """Return the head of a network, in which the weights of ``unused`` features stay as they are."""
+        head, derived = network.head, network.head.derived_bias
+        shift = None if derived is None else derived.shift.copy()
+        if shift is not None:
+            shift[unused] = 0
+        return HeadToChange(head.weight.astype(np.float64), head.bias.astype(np.float64), features, shift)
 
 
 class Demands(ABC):
@@ -55,9 +76,7 @@ class Demands(ABC):
         return max(0.0, float(self.amount.max()))
 
     @abstractmethod
-    def solve(
-        self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
-    ) -> HeadSolution:
+    def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
         """Return the smallest change of the head that meets the demands."""
 
     @abstractmethod
@@ -80,21 +99,20 @@ class ClassDemands(Demands):
         least = 2 * closing if task.head_options.cover_inference else 0.0
         self.amount = np.full(count, max(task.head_options.margin, least))
 
-    def solve(
-        self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
-    ) -> HeadSolution:
+    def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
         """Return the smallest change that gives every region one class, with its margin.
 
         Step 2 decides at 0, or by the largest output. So the offset of the threshold is taken from the last bias; the
         change is that of the head itself.
         """
         settings = self.task.head_options
-        centred = bias.copy()
+        centred = head.bias.copy()
         centred[-1] -= self.offset
         return repair_head(
-            weight,
+            head.weight,
             centred,
-            features,
+            head.features,
+            bias_shift=head.bias_shift,
             margin=self.amount,
             delta_limit=settings.delta_limit,
             solver=settings.solver,
@@ -126,21 +144,20 @@ class ScoreDemands(Demands):
             error = HEADROOM * prove_repair_inputs(network, task).error
             self.amount = np.where(error < self.delta / 2, np.maximum(self.amount, 1.1 * error), self.amount)
 
-    def solve(
-        self, weight: Floats, bias: Floats, features: FeatureSet, seconds: float | None, progress: Progress | None
-    ) -> HeadSolution:
+    def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
         """Return the smallest change that keeps the scores of every region together."""
         settings = self.task.head_options
         return repair_scores(
-            weight,
-            bias,
-            features,
+            head.weight,
+            head.bias,
+            head.features,
+            bias_shift=head.bias_shift,
             delta=self.delta - self.amount,
             on=str(self.task.spec.claim.on),
             delta_limit=settings.delta_limit,
             time_limit=seconds,
             gap=settings.gap,
-            kept=self._kept(weight, bias),
+            kept=self._kept(head.weight, head.bias),
             progress=progress,
         )
 

@@ -27,9 +27,10 @@ from fairmend.arrays import FloatArray, Floats
 from fairmend.bounds.forward import forward
 from fairmend.device.choice import CPU, repeatable
 from fairmend.network import Affine, Network
-from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
+from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
 from fairmend.progress import Progress
 from fairmend.repair.adam import Adam
+from fairmend.repair.derived_biases import DerivedBiases
 from fairmend.threads import few_threads
 
 __all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]
@@ -75,7 +76,7 @@ def distil(
     dtype = torch.float32 if network.dtype == np.float32 else torch.float64
     rng = np.random.default_rng(seed)
     lessons = [_Lesson(student, columns, dtype, rng, device) for student in students]
-    parameters = _StackedParameters([lesson.affines for lesson in lessons], dtype, device)
+    parameters = _StackedParameters(network, [lesson.affines for lesson in lessons], dtype, device)
     optimizer = Adam(parameters.flat, learning_rate)
     losses = _squared_errors(students[0].targets) if squared_error else _cross_entropies
     best = _Best(lessons, parameters, network, losses)
@@ -109,13 +110,8 @@ class _Lesson:
     ) -> None:
         self.columns = list(columns)
         X = student.X.astype(np.float64)
-        self.mean, self.deviation = X.mean(axis=0), X.std(axis=0)
-        plain = plain_columns(
-            student.network
-        )  # the inputs that something else than affine layers reads stay as they are
-        self.deviation[(self.deviation == 0) | ~plain] = 1
+        self.mean, self.deviation = training_units(student.network, X)
         self.mean[self.columns] = 0
-        self.mean[~plain] = 0
         order = rng.permutation(len(X))
         held_back = min(MOST_HELD_BACK, round(HELD_BACK * len(X)))
         standard = (X - self.mean) / self.deviation
@@ -142,9 +138,12 @@ class _Lesson:
 
 
 class _StackedParameters:
-    """The weights and biases of several networks of one shape as one leaf tensor."""
+    """The weights and biases of several networks of one shape, that of ``network``, as one leaf tensor."""
 
-    def __init__(self, networks: Sequence[Sequence[Affine]], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, network: Network, networks: Sequence[Sequence[Affine]], dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.derived = DerivedBiases(network, dtype, device)
         arrays = [[array for affine in affines for array in (affine.weight, affine.bias)] for affines in networks]
         self.shapes, self.sizes = [array.shape for array in arrays[0]], [array.size for array in arrays[0]]
         rows = np.stack([np.concatenate([array.reshape(-1) for array in each]) for each in arrays])
@@ -160,7 +159,7 @@ class _StackedParameters:
         table = self.table() if table is None else table
         parts = torch.split(table, self.sizes, dim=1)
         shaped = [part.reshape(len(table), *shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return list(zip(shaped[::2], shaped[1::2], strict=True))
+        return self.derived.replace(list(zip(shaped[::2], shaped[1::2], strict=True)))
 
     def affines(self, table: Tensor) -> list[list[Affine]]:
         """Return the layers of each network."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats
+from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, Node
 from fairmend.network.graph import reached_columns
-from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, plain_columns
+from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
 from fairmend.progress import Progress
 from fairmend.prove.proof import HEADROOM, Proof
 from fairmend.prove.score_proof import ScoreProof
@@ -33,12 +33,19 @@ from fairmend.repair.blind import (
     zero_columns,
 )
 from fairmend.repair.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
-from fairmend.repair.demands import check_head_options, demands_of, prove_by_blindness, prove_repair_inputs
+from fairmend.repair.certified import one_target_for_each_group, train_certified
+from fairmend.repair.demands import (
+    HeadToChange,
+    check_head_options,
+    demands_of,
+    prove_by_blindness,
+    prove_repair_inputs,
+)
 from fairmend.repair.distil import Student, distil
 from fairmend.repair.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repair.head.solve import HeadSolution
 from fairmend.repair.task import RepairTask
-from fairmend.repair.training_rows import expected_training_rows, training_rows
+from fairmend.repair.training_rows import expected_training_rows, original_outputs, training_rows
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
@@ -71,7 +78,8 @@ class Recipe:
     that it predicts each of two classes as often as the original does; other networks stay as they are.
     ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
     network's probabilities. With ``expected``, distillation aims at what these are on average over the ignored
-    features.
+    features. With ``certified``, certified training takes the place of step 1, and step 2 runs only if a proof is
+    missing after it: for claims about classes.
     """
 
     name: str = "prof"
@@ -87,6 +95,7 @@ class Recipe:
     distil_steps: int = 0
     match_rate: bool = False
     expected: bool = False
+    certified: bool = False
 
     def blinded_features(self, spec: Spec) -> list[Feature]:
         """Return the features that the recipe blinds the network to, in the order of the spec."""
@@ -215,11 +224,15 @@ def _calibrate_and_prove(
 ) -> RepairAttempt:
     """Run steps 1 and 2 and prove the result; ``columns`` are blind, ``before`` is the time that this took."""
     started = time.perf_counter() - before
-    trained = _calibrate(recipe, task, network, columns, progress)
+    train = _train_certified if recipe.certified else _calibrate
+    trained = train(recipe, task, network, columns, progress)
     calibrated = time.perf_counter()
     ignored = ignored_features(trained.network, task.spec)
     if covers_everyone(ignored, task.spec):
         done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
+    elif recipe.certified and _is_proven(trained.network, task).all():
+        proof = prove_repair_inputs(trained.network, task)
+        done = _ProvenHead(trained.network, None, proof, task.head_options.margin, 0, 0.0)
     else:
         done = _repair_until_proven(trained.network, task, progress, ignored)
     ended = time.perf_counter()
@@ -251,7 +264,7 @@ def _calibrate(
     regions = _blind_regions(task, columns) if columns else task.regions
     X = zero_columns(X, columns) if columns else X
     # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
-    units = _Units.of_rows(X, plain_columns(network)) if recipe.distil_steps else _Units.raw(network.inputs)
+    units = _Units(*training_units(network, X)) if recipe.distil_steps else _Units.raw(network.inputs)
     trained = calibrate(
         units.standardise_network(network),
         replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
@@ -272,6 +285,47 @@ def _calibrate(
     return replace(trained, network=_still_blind(found, columns))
 
 
+def _train_certified(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], progress: Progress | None
+) -> Calibration:
+    """Train until the proof holds for every repair input, if that succeeds: in standardised inputs."""
+    X, targets = expected_training_rows(task, columns, recipe.label_weight)
+    X = zero_columns(np.concatenate([X, task.X_repair]), columns)
+    targets = np.concatenate([targets, original_outputs(task, task.X_repair)])
+    regions = _blind_regions(task, columns)
+    targets, of_inputs = one_target_for_each_group(X, targets, regions)
+    units = _Units(*training_units(network, X))
+
+    def in_raw_inputs(trained: Network) -> Network:
+        return _still_blind(units.network_in_raw_inputs(trained), columns)
+
+    trained = train_certified(
+        units.standardise_network(network),
+        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
+        _class_of(of_inputs, network),
+        units.standardise(X),
+        targets,
+        is_proven=lambda network: _is_proven(in_raw_inputs(network), task),
+        steps=recipe.steps,
+        seed=task.seed,
+        device=task.device,
+        progress=progress,
+    )
+    return replace(trained, network=in_raw_inputs(trained.network))
+
+
+def _class_of(probabilities: Floats, network: Network) -> Ints:
+    """Return the classes that a network with these probabilities ``(rows, classes)`` predicts."""
+    logits = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    return network.decide(logits[:, 1] - logits[:, 0] if network.outputs == 1 else logits)
+
+
+def _is_proven(network: Network, task: RepairTask) -> Bools:
+    """Return for each repair input whether the proof holds as the task demands, ``(inputs,)``."""
+    proof, options = prove_repair_inputs(network, task), task.head_options
+    return (proof.covers_inference if options.cover_inference else proof.holds) & (proof.margin >= options.margin)
+
+
 def _still_blind(network: Network, columns: list[int]) -> Network:
     """Return the network that ignores the columns again, if training on zeros there has used what follows from them."""
     return (
@@ -289,16 +343,6 @@ class _Units:
     @classmethod
     def raw(cls, width: int) -> _Units:
         return cls(np.zeros(width), np.ones(width))
-
-    @classmethod
-    def of_rows(cls, X: FloatArray, plain: Bools) -> _Units:
-        """Return units in which each column of X has mean 0 and deviation 1; a column of zeros stays as it is.
-
-        So do columns that are not ``plain``: something else than affine layers reads them.
-        """
-        deviation = X.std(axis=0, dtype=np.float64)
-        mean = np.where(plain, X.mean(axis=0, dtype=np.float64), 0.0)
-        return cls(mean, np.where(plain & (deviation > 0), deviation, 1.0))
 
     def standardise(self, X: FloatArray) -> FloatArray:
         standard: FloatArray = ((X - self.mean) / self.deviation).astype(X.dtype)
@@ -403,16 +447,17 @@ def _repair_until_proven(
     unused = _features_of(network, columns_of(task.spec, blinded))
     features = _feature_set(_without_features(network, unused) if unused else network, task)
     demands = demands_of(network, task, features.count)
-    weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
+    before = HeadToChange.of(network, features, unused)
     best: _ProvenHead | None = None
     checking = 0.0
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         seconds_left = task.deadline.seconds_left()
         seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
-        head = demands.solve(weight, bias, features, seconds, progress)
+        head = demands.solve(before, seconds, progress)
         change = head.weight.copy()
         change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
-        new_head = Affine((weight + change).astype(network.dtype), (bias + head.bias).astype(network.dtype))
+        parts = (before.weight + change, before.bias + head.bias)
+        new_head = Affine(*(part.astype(network.dtype) for part in parts))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
         proof = prove_repair_inputs(candidate, task)

@@ -4,9 +4,9 @@ Recipes run in stages, from the strongest guarantee to the weakest, and a stage 
 whose network loses the model even on the rows that it learnt from is not run on folds, if another candidate is better.
 
 1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
-2. If the spec has tolerances or links: networks that ignore the protected features, and for which the paper's two
-   steps prove the rest for the repair inputs. They run if no network of stage 1 surely keeps the model; the one that
-   takes longest only if no other network keeps it.
+2. If the spec has tolerances or links: networks that ignore the protected features, and for which certified training
+   (of scores: the paper's two steps) proves the rest for the repair inputs. They run if no network of stage 1 surely
+   keeps the model; the one that takes longest only if no other network keeps it.
 3. The paper's method, which proves its claim for the repair inputs only. It runs if all others collapsed, or if you
    asked for it: with ``guarantee="listed"``, or with a ``keep`` that no other meets.
 """
@@ -22,6 +22,7 @@ from fairmend.network.input_columns import fix_columns
 from fairmend.progress import Progress
 from fairmend.repair.blind import columns_of, mean_reference
 from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury, kept_shares
+from fairmend.repair.certified import STEPS as CERTIFIED_STEPS
 from fairmend.repair.choice import NOISE, Choice, Judgement, choose
 from fairmend.repair.distil import STEPS
 from fairmend.repair.policy import Policy
@@ -44,12 +45,11 @@ apart, the distilled one is better on average: by much if the features that vary
 MOST_MIXTURES = 2
 LISTED_STEPS, LISTED_BATCH = 100, 512
 GENTLE, FIRM = (0.1, 1, 0.001), (1.0, 2, 0.003)
-"""Two ways to run step 1 before the proof for the repair inputs: the fairness weight, how many times LISTED_STEPS, and
-the learning rate in standardised inputs. On synthetic data the gentle one keeps the most where few decisions depend on
-a tolerance. Where many do, it leaves so much to step 2 that the model is lost, and the firm one keeps it. Without step
-1, step 2 alone often loses it. Both tighten intervals. Linear bounds take three times as long with three layers and ten
-times with ten, and on synthetic data they keep no more of the model, except where everything else loses it: so the firm
-way runs again with linear bounds if nothing else keeps the model."""
+"""For claims about scores, two ways to run step 1 before the proof for the repair inputs: the fairness weight, how many
+times LISTED_STEPS, and the learning rate in standardised inputs. On synthetic data the gentle one keeps the most where
+few decisions depend on a tolerance, and the firm one where many do. Both tighten intervals. Linear bounds take three
+times as long with three layers and ten times with ten, and on synthetic data they keep no more of the model, except
+where everything else loses it: so the firm way runs again with linear bounds if nothing else keeps the model."""
 
 PROF = Recipe("prof")
 
@@ -173,45 +173,54 @@ def _stages(task: RepairTask) -> tuple[_Stage, ...]:
     for_repair_inputs = () if task.strict else listed_recipes(task)
     return (
         _Stage(EVERYONE, lambda contest: ""),
-        _Stage(for_repair_inputs[:-1], _why_not_listed),
-        _Stage(for_repair_inputs[-1:], _why_not_slow),
+        _Stage(tuple(recipe for recipe in for_repair_inputs if not _is_slow(recipe)), _why_not_listed),
+        _Stage(tuple(recipe for recipe in for_repair_inputs if _is_slow(recipe)), _why_not_slow),
         _Stage((PROF,), _why_not_prof),
     )
+
+
+def _is_slow(recipe: Recipe) -> bool:
+    """Return whether a recipe takes much longer than the others on deep networks."""
+    return recipe.bounds == "linear"
 
 
 def listed_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return recipes that ignore the protected features, and need a proof for the repair inputs beyond that.
 
     Mixtures ignore all that varies but for one feature, and come first: they ignore more. With many features, only
-    those run whose feature matters most to the original network. The last one is by far the slowest on deep networks.
+    those run whose feature matters most to the original network. A claim about classes is proven by certified training,
+    one about scores by step 1; there, the last recipe is by far the slowest on deep networks.
     """
     others = [feature for feature in task.spec.varying if not feature.protected]
     base = Recipe(
         "blind to protected",
         "mean",
         label_weight=0.5,
+        steps=CERTIFIED_STEPS,
         bounds="interval",
         batch_size=LISTED_BATCH,
+        blind_to="protected",
         distil_steps=STEPS,
         expected=True,
+        certified=not task.spec.claim.is_score,
     )
     mixtures = [
-        _with_step_1(
-            replace(
-                base,
-                name=f"blind but for {kept.name}",
-                blind_to=tuple(feature.name for feature in others if feature is not kept),
-            ),
-            GENTLE,
+        replace(
+            base,
+            name=f"blind but for {kept.name}",
+            blind_to=tuple(feature.name for feature in others if feature is not kept),
         )
         for kept in _most_important(others, task)[:MOST_MIXTURES]
         if len(others) > 1
     ]
-    blind = [
-        _with_step_1(replace(base, name=f"{base.name}, fairness {way[0]:g}", blind_to="protected"), way)
-        for way in (GENTLE, FIRM)
-    ]
-    return (*mixtures, *blind, replace(blind[-1], name=f"{blind[-1].name}, linear bounds", bounds="linear"))
+    if base.certified:
+        return (*mixtures, base)
+    blind = [_with_step_1(replace(base, name=f"{base.name}, fairness {way[0]:g}"), way) for way in (GENTLE, FIRM)]
+    return (
+        *(_with_step_1(mixture, GENTLE) for mixture in mixtures),
+        *blind,
+        replace(blind[-1], name=f"{blind[-1].name}, linear bounds", bounds="linear"),
+    )
 
 
 def _with_step_1(recipe: Recipe, way: tuple[float, int, float]) -> Recipe:

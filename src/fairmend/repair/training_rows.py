@@ -14,7 +14,7 @@ from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.repair.regression import as_columns
 from fairmend.repair.task import RepairTask
 
-__all__ = ["expected_training_rows", "training_rows"]
+__all__ = ["expected_training_rows", "original_outputs", "training_rows"]
 
 FEW_ROWS = 2000
 """With more rows than this, training itself averages over people who are alike: on synthetic data, means over near rows
@@ -31,7 +31,7 @@ def training_rows(task: RepairTask, label_weight: float) -> tuple[FloatArray, Fl
     original's output as their target, and are of no use where only labels count.
     """
     X = task.X_cal if label_weight == 1 else np.concatenate([task.X_cal, task.X_unlabelled])
-    return X, _with_labels(_original_outputs(task, X), task, label_weight)
+    return X, _with_labels(original_outputs(task, X), task, label_weight)
 
 
 def expected_training_rows(task: RepairTask, columns: list[int], label_weight: float) -> tuple[FloatArray, Floats]:
@@ -53,7 +53,7 @@ def _expected_outputs(task: RepairTask, X: FloatArray, data: FloatArray, columns
     for near in _nearest(X, data, columns).T:
         replaced = X.copy()
         replaced[:, columns] = data[np.ix_(near, columns)]
-        outputs.append(_original_outputs(task, replaced))
+        outputs.append(original_outputs(task, replaced))
     return np.asarray(np.mean(outputs, axis=0))
 
 
@@ -72,7 +72,7 @@ def _nearest(X: FloatArray, data: FloatArray, columns: list[int]) -> Ints:
     return np.asarray(np.argpartition(distances, NEAREST, axis=1)[:, :NEAREST])
 
 
-def _original_outputs(task: RepairTask, X: FloatArray) -> Floats:
+def original_outputs(task: RepairTask, X: FloatArray) -> Floats:
     """Return the original network's probabilities ``(rows, classes)``, or the numbers of a regression."""
     if task.spec.regression:
         return as_columns(task.network.logits(X))

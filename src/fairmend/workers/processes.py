@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -15,6 +15,7 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import Pool
 from fairmend.workers.remote_call import SharedPart, call_remotely, pack
+from fairmend.workers.threads import ExecutorPool
 
 __all__ = ["Processes"]
 
@@ -39,7 +40,7 @@ class Processes:
             # A forked process would inherit locks that the threads of this one hold.
             executor = ProcessPoolExecutor(self.slots, get_context("spawn"), initializer=_start, initargs=(str(file),))
             try:
-                yield _ProcessPool(executor)
+                yield ExecutorPool(executor, _run)
             except BrokenProcessPool as error:
                 raise FairmendError(
                     "a process ended before its work was done; pass fewer jobs if memory is short, and in a script of "
@@ -54,20 +55,6 @@ class Processes:
 
     def __exit__(self, *error: object) -> None:
         """Nothing is held between two uses."""
-
-
-class _ProcessPool:
-    def __init__(self, executor: ProcessPoolExecutor) -> None:
-        self._executor = executor
-        self._numbers: dict[Future[Any], int] = {}
-
-    def submit(self, number: int, task: Any) -> None:
-        self._numbers[self._executor.submit(_run, task)] = number
-
-    def next_finished(self) -> tuple[int, Any]:
-        done, _ = wait(self._numbers, return_when=FIRST_COMPLETED)
-        future = done.pop()
-        return self._numbers.pop(future), future.result()
 
 
 def _start(file: str) -> None:

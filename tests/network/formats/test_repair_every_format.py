@@ -9,10 +9,11 @@ import onnxruntime
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 import fairmend
+from fairmend.audit.neighbours import find_unequal
 from fairmend.network.formats.sklearn import to_estimator
 from support.cli_case import small_people, small_spec
 from support.keras_files import import_keras, predictions, quiet
@@ -44,15 +45,16 @@ def weights() -> OrderedDict:
 
 
 def keras_model(keras):
+    """Return a model with biases other than 0: Keras leaves out those that are 0 when it exports to ONNX."""
     keras.utils.set_random_seed(3)
-    layers = keras.layers
+    layers, biases = keras.layers, {"bias_initializer": "random_normal"}
     return keras.Sequential(
         [
             keras.Input((X.shape[1],)),
-            layers.Dense(8, activation="relu"),
+            layers.Dense(8, activation="relu", **biases),
             layers.Dropout(0.2),
-            layers.Dense(6, activation="relu"),
-            layers.Dense(1, activation="sigmoid"),
+            layers.Dense(6, activation="relu", **biases),
+            layers.Dense(1, activation="sigmoid", **biases),
         ]
     )
 
@@ -208,3 +210,109 @@ def test_from_a_fitted_estimator_to_a_repaired_one(tmp_path):
     assert fairmend.load_network(other) == network
     assert (other.predict(rows) == network.predict(rows)).all()
     assert np.allclose(other.predict_proba(rows)[:, 1], network.probabilities(rows), atol=1e-12)
+
+
+def without_biases(head_only: bool = False) -> nn.Sequential:
+    torch.manual_seed(5)
+    inner = (nn.Linear(X.shape[1], 6, bias=head_only), nn.Tanh(), nn.Linear(6, 4, bias=head_only), nn.Tanh())
+    return nn.Sequential(*inner, nn.Linear(4, 1, bias=False)).eval()
+
+
+def keras_without_biases(path):
+    keras = import_keras()
+    keras.utils.set_random_seed(5)
+    layers = keras.layers
+    inner = layers.Dense(6, "tanh", use_bias=False)
+    keras.Sequential([keras.Input((X.shape[1],)), inner, layers.Dense(1, use_bias=False)]).save(path)
+
+
+def onnx_without_biases(path):
+    torch.onnx.export(without_biases(), (torch.zeros(2, X.shape[1]),), path, dynamo=False)
+
+
+def program_without_biases(path):
+    torch.export.save(torch.export.export(without_biases(), (torch.zeros(2, X.shape[1]),)), path)
+
+
+WITHOUT_BIASES = {
+    ".h5": (keras_without_biases, "m.h5"),
+    ".keras": (keras_without_biases, "m.keras"),
+    ".onnx": (onnx_without_biases, "m.onnx"),
+    ".pt2": (program_without_biases, "m.pt2"),
+    ".pth": (lambda path: torch.save(without_biases().state_dict(), path), "m.pth"),
+    ".safetensors": (lambda path: save_file(tensors_without_biases(), path), "m.safetensors"),
+    ".ckpt": (lambda path: torch.save({"state_dict": without_biases().state_dict(), "epoch": 1}, path), "m.ckpt"),
+}
+
+
+def tensors_without_biases() -> dict:
+    return {key: value.numpy() for key, value in without_biases().state_dict().items()}
+
+
+def repaired_and_checked(source, saved, method, **options):
+    """Repair and save; check the certificate, and everyone that it claims by all counterfactuals."""
+    result = fairmend.repair(source, SPEC, X[:12], X[12:], Y[12:], method=method, **options)
+    result.network.save(saved)
+    result.certificate.save(saved.with_suffix(".json"), saved)
+    report = fairmend.check(saved.with_suffix(".json"), saved)
+    assert report.valid, report.reasons
+    return result
+
+
+@quiet
+@pytest.mark.parametrize("case", WITHOUT_BIASES)
+def test_a_file_without_biases_stays_without_them(case, tmp_path):
+    make, name = WITHOUT_BIASES[case]
+    make(tmp_path / name)
+    bare = case in (".pth", ".safetensors", ".ckpt")
+    before = fairmend.load_network(tmp_path / name, *(["tanh"] if bare else []))
+    saved = tmp_path / f"repaired-{name}"
+    network = repaired_and_checked(before, saved, "blind", steps=5).network
+    again = fairmend.load_network(saved)
+    assert again == network
+    assert not any(affine.stores_bias or affine.bias.any() for affine in again.affines)
+    if name.endswith(".onnx"):
+        kinds = [[node.op_type for node in onnx.load(path).graph.node] for path in (tmp_path / name, saved)]
+        assert kinds[0] == kinds[1]
+        assert np.allclose(scores_of(saved), network.logits(X), atol=1e-5)
+    elif case in (".h5", ".keras"):
+        model = import_keras().models.load_model(saved)
+        assert not any(layer.use_bias for layer in model.layers)
+        assert np.allclose(predictions(model, X), network.logits(X), atol=1e-5)
+    else:
+        tensors = load_file(saved) if case == ".safetensors" else saved_tensors(saved)
+        module = without_biases()
+        module.load_state_dict({key: torch.as_tensor(value) for key, value in tensors.items()}, strict=True)
+        with torch.no_grad():
+            assert np.allclose(module(torch.tensor(X))[:, 0].numpy(), network.logits(X), atol=1e-5)
+
+
+def saved_tensors(path):
+    if path.suffix == ".pt2":
+        return torch.export.load(path).state_dict
+    content = torch.load(path, weights_only=True)
+    return content["state_dict"] if path.suffix == ".ckpt" else content
+
+
+@pytest.mark.parametrize(
+    ("method", "head_only"),
+    [
+        ("auto", False),
+        ("blind", True),
+        ("prof", True),
+        ("prof", False),
+        ("prof-concrete", True),
+        ("flip", False),
+        ("care", False),
+        ("grft", False),
+    ],
+)
+def test_every_method_gives_back_a_module_that_loads_strictly_without_biases(method, head_only, tmp_path):
+    options = {} if method == "auto" else {"steps": 5}
+    result = repaired_and_checked(without_biases(head_only), tmp_path / "m.pth", method, **options)
+    for tensors in (result.network.to_module().state_dict(), torch.load(tmp_path / "m.pth", weights_only=True)):
+        module = without_biases(head_only)
+        module.load_state_dict(tensors, strict=True)
+        assert fairmend.load_network(module) == result.network
+    found = find_unequal(result.network, SPEC, X[:12])
+    assert not (found.rows & result.proof.holds).any()

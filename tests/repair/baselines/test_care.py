@@ -50,3 +50,13 @@ def test_neurons_of_a_graph_change_all_that_reads_them():
     expected = forward_nodes(network, model.layers, given)[len(network.nodes) - 1]
     changed = model.network_with(neurons, torch.tensor([1.0, 0.0, 0.0, 0.0]))
     np.testing.assert_allclose(changed.logits(X_cal[:5]), expected[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_care_shifts_no_neuron_where_the_next_layer_has_no_bias():
+    network, spec, X_repair, X_cal, y_cal = arguments("one")
+    bare = Network([Affine.without_bias(a.weight) for a in network.affines], network.activations)
+    model = _CareModel(prepare_task(bare, spec, X_repair, X_cal, y_cal, HeadOptions(), 0))
+    neurons = Neurons(np.array([0]), np.array([1]))
+    shifted = model.network_with(neurons, torch.tensor([0.5, 3.0]))
+    assert shifted == model.network_with(neurons, torch.tensor([0.5, 0.0]))
+    assert not any(affine.bias.any() for affine in shifted.affines)

@@ -39,3 +39,16 @@ def test_there_is_no_constant_change_beyond_the_limit():
 @pytest.mark.parametrize(("gap", "closed"), [(0.0, False), (0.2, False), (0.25, True)])
 def test_a_search_is_closed_at_its_gap(gap, closed):
     assert SearchLimits(gap=gap).closed(objective=4.0, bound=3.0) == closed
+
+
+@pytest.mark.parametrize(("bias", "constant"), [(0.0, False), (0.2, True), (-0.2, True)])
+def test_without_a_bias_to_change_a_constant_head_needs_a_constant_beyond_the_margin(bias, constant):
+    """As the threshold gives, or a norm after the head."""
+    weight, _, features = problem(2)
+    shift = np.array([0.5, 0.0, -1.0])
+    head = HeadProblem(weight, weight @ shift + bias, features, 0.1, shift)
+    change = head.constant_change(SearchLimits())
+    assert (change is not None) == constant
+    if change is not None:
+        assert not (weight + change.weight).any()
+        np.testing.assert_allclose(head.bias + change.bias, [bias], atol=1e-12)

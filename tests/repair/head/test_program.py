@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend.repair.head.problem import Head, HeadChange, pairs_of_outputs
-from fairmend.repair.head.program import TIE, HeadProgram, KeptRows
+from fairmend.repair.head.program import TIE, HeadProgram, KeptRows, bias_rows
 from support.repair_cases import random_features
 
 
@@ -34,3 +34,9 @@ def test_rows_cost_the_change_of_their_outputs():
     head = Head(np.ones((1, 2)), np.zeros(1), random_features(np.random.default_rng(0), "box", 2, 2), np.ones((1, 1)))
     assert HeadProgram(head, 1.0, rows).cost(change) == pytest.approx(5.5 + TIE * 2.5)
     assert HeadProgram(head, 1.0).cost(change) == 2.5
+
+
+def test_the_rows_of_a_head_without_a_bias_are_its_bias_less_its_weights_times_the_shift():
+    columns, values = bias_rows(np.arange(6), np.arange(6, 12), np.array([2.0, 3.0]))
+    assert columns.tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
+    assert values.tolist() == [[-2, -3, 1, 2, 3, -1]] * 2

@@ -199,3 +199,15 @@ def test_ranges_of_differences_bound_the_probabilities():
         apart = (extreme_points(features, region) @ weight.T + bias) @ pairs.T
         low[region], high[region] = apart.min(axis=0), apart.max(axis=0)
     assert (probability_spread(low, high, 4) >= spreads(weight, bias, features, "probability") - 1e-12).all()
+
+
+@pytest.mark.parametrize("on", ["logit", "probability"])
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_a_head_without_a_bias_keeps_the_claim_with_its_weights_alone(on, outputs):
+    weight, bias, features = case(7, "box", outputs, spread=3.0)
+    rng = np.random.default_rng(8)
+    for shift in (np.zeros(3), np.array([0.5, -1.0, 0.25])):
+        for kept in (None, KeptRows(rng.normal(size=(30, 3)), np.ones((30, outputs)), offset=0.0)):
+            found = repair_scores(weight, bias, features, delta=0.1, on=on, kept=kept, bias_shift=shift)
+            assert spreads(weight + found.weight, bias + found.bias, features, on).max() <= 0.1 + 1e-6
+            np.testing.assert_allclose(found.bias, found.weight @ shift, atol=1e-8)

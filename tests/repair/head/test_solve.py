@@ -228,3 +228,32 @@ def test_bad_arguments_say_what_is_wrong(options, message):
     weight, bias, features = problem(0)
     with pytest.raises(FairmendError, match=message):
         repair_head(weight, bias, features, **options)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize(
+    ("seed", "kind", "outputs"), [(0, "box", 1), (1, "linear", 2), (2, "points", 1), (3, "box", 3)]
+)
+def test_a_head_without_a_bias_has_the_optimum_of_the_brute_force(seed, kind, outputs, shifted):
+    """``shifted``: a norm before the head makes its bias follow from its weights."""
+    weight, bias, features = problem(seed, kind, outputs, count=4, dimension=3)
+    shift = np.array([0.5, -1.0, 0.25]) * shifted
+    optimum = smallest_change(weight, bias, features, MARGIN, bias_shift=shift)
+    for search in ("branch", "milp"):
+        if math.isinf(optimum):
+            with pytest.raises(FairmendError, match="which has no bias"):
+                repair_head(weight, bias, features, bias_shift=shift, margin=MARGIN, search=search)
+            continue
+        found = repair_head(weight, bias, features, bias_shift=shift, margin=MARGIN, search=search)
+        check(weight, bias, features, found)
+        assert found.objective == pytest.approx(optimum, abs=1e-6)
+        np.testing.assert_allclose(found.bias, found.weight @ shift, atol=1e-8)
+
+
+@pytest.mark.parametrize("search", ["branch", "milp"])
+def test_no_weights_decide_about_features_that_are_all_0_without_a_bias(search):
+    features = Points(np.zeros((1, 2)), np.zeros((1, 2)), np.arange(1), 1)
+    head = np.ones((1, 2)), np.zeros(1), features
+    assert repair_head(*head, margin=0.1, search=search).objective == pytest.approx(0.1)
+    with pytest.raises(FairmendError, match=r"give it a bias .* or use method blind or auto"):
+        repair_head(*head, bias_shift=np.zeros(2), margin=0.1, search=search)

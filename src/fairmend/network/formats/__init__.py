@@ -67,9 +67,9 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
 
 
 def require_room(network: Network, path: str | PathLike[str]) -> None:
-    """Refuse a network whose file cannot hold a repaired one, before the work: a repair may change every bias.
+    """Refuse a network whose file cannot hold a repaired one, before the work: a repair may change every layer.
 
-    A layer without a bias gets one in most formats. An exported program cannot change.
+    An exported program cannot, if layers share their numbers.
     """
     suffix = Path(path).suffix.lower()
     if suffix in _GRAPHS or network.form is None or suffix not in network.form.suffixes:
@@ -79,8 +79,8 @@ def require_room(network: Network, path: str | PathLike[str]) -> None:
         network.form.to_bytes(changed, suffix)
     except FormError as error:
         raise FairmendError(
-            f"{path}: {error}, and a repair may need one. Give every layer a bias (0 changes nothing) and export the "
-            "model again, or export it to ONNX"
+            f"{path}: {error}, so the file cannot hold a repaired network; export the model with weights of its own "
+            "for each layer, or to ONNX"
         ) from error
 
 

@@ -251,9 +251,8 @@ class GraphBuilder:
         return own
 
     def _affine(self, linear: _Linear, where: str) -> Affine:
-        bias = np.zeros(len(linear.weight), linear.weight.dtype) if linear.bias is None else linear.bias
         try:
-            plain = Affine(linear.weight, bias)
+            plain = Affine.without_bias(linear.weight) if linear.bias is None else Affine(linear.weight, linear.bias)
         except FairmendError as error:
             raise FairmendError(f"{self.source}: {where}: {error}") from error
         if not linear.before and not linear.after:

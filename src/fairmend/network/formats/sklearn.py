@@ -130,8 +130,9 @@ def _read_linear(model: Any) -> Network:
         raise FairmendError(f"{source}: is not fitted; call fit first")
     weight = np.atleast_2d(np.asarray(model.coef_))
     bias = np.broadcast_to(np.asarray(model.intercept_, weight.dtype).reshape(-1), (len(weight),))
+    stored = bool(getattr(model, "fit_intercept", True) or bias.any())  # without an intercept, it stays without
     if source in _REGRESSIONS:
-        return Network([Affine(weight, bias)], [])
+        return Network([Affine(weight, bias, stores_bias=stored)], [])
     if source == "SGDClassifier" and model.loss != "log_loss":
         raise FairmendError(
             f"SGDClassifier with loss={model.loss!r} gives no probabilities; train it with loss='log_loss'. "
@@ -147,7 +148,7 @@ def _read_linear(model: Any) -> Network:
         )
     if classes == 2 and getattr(model, "multi_class", "auto") == "multinomial":
         weight, bias = 2 * weight, 2 * bias  # the softmax of (−f, f), as scikit-learn before 1.8 gives it
-    return Network([Affine(weight, bias)], [], "sigmoid" if classes == 2 else "softmax")
+    return Network([Affine(weight, bias, stores_bias=stored)], [], "sigmoid" if classes == 2 else "softmax")
 
 
 def _read_calibrated(model: Any) -> Network:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
+from fairmend.network.folding import DerivedBias
 from fairmend.network.operations.base import require_sources
 
 if TYPE_CHECKING:
@@ -36,12 +37,19 @@ class Affine:
     """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
 
     `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
+    `stores_bias` is False for a plain layer whose file or module has no bias: it is 0, and stays 0 in a repair.
     """
 
     weight: FloatArray
     bias: FloatArray
     fold: Fold | None = field(default=None, repr=False)
+    stores_bias: bool = field(default=True, repr=False)
     kind = "affine"
+
+    @staticmethod
+    def without_bias(weight: FloatArray) -> Affine:
+        """Return a layer that has no bias."""
+        return Affine(weight, np.zeros(np.shape(weight)[:1], np.asarray(weight).dtype), stores_bias=False)
 
     @staticmethod
     def from_fold(fold: Fold) -> Affine:
@@ -69,6 +77,25 @@ class Affine:
             )
         if self.bias.dtype != self.weight.dtype:
             raise FairmendError(f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype")
+        if not self.stores_bias and self.bias.any():
+            raise FairmendError("the layer stores no bias, but the bias given is not 0")
+
+    @property
+    def derived_bias(self) -> DerivedBias | None:
+        """How the bias follows from the weight; None if the layer can store any bias."""
+        if self.fold is not None:
+            return self.fold.derived_bias
+        return None if self.stores_bias else DerivedBias.zero(self.weight)
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The weights, row by row, and then the biases, unless none are stored."""
+        return np.concatenate([self.weight.ravel(), self.bias if self.derived_bias is None else self.bias[:0]])
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return int(self.weight.size + (self.bias.size if self.derived_bias is None else 0))
 
     def _bits(self) -> tuple[object, ...]:
         return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
@@ -86,22 +113,26 @@ class Affine:
         if self.weight.dtype == dtype:
             return self
         with np.errstate(over="ignore"):
-            return Affine(self.weight.astype(dtype), self.bias.astype(dtype))
+            return Affine(self.weight.astype(dtype), self.bias.astype(dtype), stores_bias=self.stores_bias)
 
     def stored(self, name: str) -> tuple[StoredLayer, ...]:
         """Return the layer as a file stores it, under its name; a joined layer is stored in several."""
         fold = self.fold
         if fold is None:
-            return (StoredLayer(name, self.weight, self.bias, ()),)
+            return (StoredLayer(name, self.weight, self.bias if self.stores_bias else None, ()),)
         if fold.parts:
             return tuple(StoredLayer(part.name, part.weight, part.bias, ()) for part in fold.parts)
         return (StoredLayer(name, fold.weight, fold.bias, (*fold.before, *fold.after)),)
 
     def stored_as(self, other: Affine) -> Affine:
-        """Return the closest layer that can be stored as `other` is: in its dtype, and with the norms beside it."""
-        if other.fold is None or self.fold is not None:
-            return self.astype(other.weight.dtype)
-        return Affine.from_fold(other.fold.refit(self.weight, self.bias))
+        """Return the closest layer that can be stored as `other` is.
+
+        It has the dtype of `other` and the norms beside it. Where `other` stores no bias, neither does the layer.
+        """
+        if self.fold is None and other.fold is not None:
+            return Affine.from_fold(other.fold.refit(self.weight, self.bias))
+        cast = self.astype(other.weight.dtype)
+        return cast if other.stores_bias or self.fold is not None else Affine.without_bias(cast.weight)
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the number of outputs."""

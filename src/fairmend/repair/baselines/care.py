@@ -4,8 +4,9 @@ unfairness, and change their output by particle swarm optimisation.
 The attribution of a neuron is its average causal effect on the unfairness: set the neuron to each value of a grid over
 its observed range (do(h_j = v)), and measure the unfairness each time. The repair rescales and shifts the output of the
 most responsible neurons, h_j → (1 + a_j) h_j + c_j, which changes their outgoing weights and the biases of the next
-layer. The swarm uses no gradient, so its objective may count predictions: w·unfairness + (1 − w)·(1 − accuracy). The
-original takes one protected attribute; a neighbourhood here may vary in any number of features.
+layer, where it has any: without a bias, c_j has no effect. The swarm uses no gradient, so its objective may count
+predictions: w·unfairness + (1 − w)·(1 − accuracy). The original takes one protected attribute; a neighbourhood here may
+vary in any number of features.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from torch import Tensor
 
 from fairmend.arrays import Ints
 from fairmend.bounds.forward import forward_nodes
+from fairmend.device.choice import CPU
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.progress import Progress
 from fairmend.repair.baselines.finetune import torch_dtype
 from fairmend.repair.baselines.neighbours import find_different_pairs
 from fairmend.repair.calibrate import History
+from fairmend.repair.derived_biases import DerivedBiases
 from fairmend.repair.options import check_values
 from fairmend.repair.task import RepairTask
 from fairmend.threads import few_threads
@@ -100,6 +103,7 @@ class _CareModel:
             (torch.tensor(affine.weight, dtype=self.dtype), torch.tensor(affine.bias, dtype=self.dtype))
             for affine in task.network.affines
         ]
+        self.derived = DerivedBiases(task.network, self.dtype, CPU)
         self.size = sum(affine.weight.size for affine in task.network.affines)
         self.nodes = _hidden_nodes(task.network)
         self.readers = [_affine_readers(task.network, node) for node in self.nodes]
@@ -151,7 +155,7 @@ class _CareModel:
                 weight, bias = layers[reader]
                 bias += self.layers[reader][0][:, unit] * (spread * shift[:, number, None])
                 weight[:, :, unit] *= 1 + factor[:, number, None]
-        return layers
+        return self.derived.replace(layers)
 
     def measure(self, neurons: Neurons, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the unfairness and the share of wrong predictions of all particles."""

@@ -21,7 +21,7 @@ from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.milp import Status
 from fairmend.progress import Progress
-from fairmend.repair.head.milp_search import NO_TIME, NOTHING_WITHIN
+from fairmend.repair.head.milp_search import NO_TIME, nothing_found
 from fairmend.repair.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
 from fairmend.repair.head.program import HeadProgram
 
@@ -88,7 +88,7 @@ class BranchSearch:
         if self.best is None:
             if node is not None or self.undecided < math.inf:
                 raise FairmendError(NO_TIME if node is not None else _UNDECIDED)
-            raise FairmendError(NOTHING_WITHIN.format(limit=self.limits.delta, count=self.head.features.count))
+            raise nothing_found(self.head, self.limits)
         return HeadSearchResult(self.best, bound, self.solves, len(self.decided))
 
     def _visit(self, node: _OpenNode) -> _OpenNode | None:

@@ -12,6 +12,7 @@ from fairmend.arrays import Floats, Ints
 from fairmend.milp import Milp, MilpBuilder
 from fairmend.repair.head.features import Vertices
 from fairmend.repair.head.problem import HeadChange, HeadProblem
+from fairmend.repair.head.program import bias_rows
 
 
 @dataclass
@@ -74,6 +75,9 @@ class MasterProblem:
         increase = model.add_variables(size, 0, limit, cost=1)
         decrease = model.add_variables(size, 0, limit, cost=1)
         p_vars, n_vars = self._split_variables(model, limit, increase, decrease)
+        if head.bias_shift is not None:
+            columns, values = bias_rows(increase, decrease, head.bias_shift)
+            model.add_rows(columns, values, np.zeros(outputs), np.zeros(outputs))
         if math.isfinite(upper):
             everything = np.concatenate([increase, decrease])
             model.add_row(everything, np.ones(len(everything)), upper=upper * (1 + 1e-9) + 1e-12)

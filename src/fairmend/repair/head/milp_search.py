@@ -23,7 +23,18 @@ NOTHING_WITHIN = (
     "no change with every parameter within {limit} gives each of the {count} regions one prediction; "
     "allow larger changes (delta_limit)"
 )
+NO_BIAS = (
+    "no weights of the last layer, which has no bias, give each of the {count} regions one prediction; give it a bias "
+    "(0 changes nothing), or use method blind or auto"
+)
 NO_TIME = "the time limit ended before a repair was found; allow more time (time_limit) or larger changes (delta_limit)"
+
+
+def nothing_found(head: HeadProblem, limits: SearchLimits) -> FairmendError:
+    """Return the error for a head that no change within the limits repairs."""
+    if head.bias_shift is not None and math.isinf(limits.delta):
+        return FairmendError(NO_BIAS.format(count=head.features.count))
+    return FairmendError(NOTHING_WITHIN.format(limit=limits.delta, count=head.features.count))
 
 
 class MilpSearch:
@@ -43,6 +54,11 @@ class MilpSearch:
         """Return the best change within the limits."""
         slack = self.head.initial_slack
         self._try_classes(np.full(len(slack), -1))
+        if self.best is None and math.isinf(self.limits.delta):  # each M is finite only if there is a change to compare
+            for label in range(self.head.classes):
+                self._try_classes(np.full(len(slack), label))
+            if self.best is None:
+                raise self._failure()
         self.master.add_regions(np.flatnonzero(slack.max(axis=1) < self.head.margin), self.head.no_change())
         while not self._closed() and time.perf_counter() < self.deadline:
             found = self._relax()
@@ -58,9 +74,7 @@ class MilpSearch:
             if not self.master.add_regions(violated, found):
                 break  # nothing is violated, or only within the solver's tolerances
         if self.best is None:
-            if time.perf_counter() >= self.deadline:
-                raise FairmendError(NO_TIME)
-            raise FairmendError(NOTHING_WITHIN.format(limit=self.limits.delta, count=len(slack)))
+            raise self._failure()
         return HeadSearchResult(self.best, self.bound, self.solves, len(self.master.regions))
 
     def _relax(self) -> HeadChange | None:
@@ -115,6 +129,10 @@ class MilpSearch:
             if solution.status is not Status.OPTIMAL or solution.x is None:
                 return  # these classes are infeasible, cost more, or take too long
             change = read(solution.x)
+
+    def _failure(self) -> FairmendError:
+        late = time.perf_counter() >= self.deadline
+        return FairmendError(NO_TIME) if late else nothing_found(self.head, self.limits)
 
     def _closed(self) -> bool:
         return self.best is not None and self.limits.closed(self.best.objective, self.bound)

@@ -59,16 +59,32 @@ class Head:
 
     A *direction* is a linear function of the outputs, ``directions (directions, outputs)``: an output itself, or a
     difference of two. Claims are about the values of directions over regions.
+
+    ``bias_shift (dimension,)`` is for a head that stores no bias: where its weights change, its bias changes by
+    weight·bias_shift, which is 0 unless a norm stands before the head.
     """
 
-    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, directions: Floats) -> None:
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        features: FeatureSet,
+        directions: Floats,
+        bias_shift: Floats | None = None,
+    ) -> None:
         self.weight, self.bias, self.features, self.directions = weight, bias, features, directions
+        self.bias_shift = bias_shift
         # A change of l1 norm U moves an output over region i by U · reach[i] at the most.
         self.reach = np.maximum(1.0, features.magnitude())
 
     def no_change(self) -> HeadChange:
         """Return the change that changes nothing."""
         return HeadChange(np.zeros_like(self.weight), np.zeros_like(self.bias))
+
+    def without_weights(self) -> HeadChange:
+        """Return the change to a head whose weights are 0; its bias stays as it is, or follows."""
+        followed = np.zeros(self.weight.shape[1]) if self.bias_shift is None else self.bias_shift
+        return HeadChange(-self.weight, -(self.weight @ followed))
 
     def split(self, change: HeadChange) -> tuple[Floats, Floats, Floats]:
         """Return the directions' weights as p - n with p, n >= 0, ``(directions, dimension)``, and their offsets."""
@@ -94,9 +110,17 @@ class HeadProblem(Head):
     all regions or ``(count,)``; ``least`` is what counts as reached.
     """
 
-    def __init__(self, weight: Floats, bias: Floats, features: FeatureSet, margin: float | Floats) -> None:
+    def __init__(
+        self,
+        weight: Floats,
+        bias: Floats,
+        features: FeatureSet,
+        margin: float | Floats,
+        bias_shift: Floats | None = None,
+    ) -> None:
         outputs = len(bias)
-        super().__init__(weight, bias, features, np.ones((1, 1)) if outputs == 1 else pairs_of_outputs(outputs))
+        directions = np.ones((1, 1)) if outputs == 1 else pairs_of_outputs(outputs)
+        super().__init__(weight, bias, features, directions, bias_shift)
         self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
         self.least = self.margin - np.minimum(VIOLATED, self.margin / 2)
         if outputs == 1:
@@ -127,11 +151,15 @@ class HeadProblem(Head):
         return np.stack([np.min([signed[demand] for demand in demands], axis=0) for demands in self.demands], axis=1)
 
     def constant_change(self, limits: SearchLimits) -> HeadChange | None:
-        """Return the smallest change to a head that is constant: hardly ever useful, but always possible.
+        """Return the smallest change to a head that is constant: hardly ever useful, but always possible with a bias.
 
-        Return None if a parameter would change by more than the limit.
+        Return None if a parameter would change by more than the limit, or if no bias can keep the margin.
         """
-        changes = [self._constant(label) for label in range(self.classes)]
+        if self.bias_shift is None:
+            changes = [self._constant(label) for label in range(self.classes)]
+        else:
+            constant = self.without_weights()
+            changes = [constant] if (self.slack(constant).max(axis=1) >= self.margin).all() else []
         allowed = [
             change for change in changes if max(np.abs(change.weight).max(), np.abs(change.bias).max()) <= limits.delta
         ]

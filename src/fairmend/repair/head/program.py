@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.arrays import Floats, Ints
 from fairmend.milp import LinearProgram
 from fairmend.repair.head.problem import Head, HeadChange
 
-__all__ = ["HeadProgram", "KeptRows"]
+__all__ = ["HeadProgram", "KeptRows", "bias_rows"]
 
 TIE = 1e-6
 """What the l1 norm of a change costs beside its effect on the outputs: it decides between equal ones."""
@@ -38,6 +38,16 @@ class KeptRows:
     def cost(self, change: HeadChange) -> float:
         """Return the weighted sum of the absolute changes of the outputs."""
         return float((np.abs(self.features @ change.weight.T + change.bias) * self.weight).sum())
+
+
+def bias_rows(increase: Ints, decrease: Ints, shift: Floats) -> tuple[Ints, Floats]:
+    """Return the rows ``bias - weight · shift`` of the changes of a head that stores no bias, as columns and values.
+
+    ``increase`` and ``decrease`` are the variables of the parameters, for each output its weights and then its bias.
+    """
+    own = np.append(-shift, 1.0)
+    columns = np.column_stack([increase.reshape(-1, len(own)), decrease.reshape(-1, len(own))])
+    return columns, np.tile(np.concatenate([own, -own]), (len(columns), 1))
 
 
 class HeadProgram:
@@ -63,6 +73,8 @@ class HeadProgram:
             cost, upper = np.append(cost, kept.weight), np.append(upper, np.full(kept.weight.size, math.inf))
         self.program = LinearProgram(cost, np.zeros(len(cost)), upper)
         self._link_split()
+        if head.bias_shift is not None:
+            self._link_biases(head.bias_shift)
         if kept is not None:
             self._link_rows(kept, total)
 
@@ -94,6 +106,11 @@ class HeadProgram:
             ).T
             values = np.concatenate([[1.0, -1.0], -coefficients[used], coefficients[used]])
             self.program.add_rows(columns, np.tile(values, (dimension, 1)), initial[direction], initial[direction])
+
+    def _link_biases(self, shift: Floats) -> None:
+        """Add rows for change of the bias = change of the weights · shift, one for each output."""
+        columns, values = bias_rows(self.increase, self.decrease, shift)
+        self.program.add_rows(columns, values, np.zeros(len(columns)), np.zeros(len(columns)))
 
     def _link_rows(self, kept: KeptRows, first: int) -> None:
         """Add rows ``-t <= change of the output <= t`` for the variables t from ``first`` on."""

@@ -79,7 +79,7 @@ class ScoreHead(Head):
 
     def constant_change(self, limits: SearchLimits) -> HeadChange | None:
         """Return the change to a head without weights, or None if a parameter would change by more than the limit."""
-        change = HeadChange(-self.weight, np.zeros_like(self.bias))
+        change = self.without_weights()
         return change if np.abs(change.weight).max() <= limits.delta else None
 
 
@@ -204,6 +204,7 @@ def repair_scores(
     *,
     delta: float | Floats,
     on: str,
+    bias_shift: Floats | None = None,
     delta_limit: float = math.inf,
     time_limit: float | None = None,
     gap: float = 0.0,
@@ -219,6 +220,7 @@ def repair_scores(
     features : the features of each region.
     delta : how much a score may differ within a region: one number, or one for each region.
     on : the score: "output" or "logit" (each output as it is), or "probability" (after a sigmoid or softmax).
+    bias_shift : for a head that stores no bias, see `repair_head`.
     delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution.
     time_limit, gap : stop after so many seconds, or at this relative gap, with the best change so far.
 
@@ -231,7 +233,7 @@ def repair_scores(
     allowed = np.broadcast_to(np.asarray(delta, dtype=np.float64), (features.count,))
     w, b = weight.astype(np.float64), bias.astype(np.float64)
     search = _ProbabilitySearch if on == "probability" else _OutputSearch
-    found = search(w, b, features, allowed, limits, kept, progress).run()
+    found = search(w, b, features, allowed, limits, kept, progress, bias_shift).run()
     if found is None:
         if time_limit is not None and time.perf_counter() - started >= time_limit:
             raise FairmendError(NO_TIME)
@@ -270,9 +272,10 @@ class _Search(ABC):
         limits: SearchLimits,
         kept: KeptRows | None,
         progress: Progress | None,
+        bias_shift: Floats | None,
     ) -> None:
         self.weight, self.bias, self.features, self.delta = weight, bias, features, delta
-        self.limits, self.kept, self.progress = limits, kept, progress
+        self.limits, self.kept, self.progress, self.bias_shift = limits, kept, progress, bias_shift
         self.deadline = math.inf if limits.seconds is None else time.perf_counter() + limits.seconds
         self.before = None if kept is None else self._centred(weight, bias)
 
@@ -282,7 +285,7 @@ class _Search(ABC):
 
     def _place_biases(self, change: HeadChange) -> HeadChange:
         """Return the change with biases that keep the share of each predicted class at the rows to keep."""
-        if self.kept is None or self.before is None or self.kept.offset is None:
+        if self.kept is None or self.before is None or self.kept.offset is None or self.bias_shift is not None:
             return change
         wanted = change.bias + keep_rates(self.before, self._after(change))
         shift = np.clip(wanted, -self.limits.delta, self.limits.delta) - change.bias
@@ -329,7 +332,7 @@ class _OutputSearch(_Search):
         mine = slice(output, output + 1)
         weight, bias = self.weight[mine], self.bias[mine]
         unit = max(float(np.median(self.delta)), float(np.abs(weight).max()) / LARGEST_WEIGHT)
-        head = ScoreHead(weight / unit, bias / unit, self.features, np.ones((1, 1)))
+        head = ScoreHead(weight / unit, bias / unit, self.features, np.ones((1, 1)), self.bias_shift)
         limits = replace(self.limits, delta=self.limits.delta / unit)
         kept = None if self.kept is None else replace(self.kept, weight=self.kept.weight[:, mine])
         search = BandSearch(head, widths(self.delta / unit, 1), limits, self.deadline, kept, self.progress)
@@ -353,7 +356,7 @@ class _ProbabilitySearch(_Search):
         """Return the best change that was found; its bound is that of its linear program."""
         outputs = len(self.bias)
         directions = np.ones((1, 1)) if outputs == 1 else pairs_of_outputs(outputs)
-        self.head = ScoreHead(self.weight, self.bias, self.features, directions)
+        self.head = ScoreHead(self.weight, self.bias, self.features, directions, self.bias_shift)
         self._try(widths(sufficient_width(self.delta), len(directions)), self.head.constant_change(self.limits))
         if outputs > 2:
             self._try(self._leads(), None)

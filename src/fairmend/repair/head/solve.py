@@ -59,6 +59,7 @@ def repair_head(
     bias: np.ndarray,
     features: FeatureSet,
     *,
+    bias_shift: Floats | None = None,
     margin: float | Floats = 1e-6,
     delta_limit: float = math.inf,
     solver: str = "highs",
@@ -73,8 +74,11 @@ def repair_head(
     Parameters
     ----------
     features : the features of each region.
+    bias_shift : ``(dimension,)`` if the head stores no bias: its bias then changes by the change of its weights times
+        this, which is 0 unless a norm stands before the head. None if the bias can change.
     margin : how far every region must stay from the decision threshold: one number, or one for each region.
-    delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution.
+    delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution if the
+        bias can change.
     solver, search : search "branch" is the default for solver "highs"; "milp" works with any solver.
     time_limit, gap : stop after so many seconds, or at this relative gap, with the best change so far.
     """
@@ -82,7 +86,7 @@ def repair_head(
     if not np.all(np.asarray(margin) > 0):
         raise FairmendError(f"margin is {margin}; give a number above 0: a margin of 0 would count ties as fair")
     search = choose_search(solver, search)
-    head = HeadProblem(weight.astype(np.float64), bias.astype(np.float64), features, margin)
+    head = HeadProblem(weight.astype(np.float64), bias.astype(np.float64), features, margin, bias_shift)
     limits = SearchLimits(delta_limit, time_limit, gap)
     if (head.initial_slack.max(axis=1) >= head.margin).all():
         found = HeadSearchResult(head.no_change(), 0.0, 0, 0)

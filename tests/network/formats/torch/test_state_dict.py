@@ -11,6 +11,7 @@ from torch import nn
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, load_network
+from fairmend.network.formats.torch.state_dict import to_tensors
 from support.torch_modules import Scorer, rows, torch_output, trained_norm
 
 
@@ -32,13 +33,38 @@ def test_a_missing_bias_is_zero_and_a_bare_layer_has_no_prefix(tmp_path):
     nn.Linear(3, 2, bias=False).load_state_dict(torch.load(tmp_path / "n.pth", weights_only=True))
 
 
-def test_a_bias_that_a_file_gets_is_named(tmp_path, caplog):
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".ckpt"])
+def test_a_state_dict_without_a_bias_stays_without(suffix, tmp_path):
+    module = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
+    network = load_network(module)
+    network.save(tmp_path / f"m{suffix}")
+    network = load_network(tmp_path / f"m{suffix}")
+    changed = network.with_affines([Affine(a.weight * 2, a.bias + 1) for a in network.affines])
+    changed.save(tmp_path / f"n{suffix}")
+    assert load_network(tmp_path / f"n{suffix}") == changed
+    assert set(to_tensors(changed)) == {"0.weight", "2.weight"}
+    assert not changed.head.bias.any()
+
+
+def test_a_file_with_as_many_tensors_as_plain_layers_have_keeps_its_norm(tmp_path):
+    """Three layers without a bias and a norm without a gain have six tensors; so have three plain layers."""
+    norm = trained_norm(2, affine=False)
+    layers = [nn.Linear(3, 2, bias=False), norm, nn.ReLU(), nn.Linear(2, 2, bias=False), nn.ReLU()]
+    module = nn.Sequential(*layers, nn.Linear(2, 1, bias=False))
+    network = load_network(module.eval())
+    network.save(tmp_path / "m.pth")
+    assert load_network(tmp_path / "m.pth") == network
+    module.load_state_dict(torch.load(tmp_path / "m.pth", weights_only=True), strict=True)
+
+
+def test_a_network_with_a_bias_does_not_fit_a_state_dict_without_one(tmp_path, caplog):
+    """with_affines leaves such a bias out; with_operations takes any layer."""
     torch.save(nn.Linear(3, 2, bias=False).state_dict(), tmp_path / "m.pth")
     network = load_network(tmp_path / "m.pth")
-    network.save(tmp_path / "same.pth")
-    assert not caplog.text
-    network.with_affines([Affine(network.head.weight, network.head.bias + 1)]).save(tmp_path / "n.pth")
-    assert "the state dict gets 'bias': give this layer a bias in your module" in caplog.text
+    biased = network.with_operations({1: Affine(network.head.weight, network.head.bias + 1)})
+    biased.save(tmp_path / "n.pth")
+    assert "the module has no tensor 'bias'; the file keeps the weights, but not the form" in caplog.text
+    assert load_network(tmp_path / "n.pth") == biased
 
 
 NORMED = {

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.keras.config import PREFIX, Layer, ModelConfig, parse_config
-from fairmend.network.formats.keras.form import KerasForm, with_biases
+from fairmend.network.formats.keras.form import KerasForm
 from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
@@ -46,7 +46,7 @@ def read_content(content: bytes, source: str) -> Network:
     places = _all_places(model)
     paths = {layer: _paths(file, kind, places[layer]) for layer, kind in all_layers(model) if layer in places}
     stored = {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()}
-    form = KerasForm(_SUFFIXES, content, stored, partial(_change, places=stored, source=source))
+    form = KerasForm(_SUFFIXES, content, stored, partial(_change, source=source))
 
     def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
         return [file.array(*path) for path in paths.get(layer, ())]
@@ -63,20 +63,11 @@ def _version(metadata: bytes) -> int | None:
     return major_version(version)
 
 
-def _change(
-    content: bytes,
-    arrays: Mapping[str, npt.NDArray[Any]],
-    biases: Mapping[str, npt.NDArray[Any]],
-    places: Mapping[str, list[str]],
-    source: str,
-) -> bytes:
-    """Return the archive with other numbers in the arrays at these paths of its weights, and with further biases."""
+def _change(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> bytes:
+    """Return the archive with other numbers in the arrays at these paths of its weights."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: _member(archive, name, source, len(content)) for name in archive.namelist()}
-    if biases:
-        members[_CONFIG] = json.dumps(with_biases(json.loads(members[_CONFIG]), biases)).encode("utf-8")
-    added = {f"{places[name][0].removesuffix('/0')}/1": bias for name, bias in biases.items()}
-    return _archive({**members, _WEIGHTS: change_hdf5(members[_WEIGHTS], {**arrays, **added}, source)})
+    return _archive({**members, _WEIGHTS: change_hdf5(members[_WEIGHTS], arrays, source)})
 
 
 def to_bytes(network: Network) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.keras.config import Layer, parse_config
-from fairmend.network.formats.keras.form import KerasForm, with_biases
+from fairmend.network.formats.keras.form import KerasForm
 from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network, stored_order
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
@@ -48,43 +47,13 @@ def read_content(content: bytes, source: str) -> Network:
         paths |= _nested_paths(file, layer, source) if layer.model else {(layer.name,): _paths(file, layer)}
     _check_order(file, [layer for layer in model.layers if _has_weights(file, layer.name)], source)
     places = {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()}
-    form = KerasForm(_SUFFIXES, content, places, partial(_change, places=places, source=source))
+    form = KerasForm(_SUFFIXES, content, places, partial(change_hdf5, source=source))
 
     def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
         return [file.array(*path) for path in paths[layer]]
 
     version = file.texts("keras_version") or [""]
     return build_network(model, arrays, source, form, major_version(version[0]))
-
-
-def _change(
-    content: bytes,
-    arrays: Mapping[str, npt.NDArray[Any]],
-    biases: Mapping[str, npt.NDArray[Any]],
-    places: Mapping[str, list[str]],
-    source: str,
-) -> bytes:
-    """Return the file with other numbers in the arrays at these paths, and with further biases.
-
-    A bias stands beside its kernel, and comes after it in the list of its group.
-    """
-    if not biases:
-        return change_hdf5(content, arrays, source)
-    file = read_hdf5(content, ["model_weights"], source, _ATTRIBUTES)
-    config = json.loads((file.texts("model_config") or [""])[0])
-    texts: dict[str, dict[str, str | list[str]]] = {"/": {"model_config": json.dumps(with_biases(config, biases))}}
-    added = {}
-    for name, bias in biases.items():
-        kernel = places[name][0]
-        path = "bias".join(kernel.rsplit("kernel", 1))
-        root, layer, own = kernel.split("/", 2)
-        group = f"{root}/{layer}"
-        names = texts.setdefault(group, {"weight_names": list(file.texts("weight_names", root, layer) or ())})
-        listed = names["weight_names"]
-        assert isinstance(listed, list)
-        listed.insert(listed.index(own) + 1, path.removeprefix(f"{group}/"))
-        added[path] = bias
-    return change_hdf5(content, {**arrays, **added}, source, texts)
 
 
 def _paths(file: Hdf5File, layer: Layer) -> list[LayerPath]:

@@ -83,20 +83,10 @@ def read_hdf5(content: bytes, roots: Sequence[str], source: str, attributes: Seq
     return Hdf5File(answer["entries"], archive, source)
 
 
-def change_hdf5(
-    content: bytes,
-    arrays: Mapping[str, npt.NDArray[Any]],
-    source: str,
-    texts: Mapping[str, Mapping[str, str | list[str]]] | None = None,
-) -> bytes:
-    """Return the file in `content` with other numbers in the arrays at these paths; all else stays.
-
-    An array that is not there yet is added. `texts` are new text attributes of groups, by their paths and names.
-    """
+def change_hdf5(content: bytes, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> bytes:
+    """Return the file in `content` with other numbers in the arrays at these paths; all else stays."""
     packed = io.BytesIO()
-    members = {str(i): array for i, array in enumerate(arrays.values())}
-    members[hdf5_process.TEXTS] = np.frombuffer(json.dumps(dict(texts or {})).encode(), np.uint8)
-    np.savez(packed, **members)  # type: ignore[arg-type]
+    np.savez(packed, **{str(i): array for i, array in enumerate(arrays.values())})  # type: ignore[arg-type]
     _, archive = _ask(content + packed.getvalue(), {"paths": list(arrays), "size": len(content)}, source)
     return bytes(archive[hdf5_process.FILE].tobytes())
 

@@ -20,11 +20,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["FILE", "LISTING", "TEXTS", "UnreadableError", "extract", "replace_arrays"]
+__all__ = ["FILE", "LISTING", "UnreadableError", "extract", "replace_arrays"]
 
 FILE = "changed"  # the archive's member that is a changed file
 LISTING = "listing"  # the archive's member that says which array is which, in JSON
-TEXTS = "texts"  # the member of the archive of new numbers that has new text attributes, in JSON
 _MOST_OBJECTS, _MOST_TEXTS, _DEEPEST = 50_000, 100_000, 32
 _SMALL, _RATIO = 16 * 2**20, 20  # weights hardly shrink: what grows more than this is not weights
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}  # those built into HDF5; others would load plug-ins
@@ -120,23 +119,14 @@ def extract(content: bytes, roots: list[str], attributes: list[str]) -> tuple[li
     return found.entries, found.arrays
 
 
-def replace_arrays(content: bytes, paths: list[str], arrays: list[Any], texts: dict[str, Any]) -> bytes:
-    """Return the file with other numbers in the arrays at these paths, of the same shape and type.
-
-    Arrays that are not there are added, and groups get the text attributes in `texts`.
-    """
+def replace_arrays(content: bytes, paths: list[str], arrays: list[Any]) -> bytes:
+    """Return the file with other numbers in the arrays at these paths, of the same shape and type."""
     import h5py
 
     buffer = io.BytesIO(content)
     try:
         with h5py.File(buffer, "r+") as file:
-            for path, attributes in texts.items():
-                for name, text in attributes.items():
-                    file[path].attrs[name] = text if isinstance(text, str) else [each.encode() for each in text]
             for path, array in zip(paths, arrays, strict=True):
-                if path not in file:
-                    file.create_dataset(path, data=array)
-                    continue
                 dataset = file[path]
                 if dataset.shape != array.shape or dataset.dtype != array.dtype:
                     raise UnreadableError(f"{path[-80:]!r} has another shape or type than the new weights")
@@ -204,8 +194,7 @@ def main() -> None:
         if "paths" in request:
             new = np.load(io.BytesIO(content[request["size"] :]), allow_pickle=False)
             numbers = [new[str(i)] for i in range(len(request["paths"]))]
-            texts = json.loads(new[TEXTS].tobytes())
-            changed = replace_arrays(content[: request["size"]], request["paths"], numbers, texts)
+            changed = replace_arrays(content[: request["size"]], request["paths"], numbers)
             members[FILE] = np.frombuffer(changed, np.uint8)
         else:
             answer["entries"], arrays = extract(content, request["roots"], request["attributes"])

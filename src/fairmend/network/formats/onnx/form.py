@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from fairmend.network import Network
 from fairmend.network.form import FormError
@@ -43,10 +43,10 @@ class OnnxForm:
         for stored in network.stored_layers:
             layer, weight, bias, norms = self.layers[stored.name], stored.weight, stored.bias, stored.norms
             editor.set_input(layer.product, 1, weight if layer.transposed else weight.T)
-            if layer.bias_node is not None and bias is not None:
+            if bias is not None:
+                if layer.bias_node is None:
+                    raise FormError(f"the layer {stored.name!r} has no bias in the original")
                 editor.set_input(layer.bias_node, layer.bias_position, bias)
-            elif bias is not None and bias.any():
-                editor.add_bias(layer.product, bias)
             for norm in norms:
                 if norm.name is not None and norm.shift is not None:
                     editor.set_input(norm.name, 2, norm.shift)
@@ -113,18 +113,6 @@ class _Editor:
             raise FormError(f"the table {name!r} has another shape in the original")
         if before.tobytes() != table.tobytes():
             self._tensors[name].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(table), name))
-
-    def add_bias(self, output: str, bias: Array) -> None:
-        """Give a bias to a layer that has none."""
-        node = self._nodes[output]
-        if node.op_type == "Gemm":
-            del node.input[2:]
-            node.input.append(self._add_constant(f"{output}_bias", bias))
-            return
-        product = self._free(f"{output}_product")
-        node.output[0] = product
-        added = helper.make_node("Add", [product, self._add_constant(f"{output}_bias", bias)], [output])
-        self._graph.node.insert(list(self._graph.node).index(node) + 1, added)
 
     def _add_constant(self, name: str, array: Array) -> str:
         name = self._free(name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,7 +36,6 @@ __all__ = [
     "to_tensors",
 ]
 
-_logger = logging.getLogger(__name__)
 NOTE = "fairmend"  # the key of the note in either format's metadata
 
 _CLOSINGS: dict[str, list[Step]] = {
@@ -72,8 +70,6 @@ class StateDictForm:
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`."""
-        for key in to_tensors(network).keys() - self.tensors.keys() if self.tensors else ():
-            _logger.warning("the state dict gets %r: give this layer a bias in your module before you load it", key)
         if suffix == ".safetensors":
             from fairmend.network.formats.torch import safetensors
 
@@ -93,9 +89,6 @@ class StateDictForm:
 
         module = copy.deepcopy(self.module)
         tensors = {key: torch.tensor(array) for key, array in to_tensors(network).items()}
-        for key in tensors.keys() - self.tensors.keys():  # a bias where there was none
-            layer = module.get_submodule(key.rpartition(".")[0])
-            layer.bias = torch.nn.Parameter(torch.zeros_like(tensors[key]).to(layer.weight.device))
         module.load_state_dict(tensors, strict=True)
         return module
 
@@ -116,11 +109,10 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
     shifts = {norm_name(entry["mean"]): entry["shift"] for entry in form.description if entry["kind"] == "batch_norm"}
     for layer in network.stored_layers:
         entry = entries.get(layer.name, {})
-        weight, bias = entry.get("weight", tensor_key(layer.name, "weight")), entry.get("bias")
+        weight = entry.get("weight", tensor_key(layer.name, "weight"))
         tensors[weight] = layer.weight.T if entry.get("transposed") else layer.weight
-        bias = bias or tensor_key(layer.name, "bias")
-        if layer.bias is not None and (bias in tensors or layer.bias.any()):
-            tensors[bias] = layer.bias
+        if layer.bias is not None:
+            _put(tensors, entry.get("bias") or tensor_key(layer.name, "bias"), layer.bias)
         for norm in layer.norms:
             if norm.name is not None and norm.shift is not None:
                 _put(tensors, shifts.get(norm.name) or tensor_key(norm.name, "bias"), norm.shift)
@@ -167,16 +159,7 @@ def description_of(network: Network) -> tuple[Entry, ...]:
     form = form_of(network)
     if not form.tensors:
         return describe_network(network)[1]
-    tensors = to_tensors(network)
-    if not form.description:
-        return _chain_description(network, tensors)
-    entries = []
-    for entry in form.description:
-        if entry["kind"] == "affine" and entry["bias"] is None:
-            added = tensor_key(layer_name(entry["weight"]), "bias")
-            entry = {**entry, "bias": added if added in tensors else None}
-        entries.append(entry)
-    return tuple(entries)
+    return form.description or _chain_description(network, to_tensors(network))
 
 
 def _chain_description(network: Network, tensors: Tensors) -> tuple[Entry, ...]:
@@ -214,8 +197,7 @@ def to_note(network: Network) -> str:
     if needs_description(network):
         return json.dumps({"version": 3, "steps": description_of(network)})
     activations = [{"name": a.name, "slope": a.slope} for a in network.activations]
-    tensors = to_tensors(network)
-    if len(tensors) == 2 * network.depth:
+    if set(to_tensors(network)) == {tensor_key(name, part) for name in network.names for part in ("weight", "bias")}:
         note = {"version": 1, "names": network.names, "activations": activations, "closing": network.closing}
         return json.dumps(note)
     layers: list[dict[str, Any]] = []

@@ -1,0 +1,127 @@
+"""Links among all people: what the checker proves of a leaf is true for everyone in it, by enumeration."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fairmend
+from fairmend.quantify.space import Boxes, make_space
+from fairmend.spec import Feature, Spec
+from fairmend_check.leaf_bounds import LeafProver
+from fairmend_check.leaf_listing import list_people
+from fairmend_check.people import People
+from support.quantify_cases import LINKED, linear, people_of, unequal_people
+from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
+from support.strategies import random_network
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    name=st.sampled_from(list(LINKED)),
+    seed=st.integers(0, 2**32 - 1),
+    outputs=st.integers(1, 3),
+    divided=st.booleans(),
+)
+def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, divided):
+    rng, spec = np.random.default_rng(seed), LINKED[name]
+    net = random_network(rng, spec.width, [4, 3], outputs)
+    parts = [2 if divided else 1 for feature in spec.features if feature.protected]
+    people = people_of_spec(spec, parts)
+    leaves = random_leaves(people, rng, 5)
+    prover = LeafProver(checked_model(net), checked_spec(spec), people)
+    space, everyone = make_space(net, spec), np.ones(len(leaves.first), np.bool_)
+    assert [axis.cells for axis in people.axes] == [axis.cells for axis in space.axes]
+    found = prover.prove(leaves.first, leaves.last, everyone)
+    listed = prover.prove(leaves.first, leaves.last, ~everyone)
+    if people.finite:
+        list_people(prover, leaves.first, leaves.last, listed, np.arange(len(leaves.first)))
+    for row in range(len(leaves.first)):
+        unequal = unequal_people(net, space, Boxes(leaves.first, leaves.last), row)
+        for each in (found, listed):
+            size = 1 if each.exact[row] else len(unequal)
+            assert each.unfair[row] * size <= unequal.sum() + 1e-6
+            assert each.fair[row] * size <= (~unequal).sum() + 1e-6
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_listed_inputs_are_the_counterfactuals_of_the_spec(name):
+    spec = LINKED[name]
+    people = people_of_spec(spec)
+    if not people.finite:
+        return
+    space = make_space(linear([1] * spec.width, 0), spec)
+    sizes = [axis.cells for axis in people.axes]
+    cells = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
+    inputs = people.inputs(cells, people.all_values).reshape(len(cells), -1, spec.width)
+    neighbourhoods = [set() for _ in cells]
+    for rows, points in spec.points(people_of(space, space.root(), 0, np.float32), dtype=np.float32):
+        for row, point in zip(rows, points, strict=True):
+            neighbourhoods[row].add(tuple(point.tolist()))
+    assert neighbourhoods == [{tuple(point) for point in each.tolist()} for each in inputs]
+
+
+def test_links_of_a_continuous_feature_begin_and_end_at_pieces():
+    spec = Spec(
+        [
+            Feature(name="age", kind="continuous", range=(20, 40), protected=True),
+            Feature(name="year", kind="continuous", range=(0, 4)),
+        ],
+        links=[{"when": {"age": [25, 30.3]}, "then": {"year": {"offset": 1}}}],
+    )
+    people = People.of(checked_spec(spec), "float32", 2**16, [1])
+    some, every = people.links.matches(0, people.pieces)
+    assert every.sum() == 1
+    assert (some != every).sum() == 2
+    assert (people.pieces.last - people.pieces.first)[some != every].max() == 1
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    """A certificate of a network with people of all three kinds, whose spec has links."""
+    folder, spec = tmp_path_factory.mktemp("linked"), LINKED["range"]
+    net = random_network(np.random.default_rng(2), spec.width, [4])
+    net.save(folder / "model.onnx")
+    found = fairmend.quantify(net, spec, seconds=20, share=0.01, samples=0)
+    assert found.fair > 0.1
+    assert found.unfair > 0.1
+    found.certificate.save(folder / "certificate.json", folder / "model.onnx")
+    return folder
+
+
+def test_a_certificate_with_links_is_valid(linked):
+    checked = fairmend.check(linked / "certificate.json", linked / "model.onnx")
+    assert checked.valid, checked.reasons
+    assert checked.fair > 0.1
+
+
+def test_the_same_shares_with_another_link_are_not_confirmed(linked):
+    """All else is consistent: the spec and its digest are those of links that change everyone's years."""
+    spec = LINKED["range"]
+    other = Spec(
+        spec.features, links=[*spec.links[:-1], {"when": {"age": [20, 23]}, "then": {"years": {"range": [0, 5]}}}]
+    )
+    net = fairmend.load_network(linked / "model.onnx")
+    evidence = fairmend.quantify(net, spec, seconds=20, share=0.01, samples=0).evidence
+    forged = replace(evidence, space=replace(evidence.space, spec=other)).certificate()
+    forged.save(linked / "other.json", linked / "model.onnx")
+    checked = fairmend.check(linked / "other.json", linked / "model.onnx")
+    assert not checked.valid
+
+
+@pytest.mark.parametrize("forgery", ["link", "effect", "unfair"])
+def test_a_forged_certificate_with_links_is_invalid(linked, forgery, tmp_path):
+    content = json.loads((linked / "certificate.json").read_text())
+    spec = content["spec"]["content"]
+    if forgery == "link":
+        spec["link"] = spec["link"][:-1]
+    elif forgery == "effect":
+        spec["link"][-1]["then"] = {"years": {"range": [0, 5]}}
+    else:
+        content["shares"]["unfair"] += 0.05
+    (tmp_path / "forged.json").write_text(json.dumps(content))
+    checked = fairmend.check(tmp_path / "forged.json", linked / "model.onnx")
+    assert not checked.valid

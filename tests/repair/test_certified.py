@@ -1,0 +1,99 @@
+"""Certified training: one class for each group of connected neighbourhoods, proven, at little cost elsewhere."""
+
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend import Feature, Network, Spec
+from fairmend.network import Activation, Affine
+from fairmend.prove.proof import prove_regions
+from fairmend.repair.certified import one_target_for_each_group, train_certified
+from fairmend.repair.options import HeadOptions
+from fairmend.repair.recipe import Recipe, run_recipe
+from fairmend.repair.task import prepare_task
+from support.strategies import random_network
+
+PRIORS = Spec(
+    [
+        Feature("group", "integer", range=(0, 1), protected=True),
+        Feature("priors", "integer", range=(0, 20), tolerance=1),
+        Feature("flag", "integer", range=(0, 1)),
+    ]
+)
+RECIPE = Recipe("certified", "mean", label_weight=0.5, steps=150, blind_to="protected", certified=True)
+
+
+def priors_decide(outputs=1):
+    """A network that says yes from 5.5 prior offences on, and rows; the repair inputs chain from 4 to 8."""
+    first = Affine(np.array([[0.1, 0.5, 0.0], [0.0, -0.5, 0.0]], np.float32), np.array([-2.75, 2.75], np.float32))
+    weight = np.array([[1.0, -1.0]], np.float32)
+    weight = weight if outputs == 1 else np.concatenate([0 * weight, weight])
+    network = Network([first, Affine(weight, np.zeros(outputs, np.float32))], [Activation("relu")])
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 400), rng.integers(0, 21, 400), rng.integers(0, 2, 400)]).astype(np.float32)
+    X_repair = np.array([[0, 5, 0], [1, 7, 0], [0, 1, 1], [0, 18, 1]], np.float32)
+    return network, X_repair, X, network.predict(X)
+
+
+def test_a_group_has_one_target_and_other_rows_keep_theirs():
+    X = np.array([[0, 4, 0], [0, 8, 0], [0, 9, 0], [0, 6, 1]], np.float32)
+    repair_inputs = np.array([[0, 5, 0], [0, 7, 0]], np.float32)
+    targets = np.array([[1.0, 0.0], [0.0, 1.0], [0.3, 0.7], [0.2, 0.8], [1.0, 0.0], [1.0, 0.0]])
+    found, of_inputs = one_target_for_each_group(
+        np.concatenate([X, repair_inputs]), targets, PRIORS.regions(repair_inputs)
+    )
+    np.testing.assert_allclose(found[[0, 1, 4, 5]], [[0.75, 0.25]] * 4)
+    np.testing.assert_allclose(found[2:4], targets[2:4])
+    np.testing.assert_allclose(of_inputs, [[0.75, 0.25]] * 2)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_network_is_proven_without_step_2_and_keeps_what_is_free(outputs):
+    network, X_repair, X, y = priors_decide(outputs)
+    attempt = run_recipe(RECIPE, prepare_task(network, PRIORS, X_repair, X, y, HeadOptions(), 0))
+    assert attempt.head is None
+    assert attempt.blind_features == ("group",)
+    assert attempt.proof.covers_inference.all()
+    assert prove_regions(attempt.network, PRIORS.regions(X_repair)).holds.all()
+    after = attempt.network.predict(X)
+    chain = (X[:, 1] >= 4) & (X[:, 1] <= 8) & (X[:, 2] == 0)
+    assert len(set(after[chain])) == 1
+    assert np.mean(after[~chain] == y[~chain]) > 0.9
+
+
+def test_a_margin_that_was_asked_for_is_proven_too():
+    network, X_repair, X, y = priors_decide()
+    attempt = run_recipe(RECIPE, prepare_task(network, PRIORS, X_repair, X, y, HeadOptions(margin=0.3), 0))
+    assert (attempt.proof.margin > 0.2999).all()
+
+
+def test_neighbourhoods_without_a_proof_are_trained_for_longer():
+    rng = np.random.default_rng(1)
+    network = random_network(rng, 3, (5,), 1, "relu", np.float32)
+    X = PRIORS.sample_inputs(30, rng)
+    regions, targets = PRIORS.regions(X[:4]), np.full((30, 2), 0.5)
+    trained = {
+        answer: train_certified(
+            network,
+            regions,
+            np.ones(4, np.int64),
+            X,
+            targets,
+            is_proven=lambda network, answer=answer: np.full(4, answer),
+            steps=10,
+        )
+        for answer in (True, False)
+    }
+    assert len(trained[True].history) == 10
+    assert len(trained[False].history) == 20
+    assert trained[False].history.fair[-1] > trained[True].history.fair[-1]  # the weights grew
+
+
+def test_auto_keeps_more_of_a_network_that_relies_on_the_tolerant_feature():
+    network, X_repair, X, y = priors_decide()
+    result = fairmend.repair(network, PRIORS, X_repair, X[:200], y[:200], X_unlabelled=X[200:])
+    (chosen,) = [candidate for candidate in result.candidates if candidate.chosen]
+    assert chosen.recipe.certified
+    assert chosen.guarantee == "everyone, and the repair inputs with tolerance or links"
+    assert result.certificate is not None
+    assert chosen.balanced_accuracy > 0.9
