@@ -17,7 +17,7 @@ __all__ = ["describe_files", "read_from_elsewhere", "require_visible"]
 
 def read_from_elsewhere(table: TableStream) -> TableStream:
     """Return the table for a process that runs in another folder."""
-    return replace(table, parts=tuple(replace(part, base=os.getcwd()) for part in table.parts))
+    return replace(table, parts=tuple(replace(part, base=os.getcwd(), spooled=None) for part in table.parts))
 
 
 def require_visible(part: TableSlice) -> None:

@@ -27,7 +27,7 @@ class RayMessages:
         """Take the place of standard output; the output of other threads is passed on."""
         self._stream = sys.stdout
         self._proxy = _WithoutRay(self._stream)
-        sys.stdout = self._proxy  # type: ignore[assignment]  # it has all that the stream has
+        sys.stdout = self._proxy  # it has all that the stream has
 
     @contextmanager
     def shutting_down(self) -> Iterator[None]:
