@@ -57,10 +57,10 @@ def test_a_part_is_listed_or_split():
     decider = Decider(NET, make_space(NET, SPEC))
     boxes = decider.space.root().split(np.array([0]))
     error, rows = np.full(2, decider.root_error()), np.array([0])
-    halves = decide_part(decider, Part(rows, boxes, error, "counting"))
+    halves = decide_part(decider, Part(rows, boxes, error, listed=False))
     assert halves.fair.tobytes() == decider.decide(boxes, error).fair.tobytes()
     cell = boxes.__class__(boxes.first, boxes.first)
-    listed = decide_part(decider, Part(rows, cell, error, "listing", halves=False))
+    listed = decide_part(decider, Part(rows, cell, error, listed=True))
     assert listed.fair.tobytes() == Listing(decider).decide(cell, error).fair.tobytes()
 
 

@@ -26,8 +26,6 @@ from fairmend.quantify.space import Boxes, Space
 
 __all__ = ["Decided", "Decider"]
 
-_LEAST_LIKELY = 1e-6  # part of a box that is open, as long as people are not counted
-_LOGISTIC = 1.7  # times a number, where the logistic function is nearly the normal distribution
 _NOTICEABLE = 20  # the error of inference is computed again where it is more than this part of what is open
 
 
@@ -36,14 +34,13 @@ class Decided:
     """What is proven about boxes: shares of each box, and what to do next; all ``(n,)``.
 
     ``fair`` and ``unfair`` are lower bounds of shares. ``axis`` is where to split, or -1; ``error`` bounds the error of
-    inference over the box. ``likely`` is roughly how much stays open when people are counted, if they are not yet.
+    inference over the box.
     """
 
     fair: Floats
     unfair: Floats
     axis: Ints
     error: Floats
-    likely: Floats | None = None
 
     @property
     def open(self) -> Floats:
@@ -102,15 +99,6 @@ class Decider:
             ahead = [logits[:, label] - logits[:, self.leads[row, 1]] > need[row] for row in rows]
             sure[np.all(ahead, axis=0)] = label
         return sure
-
-    def bound(self, boxes: Boxes, error: Floats) -> Decided:
-        """Decide boxes as a whole, or not at all: people are not counted, which would take several times as long."""
-        cases = self.space.cases(boxes)
-        forms = self._forms(boxes, cases)
-        sides = self._sides(boxes, forms, error, cases)
-        fair, unfair = self._whole(sides)
-        likely = np.where(fair | unfair, 0.0, self._likely_open(boxes, sides))
-        return Decided(fair * 1.0, unfair * 1.0, self._split_axis(boxes, forms), error, likely)
 
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
@@ -172,27 +160,10 @@ class Decider:
             part = np.flatnonzero((share == 0) & may_exceed(self.space, boxes, threshold))
             some = Threshold(threshold.g[part], threshold.value[part])
             share[part] = count_share(self.space, boxes.take(part), some, slab[part], self.bins)
-        return self._in_one_class(proven), slab
-
-    def _in_one_class(self, proven: list[Floats]) -> Floats:
-        """Return the share for which all leads of a class are proven, given the share of each lead ``(n,)``."""
         # A class needs all of its leads; at most so many people miss one of them.
         missed = [sum(1.0 - proven[row] for row in self._rows_of(k)) for k in self._classes]
         fair = np.sum([np.maximum(1.0 - up(each), 0.0) for each in missed], axis=0)
-        return np.minimum(fair, 1.0)
-
-    @np.errstate(all="ignore")
-    def _likely_open(self, boxes: Boxes, sides: list[Side]) -> Floats:
-        """Return roughly how much of boxes stays open, as if forms were distributed normally; for the order only."""
-        lower, upper = self.space.person_hull(boxes)
-        proven = []
-        for side in sides:
-            A = side.A.reshape(*side.c.shape, -1)
-            middle = np.einsum("npi,ni->np", A, (lower + upper) / 2) + side.c + side.protected.least
-            deviation = np.sqrt((np.square(A.mean(axis=1) * (upper - lower))).sum(axis=1) / 12)
-            ahead = np.nan_to_num((middle.min(axis=1) - side.need) / deviation)
-            proven.append(1 / (1 + np.exp(np.clip(-_LOGISTIC * ahead, -40.0, 40.0))))
-        return np.maximum(1.0 - self._in_one_class(proven), _LEAST_LIKELY)
+        return np.minimum(fair, 1.0), slab
 
     def _slab(self, boxes: Boxes, sides: list[Side]) -> Floats:
         """Return how much of the forms is open: how far a lead and its opposite are from proven in the middle.

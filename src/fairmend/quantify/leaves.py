@@ -24,7 +24,7 @@ class Leaves:
         self.count = 0
         self._axes = boxes.first.shape[1]
         self._first, self._last = (np.empty((0, self._axes), np.int64) for _ in range(2))
-        self._numbers = np.empty((0, 6))  # share, fair, unfair (of the box), error of inference, likely open, counted
+        self._numbers = np.empty((0, 4))  # share, fair, unfair (of the box), error of inference
         self._axis = np.empty((0, 1), np.int64)
         self._add(boxes, shares, decided)
 
@@ -68,20 +68,9 @@ class Leaves:
         """How many boxes are undecided and can be split."""
         return int(np.count_nonzero((self.axis >= 0) & (self.open > 0)))
 
-    @property
-    def likely(self) -> Floats:
-        """The share of all people who are likely undecided in each box when they are counted."""
-        return np.asarray(self.shares * self._numbers[: self.count, 4])
-
-    @property
-    def uncounted(self) -> Ints:
-        """The undecided boxes whose people are not counted yet, those first in which most are likely decided then."""
-        rows = np.flatnonzero((self.open > 0) & (self._numbers[: self.count, 5] == 0))
-        return rows[np.argsort((self.likely - self.open)[rows], kind="stable")]
-
     def widest_open(self, most: int) -> Ints:
         """Return the boxes that can be split with the largest undecided shares, at most so many."""
-        open_shares = np.where((self.axis >= 0) & (self.open > 0), self.likely, 0.0)
+        open_shares = np.where(self.axis >= 0, self.open, 0.0)
         most = min(most, self.count)
         largest = np.sort(np.argpartition(-open_shares, most - 1)[:most])
         return np.asarray(largest[open_shares[largest] > 0])
@@ -136,10 +125,7 @@ class Leaves:
 
     def _set(self, rows: Ints, boxes: Boxes, shares: Floats, decided: Decided, part: slice | Bools) -> None:
         self._first[rows], self._last[rows] = boxes.first, boxes.last
-        likely = decided.open if decided.likely is None else decided.likely
-        counted = np.full(len(likely), decided.likely is None)
-        numbers = (decided.fair, decided.unfair, decided.error, likely, counted)
-        self._numbers[rows] = np.stack([shares, *(each[part] for each in numbers)], 1)
+        self._numbers[rows] = np.stack([shares, decided.fair[part], decided.unfair[part], decided.error[part]], 1)
         self._axis[rows, 0] = decided.axis[part]
 
 

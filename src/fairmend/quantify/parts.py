@@ -7,37 +7,29 @@ the boxes after a number of rounds are the same, bit for bit, wherever they were
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from fairmend.arrays import Floats, Ints
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.listing import Listing
 from fairmend.quantify.space import Boxes
 
-__all__ = ["Method", "Part", "decide_part"]
-
-
-Method = Literal["listing", "counting", "bounds"]
+__all__ = ["Part", "decide_part"]
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Boxes to decide, with bounds of the error of inference over each ``(n,)``.
 
-    ``rows`` are the numbers of the leaves that they come from: the boxes themselves, or both ``halves`` of each. People
-    are listed or counted; or with ``by`` "bounds", boxes are decided as a whole or not at all.
+    ``rows`` are the numbers of the leaves that they come from: boxes that are ``listed``, or both halves of each leaf.
     """
 
     rows: Ints
     boxes: Boxes
     error: Floats
-    by: Method
-    halves: bool = True
+    listed: bool
 
 
 def decide_part(decider: Decider, part: Part) -> Decided:
     """Decide the boxes of a part."""
-    if part.by == "bounds":
-        return decider.bound(part.boxes, part.error)
-    decide = Listing(decider).decide if part.by == "listing" else decider.decide
+    decide = Listing(decider).decide if part.listed else decider.decide
     return decide(part.boxes, part.error)

@@ -89,10 +89,6 @@ class ScoreDecider(Decider):
         room = 4.000001 * error + 2.0**-50 * float(np.abs(scores).max(initial=1.0))
         return up(spread + room) < self.claim.limit, down(spread - room) > self.claim.limit
 
-    def bound(self, boxes: Boxes, error: Floats) -> Decided:
-        """Decide boxes; counting is the smaller part of the work here."""
-        return self.decide(boxes, error)
-
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of scores over each ``(n,)``."""
         step = max(1, _NUMBERS // (self.space.pieces**2 * self.space.width * self.network.outputs))

@@ -3,9 +3,6 @@
 The boxes with the largest undecided shares come first, many in a round: a share of all that are open, cut into parts
 that workers decide side by side. Boxes of few people are listed instead of split. The first
 splits lead to a few random people who are treated unequally, so that some unequal treatment is proven early.
-
-At first, while boxes are so large that each is split again soon, they are only bounded. Then the people in all of them
-are counted, and from then on in each box at once.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from fairmend.progress import Progress
 from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.listing import LISTED, Listing
-from fairmend.quantify.parts import Method, Part, decide_part
+from fairmend.quantify.parts import Part, decide_part
 from fairmend.quantify.sample import draw_people
 from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Boxes
@@ -39,9 +36,6 @@ _SAMPLED = 1024  # people among whom some are looked for who are treated unequal
 _VISITED = 1  # of them, to whose cells the first splits lead
 _FEW = LISTED // 16  # inputs of their boxes that are listed at once
 _FIRST_SPLITS = 6  # of all boxes, before any is decided
-_BOUNDED = 1024  # boxes until which people are not counted
-_COUNTED = 128  # of them at once, so that it can stop in time
-_TO_BOUND = 0.4  # of the time, at most, until people are counted: it takes longer than to bound
 
 
 def search(
@@ -66,7 +60,7 @@ def search(
     with workers.open(decide_part, decider) as pool:
         while (undecided := searching.undecided) > enough and elapsed() < until:
             _report(progress, undecided)
-            parts = searching.next_round(elapsed() >= _TO_BOUND * seconds)
+            parts = searching.next_round()
             if not parts:
                 break
             # A single part is not worth sending.
@@ -75,7 +69,6 @@ def search(
                 searching.take(part, found)
                 if elapsed() >= until or searching.undecided <= enough:
                     break
-    searching.count_first()
     _report(progress, searching.undecided)
     if decider.counting:
         while (undecided := searching.undecided) > enough and elapsed() < seconds and searching.recount():
@@ -110,7 +103,6 @@ class _Search:
         space = decider.space
         self._most = _boxes_in_a_round(max(decider.network.widths), space.pieces, len(decider.leads))
         self._recounted: Ints | None = None
-        self._bounding = decider.counting
         root, error = space.root(), np.array([decider.root_error()])
         if self._listable(root)[0]:
             self.leaves = Leaves(root, space.shares(root), self._listing.decide(root, error))
@@ -124,42 +116,19 @@ class _Search:
         """The share of all people who are undecided."""
         return float(self.leaves.open.sum())
 
-    def next_round(self, hurry: bool = False) -> list[Part]:
-        """Return the boxes with the largest undecided shares in parts: some to be listed, and halves of the others.
-
-        Once there are enough boxes, or in a ``hurry``, it is those that are only bounded so far, to count people.
-        """
+    def next_round(self) -> list[Part]:
+        """Return the boxes with the largest undecided shares in parts: some to be listed, and halves of the others."""
         leaves = self.leaves
-        if self._bounding and (hurry or leaves.count >= _BOUNDED or not leaves.open_count):
-            self._bounding = False
-            parts = [
-                Part(part, leaves.boxes.take(part), leaves.error[part], "counting", halves=False)
-                for part in self._in_parts(leaves.uncounted, min(_COUNTED, 2 * self._most))
-            ]
-            if parts:
-                return parts
         most = max(1, leaves.open_count // (_OF_OPEN * self._most))  # parts of either kind
         rows = leaves.widest_open(most * self._most)
         listable = self._listable(leaves.boxes.take(rows))
-        parts = [
-            Part(part, leaves.boxes.take(part), leaves.error[part], "listing", halves=False)
-            for part in self._cut(rows[listable])
-        ]
-        for part in self._in_parts(rows[~listable], self._most):
+        parts = [Part(part, leaves.boxes.take(part), leaves.error[part], True) for part in self._cut(rows[listable])]
+        split = rows[~listable]
+        for start in range(0, len(split), self._most):
+            part = split[start : start + self._most]
             halves = leaves.boxes.take(part).split(leaves.axis[part])
-            by: Method = "bounds" if self._bounding else "counting"
-            parts.append(Part(part, halves, np.tile(leaves.error[part], 2), by))
+            parts.append(Part(part, halves, np.tile(leaves.error[part], 2), False))
         return parts
-
-    def count_first(self) -> None:
-        """Count people in the first boxes, if the time was over before."""
-        if self._bounding:
-            for part in self.next_round(hurry=True):
-                self.take(part, decide_part(self._decider, part))
-
-    @staticmethod
-    def _in_parts(rows: Ints, most: int) -> list[Ints]:
-        return [rows[start : start + most] for start in range(0, len(rows), most)]
 
     def _cut(self, rows: Ints) -> list[Ints]:
         """Return boxes that are to be listed in parts of a limited number of inputs."""
@@ -168,10 +137,10 @@ class _Search:
 
     def take(self, part: Part, decided: Decided) -> None:
         """Store what is proven about the boxes of a part."""
-        if part.halves:
-            self.leaves.replace(part.rows, part.boxes, self._decider.space.shares(part.boxes), decided)
-        else:
+        if part.listed:
             self.leaves.update(part.rows, decided)
+        else:
+            self.leaves.replace(part.rows, part.boxes, self._decider.space.shares(part.boxes), decided)
 
     def recount(self) -> bool:
         """Count some boxes again with finer bins, those with the largest undecided shares first."""
@@ -214,8 +183,7 @@ class _Search:
             leaves.update(small, self._listing.decide(leaves.boxes.take(small), leaves.error[small]))
         for start in range(0, len(large), 2 * self._most):
             part = large[start : start + 2 * self._most]
-            decide = self._decider.bound if self._bounding else self._decider.decide
-            leaves.update(part, decide(leaves.boxes.take(part), leaves.error[part]))
+            leaves.update(part, self._decider.decide(leaves.boxes.take(part), leaves.error[part]))
 
     def _halve(self, rows: Ints, importance: Floats) -> None:
         """Split boxes where they are widest in terms of importance, without deciding their halves."""

@@ -18,7 +18,7 @@ _SEGMENTS = 128  # of a feature in a box; more values are counted in groups, or 
 _ROUGHNESS = 24  # how many bins the part that stays open should be wide at least
 _LEAST_BINS = 64
 _PRECISE = 512  # bins from which on groups of values would be too rough
-_TOGETHER = 64  # boxes that are counted at once, and twice as many if they need few bins
+_TOGETHER = 64  # boxes that are counted at once
 
 
 def count_share(
@@ -82,13 +82,9 @@ def _batches(boxes: Boxes, ratio: Floats, most: int) -> Iterator[tuple[int, Ints
     """
     needed = np.exp2(np.ceil(np.log2(np.clip(_ROUGHNESS * ratio, _LEAST_BINS, most)))).astype(np.int64)
     order = np.lexsort((np.log2(boxes.last - boxes.first + 1.0).sum(axis=1), needed))
-    start = 0
-    while start < len(order):
-        part = order[start : start + 2 * _TOGETHER]
-        if needed[part[-1]] >= _PRECISE:
-            part = part[:_TOGETHER]
+    for start in range(0, len(order), _TOGETHER):
+        part = order[start : start + _TOGETHER]
         yield int(needed[part].max()), part
-        start += len(part)
 
 
 def _axis_terms(axis: Axis, first: Ints, last: Ints, g: Floats, most: int) -> Terms:
