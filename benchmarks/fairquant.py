@@ -56,6 +56,10 @@ class FairQuant:
         self._network, self._spec, self._path, self._ours = network, spec, path, ours
         self.own = self._run()
 
+    def stopped(self, seconds: float) -> Found:
+        """Return what its own search decides if it is stopped after so many CPU seconds."""
+        return self._run(DEEPEST, seconds) if self._ours and seconds < self.own.seconds else self.own
+
     def within(self, seconds: float) -> Found:
         """Return the most that it decides in so many CPU seconds, with any limit of depth.
 
@@ -64,7 +68,7 @@ class FairQuant:
         """
         if not self._ours:
             return self.own
-        best, depth = (self.own, DEEPEST) if self.own.seconds <= seconds else (self._run(DEEPEST, seconds), DEEPEST)
+        best, depth = self.stopped(seconds), DEEPEST
         step = 1 if self.own.seconds <= seconds else -1
         while 0 < depth + step <= 60 and best.undecided > 0:
             depth += step

@@ -38,7 +38,7 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.quantify import run
 from fairmend.quantify.space import Boxes, Space
 from fairmend.spec import Feature, Spec
-from fairmend_check.leaf_bounds import LeafProver, _Boxes
+from fairmend_check.leaf_bounds import LeafBoxes, LeafProver
 from fairmend_check.people import People
 from fairmend_check.read_model import read_model
 from fairmend_check.spec import read_spec
@@ -201,10 +201,11 @@ def statements_of(
     There is nothing for a leaf in which no one is on the sure side of a form: its people are listed.
     """
     people = prover.people
-    lower, upper = people.hulls(first, last, people.piece_hulls)
-    found, boxes = prover._leads(first, last, people.piece_hulls, prover._piece_ends), _Boxes.of(first, last)
+    cases, boxes = people.cases(1), LeafBoxes.of(first, last)
+    lower, upper = people.hulls(first, last, cases)
+    found = prover._leads(first, last, cases)
     for label, lead in enumerate(found):
-        g, piece = prover._free(lead.A.mean(axis=1)), int(rng.integers(people.pieces))
+        g, piece = prover._free(lead.A.mean(axis=1)), int(rng.integers(len(people.pieces.first)))
         end = -np.inf if bool(lead.sure.all()) else float(prover._everyone(boxes, lead, g)[0])
         if np.maximum(g[0] * lower[0], g[0] * upper[0]).sum() > end:
             yield lower[piece], upper[piece], g[0], end, label == 1

@@ -1,13 +1,16 @@
 """Data of any size: rows and bytes a second that are read, encoded and audited, and memory against rows.
 
-    python benchmarks/stream.py [--rows 1000000] [--copies 1 4 16]
+    python benchmarks/stream.py [--rows 1000000] [--copies 1 4 16] [--against FOLDER]
 
 The table is that of benchmarks/million.py, with sex as the only protected feature: two counterfactuals each, so that
 reading counts. Each stage is a process of its own and is timed by its processor time, beside plain pandas (CSV) and
 plain pyarrow (Parquet) on the same file and columns; "ratio" is that of the processor times. Memory is measured on
 folders with copies of the Parquet file, as links: what the process cannot give back to the system (RssAnon), at most.
-The script exits with 1 if an audit of a folder does not count the multiple of what the file has, or if its memory grows
-by more than 24 bytes a row.
+With --against, the folder "src" of another version: `fairmend audit`, and a short `fairmend search`, of each file in
+turn with that version and with this one; the least processor time and the least peak memory of three runs each (start
+included), and their ratios. The script exits with 1 if the
+two versions give different results, if an audit of a folder does not count the multiple of what the file has, or if its
+memory grows by more than 24 bytes a row.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +34,12 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+import fairmend
 import million
 from fairmend import Spec, load_network
+from fairmend.tables import TableStream, stream_table
 
-ROWS, COPIES, BYTES_PER_ROW = 1_000_000, (1, 4, 16), 24
+ROWS, COPIES, BYTES_PER_ROW, RUNS = 1_000_000, (1, 4, 16), 24, 3
 FILES = ("people.csv", "people.csv.gz", "people.parquet")
 STAGES = ("plain", "read", "encode", "audit")
 
@@ -62,19 +69,22 @@ def plain(file: Path, spec: Spec) -> None:
 
 
 def read(file: Path, spec: Spec) -> None:
-    """Read it as an audit does: a CSV file once for its types, then again."""
-    from fairmend.tables import stream_table
-
-    for _ in stream_table(file).only(*spec.data_columns):
+    """Read it as an audit does: a CSV file is parsed once, and then read from a temporary file."""
+    for _ in table_of(file, spec):
         pass
 
 
+def table_of(file: Path, spec: Spec) -> TableStream:
+    needed, useful = spec.data_columns
+    return stream_table(file, spool={*needed, *useful}).only(needed, useful)
+
+
 def encode(file: Path, spec: Spec) -> None:
-    from fairmend.evaluate.people import PeopleStream
-    from fairmend.tables import stream_table
+    from fairmend.evaluate.people_stream import PeopleStream
 
     net = load_network(file.parent / "model.onnx")
-    for _ in PeopleStream(spec, net, stream_table(file).only(*spec.data_columns)):
+    people = PeopleStream(spec, net, table_of(file, spec))
+    for _ in chain.from_iterable(people.read(number) for number in range(people.count)):
         pass
 
 
@@ -139,6 +149,48 @@ def audit_copies(folder: Path, copies: int) -> tuple[dict[str, object], float]:
         return json.load(out), most
 
 
+def run_version(source: Path, folder: Path, command: tuple[str, ...]) -> tuple[float, float, dict[str, object]]:
+    """Return the processor time, the peak memory in MB and the result of a command of the version in a folder."""
+    program = "import sys; from fairmend.cli.main import main; sys.exit(main())"
+    name, data, *more = command
+    options = ["model.onnx", "--spec", "spec.toml", "--data", data, "--json", "--no-config", *more]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    with (folder / "stdout").open("w+") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, name, *options], cwd=folder, stdout=out, env=environment
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        result = json.load(out)
+    del result["seconds"]
+    return (
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss / 1024,
+        {key: result[key] for key in result if key != "warnings"},
+    )
+
+
+def show_against(folder: Path, other: Path) -> bool:
+    """Print time and memory of another version and of this one; return whether their results agree."""
+    table = Table(title="processor time and peak memory")
+    for heading in ("command", "file", "before", "now", "before / now", "before", "now", "before / now", "result"):
+        table.add_column(heading, justify="left" if heading in ("command", "file") else "right")
+    here, same = Path(fairmend.__file__).parents[1], True
+    searches = [("search", name, "--seeds", "10", "--local-steps", "1") for name in FILES]
+    for command in [*(("audit", name, "--no-report") for name in FILES), *searches]:
+        runs = [[run_version(source, folder, command) for source in (other, here)] for _ in range(RUNS)]
+        figures: list[str] = []
+        for number, unit in ((0, "s"), (1, "MB")):
+            before, now = (min(run[version][number] for run in runs) for version in (0, 1))
+            figures += [f"{before:.3g} {unit}", f"{now:.3g} {unit}", f"{before / now:.2f}"]
+        agree = all(run[version][2] == runs[0][0][2] for run in runs for version in (0, 1))
+        same = same and agree
+        table.add_row(*command[:2], *figures, "the same" if agree else "DIFFERS")
+    Console(width=110).print(table)
+    return same
+
+
 def own_megabytes(process: int) -> float:
     try:
         found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
@@ -170,6 +222,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="keep the files here, and use those that are there already")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--against", type=Path, help="the folder src of another version to compare audits with")
     arguments = parser.parse_args()
     if arguments.stage:
         run_stage(arguments.stage, arguments.file)
@@ -179,6 +232,8 @@ def main() -> int:
         if not (folder / "people.csv.gz").exists():
             folder.mkdir(exist_ok=True)
             write_files(folder, arguments.rows)
+        if arguments.against:
+            return 0 if show_against(folder, arguments.against.resolve()) else 1
         show_rates(folder, arguments.rows)
         good = show_memory(folder, arguments.rows, arguments.copies)
     return 0 if good else 1

@@ -31,8 +31,10 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - scores.py: raw outputs and probabilities, and how far apart two of them can be
    - regions.py: the steps above, for every region of a certificate
    - people.py: all people that a spec allows, as cells and boxes of them
+   - linked_people.py: what links make of the counterfactuals of people in a box
    - tally.py: how many people of a box are on one side of a linear form
    - leaf_bounds.py, leaf_listing.py: what is proven about a box, by linear bounds or person by person
+   - leaf_scores.py: the same for claims about scores
    - shares.py: the steps above, for every box of a certificate of shares
 4. The model
    - model.py: a graph of operations, and the digest of the weights

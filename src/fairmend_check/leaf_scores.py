@@ -1,9 +1,10 @@
 """What linear bounds prove about the scores of a leaf: that those of any two similar people are within delta, or not.
 
-Of each case of a leaf, each score is at least A·x + c, and so is its negative with other numbers. The sum of the form
-of s(p) and of the form of -s(q) is a lower bound of the *difference* s(p) - s(q) of two cases of the same person, in
-which much cancels. Scores are within delta where the differences of all pairs of cases are above -delta, and not where
-one of them is above delta.
+Of each case of a leaf, each output is at least A·x + c, and so is its negative with other numbers. The sum of the form
+of z(p) and of the form of -z(q) is a lower bound of the *difference* z(p) - z(q) of two cases of the same person, in
+which much cancels. Outputs are within delta where the differences of all pairs of cases are above -delta, and not where
+one of them is above delta. Probabilities are compared by their logits: how far apart these may be depends on where they
+are in the leaf.
 
 The probabilities of more than two classes are bounded over whole leaves only.
 """
@@ -35,7 +36,8 @@ class _Differences:
     """Lower bounds of differences of one score: A·x + every for all who are similar, and A·x + some for someone.
 
     A is (boxes, pairs, width), the others (boxes, pairs). ``least`` holds in all of the box. Of ``trivial`` pairs, both
-    are the same person.
+    are the same person. Scores are within delta if all differences are above ``allowed`` (boxes,), and not if one is
+    above ``exceeded``.
     """
 
     A: Array
@@ -43,10 +45,13 @@ class _Differences:
     some: Array
     least: Array
     trivial: Bools
+    allowed: Array
+    exceeded: Array
 
     def take(self, rows: Whole) -> _Differences:
         """Return those of some of the boxes."""
-        return _Differences(self.A[rows], self.every[rows], self.some[rows], self.least[rows], self.trivial[rows])
+        forms = self.A[rows], self.every[rows], self.some[rows], self.least[rows]
+        return _Differences(*forms, self.trivial[rows], self.allowed[rows], self.exceeded[rows])
 
 
 class ScoreProver(LeafProver):
@@ -55,8 +60,9 @@ class ScoreProver(LeafProver):
     def __init__(self, model: Model, spec: Spec, claim: ScoreClaim, people: People) -> None:
         super().__init__(model, spec, people)
         self._delta, self._score = claim.delta, Score.of(claim, model.outputs)
-        self._bounded = _with_probability(model) if claim.on == "probability" else model
-        self._enclosed = self._bounded.outputs > 1 and claim.on == "probability"
+        self._bounded = _with_one_logit(model) if claim.on == "probability" else model
+        self._probability = claim.on == "probability"
+        self._enclosed = self._bounded.outputs > 1 and self._probability
         each = np.eye(self._bounded.outputs)
         self._score_forms = self._score.forms if self._enclosed else np.concatenate([each, -each])
 
@@ -74,17 +80,16 @@ class ScoreProver(LeafProver):
             shape = len(first), -1, self._score.outputs
             fair, unfair = self._compare(low.reshape(shape), high.reshape(shape), error)
             return Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(first), np.bool_))
-        allowed, exceeded = up(error - self._delta), up(error + self._delta)
-        each = self._differences(first, last, cases, found)
-        sure = [(one.least > allowed[:, None]) | one.trivial for one in each]
+        each = self._differences(first, last, cases, found, error)
+        sure = [(one.least > one.allowed[:, None]) | one.trivial for one in each]
         fair = np.all([one.all(axis=1) for one in sure], axis=0)
-        unfair = np.any([self._whole(first, last, one, exceeded) for one in each], axis=0)
+        unfair = np.any([self._whole(first, last, one) for one in each], axis=0)
         counts = Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(first), np.bool_))
         rest = np.flatnonzero(~(fair | unfair) & count)
         if len(rest) and self.people.axes:
             boxes, left = LeafBoxes.of(first[rest], last[rest]), [one.take(rest) for one in each]
-            counts.fair[rest] = self._count_within(boxes, left, [one[rest] for one in sure], allowed[rest])
-            counts.unfair[rest], counts.exact[rest] = self._count_beyond(boxes, left, exceeded[rest]), boxes.exact
+            counts.fair[rest] = self._count_within(boxes, left, [one[rest] for one in sure])
+            counts.unfair[rest], counts.exact[rest] = self._count_beyond(boxes, left), boxes.exact
         return counts
 
     def verdicts(self, low: Array, high: Array, error: Array) -> tuple[Bools, Bools]:
@@ -123,7 +128,9 @@ class ScoreProver(LeafProver):
             error = error * (0.25 if self._score.name == "sigmoid" else 0.5) + 16 * kind.u + kind.tiny
         return found, np.asarray(up(2 * GENEROUS * error).reshape(len(first), -1).max(axis=1))
 
-    def _differences(self, first: Whole, last: Whole, cases: Cases, found: InputForms) -> list[_Differences]:
+    def _differences(
+        self, first: Whole, last: Whole, cases: Cases, found: InputForms, error: Array
+    ) -> list[_Differences]:
         """Return the differences of each score over all ordered pairs of cases."""
         boxes, pieces = len(first), len(cases.first) // len(first)
         same = self.people.settled(first, last, cases).reshape(boxes, pieces)
@@ -138,9 +145,22 @@ class ScoreProver(LeafProver):
             )
             room = up(gamma(8) * size) + TINY  # for the sums, those of coefficients among them
             every, some = down(every - room), down(some - room)
-            linear = self._least(first, last, A, every, similar=False)
-            each.append(_Differences(A, every, some, np.fmax(down(least), linear), trivial))
+            least = np.fmax(down(least), self._least(first, last, A, every, similar=False))
+            each.append(_Differences(A, every, some, least, trivial, *self._limits(first, last, one, other, error)))
         return each
+
+    def _limits(
+        self, first: Whole, last: Whole, one: tuple[Array, ...], other: tuple[Array, ...], error: Array
+    ) -> tuple[Array, Array]:
+        """Return above what differences must be so that scores are within delta, and beyond it; both (boxes,)."""
+        within, beyond = down(self._delta - error), up(self._delta + error)
+        if not self._probability:
+            return -within, beyond
+        bounds = []
+        for A, every, _, size, least in (one, other):
+            constant = down(every - (up(gamma(8) * size) + TINY))
+            bounds.append(np.fmax(least, self._least(first, last, A, constant, similar=False)).min(axis=1))
+        return -steps_within(within, bounds[0], -bounds[1]), steps_beyond(beyond, bounds[0], -bounds[1])
 
     def _side(
         self, first: Whole, last: Whole, cases: Cases, found: InputForms, row: int
@@ -161,12 +181,12 @@ class ScoreProver(LeafProver):
             size = size + np.abs(terms).max(axis=1).reshape(shape)
         return A, c + part - lower, c + best + higher, size, found.least[:, row].reshape(shape)
 
-    def _whole(self, first: Whole, last: Whole, each: _Differences, exceeded: Array) -> Bools:
+    def _whole(self, first: Whole, last: Whole, each: _Differences) -> Bools:
         """Return where two cases are farther apart than delta for everyone in the box."""
         least = self._least(first, last, each.A, each.some, similar=False)
-        return np.asarray((least > exceeded[:, None]).any(axis=1))
+        return np.asarray((least > each.exceeded[:, None]).any(axis=1))
 
-    def _count_within(self, boxes: LeafBoxes, each: list[_Differences], sure: list[Bools], allowed: Array) -> Array:
+    def _count_within(self, boxes: LeafBoxes, each: list[_Differences], sure: list[Bools]) -> Array:
         """Return how many people of boxes miss no difference: for each pair, they are between two numbers (boxes,)."""
         pieces = int(np.sqrt(each[0].A.shape[1]))
         missed, additions = np.zeros(len(boxes.size)), 1
@@ -177,31 +197,29 @@ class ScoreProver(LeafProver):
                     some = np.flatnonzero(~(known[:, there] & known[:, back]) & (missed < boxes.size))
                     if len(some):
                         here = boxes.take(some)
-                        counts = self._between(here, one.take(some), (there, back), known[some], allowed[some])
+                        counts = self._between(here, one.take(some), (there, back), known[some])
                         missed[some] += np.where(here.exact, here.size - counts, up(here.size - counts))
                         additions += 1
         return self._left(boxes, missed, additions)
 
-    def _between(
-        self, boxes: LeafBoxes, each: _Differences, pair: tuple[int, int], known: Bools, allowed: Array
-    ) -> Array:
+    def _between(self, boxes: LeafBoxes, each: _Differences, pair: tuple[int, int], known: Bools) -> Array:
         """Return how many people have both differences of two cases, there and back, above what is allowed."""
         there, back = pair
         g = each.A[:, there] if there == back else (each.A[:, there] - each.A[:, back]) / 2
-        low = self._above(boxes, each.A[:, there], each.every[:, there], g, allowed)
-        high = -self._above(boxes, each.A[:, back], each.every[:, back], -g, allowed)
+        low = self._above(boxes, each.A[:, there], each.every[:, there], g, each.allowed)
+        high = -self._above(boxes, each.A[:, back], each.every[:, back], -g, each.allowed)
         low = np.where(known[:, there], -np.inf, low)
         high = np.where(known[:, back] | (there == back), np.inf, high)
         return self._count(boxes, g, low, high)
 
-    def _count_beyond(self, boxes: LeafBoxes, each: list[_Differences], exceeded: Array) -> Array:
+    def _count_beyond(self, boxes: LeafBoxes, each: list[_Differences]) -> Array:
         """Return how many people of boxes have the two cases that are farthest apart in the middle beyond delta."""
         middle = self.people.people_in((boxes.first + boxes.last) // 2)
         counts, rows = np.zeros(len(boxes.size)), np.arange(len(boxes.size))
         for one in each:
             best = np.nan_to_num((one.A * middle[:, None]).sum(axis=2) + one.some, nan=-np.inf).argmax(axis=1)
             g = one.A[rows, best]
-            low = self._above(boxes, g, one.some[rows, best], g, exceeded)
+            low = self._above(boxes, g, one.some[rows, best], g, one.exceeded)
             counts = np.maximum(counts, self._count(boxes, g, low, np.full(len(g), np.inf)))
         return counts
 
@@ -223,15 +241,47 @@ class ScoreProver(LeafProver):
         return counts
 
 
-def _with_probability(model: Model) -> Model:
-    """Return the model with a sigmoid behind one output, or behind the difference of two; as it is with more.
+def _with_one_logit(model: Model) -> Model:
+    """Return the model with the difference of two outputs as its output; as it is with one, or with more.
 
-    The probabilities of two classes add up to 1, so that both differ by the same.
+    The probabilities of two classes are the sigmoid of this difference and of its negative, so both differ by the same.
     """
-    if model.outputs > 2:
+    if model.outputs != 2:
         return model
-    added: list[Dense | Activation] = [_SIGMOID, Dense(np.ones((1, 1)), np.zeros(1))]
-    if model.outputs == 2:
-        added.insert(0, Dense(np.array([[-1.0, 1.0]]), np.zeros(1)))
-    last = len(model.nodes) - 1
-    return Model((*model.nodes, *(Node(each, (last + k,)) for k, each in enumerate(added))), model.dtype)
+    difference = Dense(np.array([[-1.0, 1.0]]), np.zeros(1))
+    return Model((*model.nodes, Node(difference, (len(model.nodes) - 1,))), model.dtype)
+
+
+def steps_within(delta: Array, low: Array, high: Array) -> Array:
+    """Return by how much two logits from low to high may differ for sigmoids that differ by at most delta (boxes,).
+
+    The sigmoid of z + d minus that of z is largest at z = -d / 2, and falls on both sides of it. A step d is only
+    returned if the bounds of the sigmoid there confirm it, else -inf.
+    """
+    with np.errstate(all="ignore"):
+        step = _step(np.clip(np.log1p(-delta) - np.log1p(delta), low, high), delta) * (1 - 1e-9) - 1e-12
+        at = np.clip(-step / 2, low, high)
+        most = up(_sigmoid(up(at + step))[1] - _sigmoid(at)[0])
+        return np.where((step > 0) & (most <= delta), step, -np.inf)
+
+
+def steps_beyond(delta: Array, low: Array, high: Array) -> Array:
+    """Return by how much two logits, the lower one from low to high, must differ for sigmoids more than delta apart.
+
+    For a given step, sigmoids are closest if the lower logit is at one of the ends. The step is confirmed, or inf.
+    """
+    with np.errstate(all="ignore"):
+        step = np.fmax(_step(low, delta), _step(high, delta)) * (1 + 1e-9) + 1e-12
+        least = [down(_sigmoid(down(end + step))[0] - _sigmoid(end)[1]) for end in (low, high)]
+        return np.where(np.isfinite(step) & (np.minimum(*least) > delta), step, np.inf)
+
+
+def _sigmoid(z: Array) -> tuple[Array, Array]:
+    """Return bounds of the sigmoid."""
+    return function_of(_SIGMOID).value_range(z, z)
+
+
+def _step(z: Array, delta: Array) -> Array:
+    """Return about how much more than z a logit is whose sigmoid is larger by delta."""
+    rest = 1 / (1 + np.exp(z)) - delta
+    return np.asarray(np.where(rest > 0, np.log(1 / (1 + np.exp(-z)) + delta) - np.log(rest) - z, np.inf))

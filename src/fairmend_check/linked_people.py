@@ -71,15 +71,22 @@ class LinkedAxis:
             yield [each[min(number, len(each) - 1)] for each in lists]
 
     def numbers(self, effect: Effect, low: Array, high: Array, choice: Whole) -> tuple[Array, Array]:
-        """Return the least and the largest value that an effect gives people with numbers from low to high (rows,)."""
-        feature = self.axis.feature
-        base = (np.zeros_like(low), np.zeros_like(high)) if effect.kind == "range" else (low, high)
-        first = np.clip(base[0] + effect.low, feature.low, feature.high)
-        last = np.clip(base[1] + effect.high, feature.low, feature.high)
-        chosen = (choice != ALL) & feature.whole
-        return np.where(chosen, np.minimum(first + choice, last), first), np.where(
-            chosen, np.minimum(first + choice, last), last
+        """Return the least and the largest value that an effect gives people with numbers from low to high (rows,).
+
+        The values of a person, and the k-th of them, grow with the own number.
+        """
+        chosen = (choice != ALL) & self.axis.feature.whole
+        least, most = self._given(effect, low), self._given(effect, high)
+        return (
+            np.where(chosen, np.minimum(least[0] + choice, least[1]), least[0]),
+            np.where(chosen, np.minimum(most[0] + choice, most[1]), most[1]),
         )
+
+    def _given(self, effect: Effect, own: Array) -> tuple[Array, Array]:
+        """Return the least and the largest value that an effect gives people with these numbers (rows,)."""
+        base, feature = np.zeros_like(own) if effect.kind == "range" else own, self.axis.feature
+        low, high = (np.clip(base + by, feature.low, feature.high) for by in (effect.low, effect.high))
+        return low, high
 
 
 @dataclass(frozen=True, eq=False)

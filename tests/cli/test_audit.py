@@ -480,6 +480,18 @@ def test_files_are_audited_in_processes_and_resumed_with_the_same_report(case, t
     assert "parts: holds results for another set of options; choose another folder" in changed.stderr
 
 
+def test_a_folder_of_another_model_is_refused_for_the_model_alone(case, tmp_path):
+    """A network that reads no protected feature needs no range, so values out of range are treated otherwise."""
+    options = ["--no-report", "--resume", tmp_path / "parts"]
+    assert audit(case, *options).exit_code == 1
+    weight = np.zeros((1, small_spec().width), np.float32)
+    weight[0, 3] = 1
+    Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
+    other = audit(case, *options)
+    assert other.exit_code == 2
+    assert "parts: holds results for another model; choose another folder" in other.stderr
+
+
 def test_a_scheduler_that_does_not_answer_is_one_line(case, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as sock:
         address = f"tcp://127.0.0.1:{sock.getsockname()[1]}"

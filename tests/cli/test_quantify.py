@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.network import Affine, Network
+from fairmend.spec import Claim, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
 
 
@@ -143,3 +144,32 @@ def test_warnings_are_in_the_json_as_in_the_terminal(case):
     document = json.loads(quantify(case, "--data", case.data, "--json").stdout)
     assert "the same prediction" in document["warnings"][0]
     assert json.loads(quantify(case, "--json").stdout)["warnings"] == []
+
+
+LINKED = [{"when": {"gender": "f"}, "then": {"credits": {"offset": 1}}}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "claimed"),
+    [
+        ({"links": LINKED}, "own values of gender, on which links depend", "with another gender, where gender is f"),
+        ({"claim": Claim("score", 0.1, "probability")}, "change the score by more than 0.1", "differ by at most 0.1"),
+    ],
+    ids=["links", "scores"],
+)
+def test_links_and_score_claims_are_answered_reported_and_certified(case, changes, words, claimed):
+    plain = small_spec()
+    Spec(plain.features, plain.label, **changes).save(case.spec)
+    result = quantify(
+        case, "--data", case.data, "--share", 0.2, "--certificate", "c.json", "--report", case.out, "--json"
+    )
+    assert result.exit_code == 1, result.stderr
+    document = json.loads(result.stdout)
+    assert document["unfair"] > 0
+    assert document["boxes"][0]["decides"]
+    assert document["certified"]["unfair"] > 0
+    page = " ".join((case.out / "report.html").read_text().split())
+    assert words in page
+    checked = run("check", "c.json", case.model, "--spec", case.spec)
+    assert checked.exit_code == 0, checked.stdout
+    assert claimed in " ".join(checked.stdout.split())

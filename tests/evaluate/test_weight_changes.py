@@ -44,3 +44,10 @@ def test_several_outputs_are_shown_class_by_class():
     names = [change.name for change in compare_weights(net, net, small_spec()).head]
     assert names[0] == "class 0, unit 1"
     assert names[-1] == "class 2, bias"
+
+
+def test_a_bias_that_the_head_does_not_store_is_not_shown():
+    net = small_network()
+    bare = Network([*net.affines[:-1], Affine.without_bias(net.head.weight)], net.activations)
+    found = compare_weights(bare, bare, small_spec())
+    assert len(found.head) == found.layers[-1].total == net.head.weight.size

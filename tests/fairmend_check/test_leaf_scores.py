@@ -1,6 +1,7 @@
 """Shares of score claims: what the checker proves of a leaf is true for everyone in it, by enumeration."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,19 @@ def test_a_certificate_of_scores_is_valid(scored):
     assert checked.valid, (checked.reasons, found, checked.fair, checked.unfair)
     assert checked.fair <= 0.501
     assert checked.unfair <= 0.501
+
+
+def test_the_same_shares_of_another_delta_are_not_confirmed(scored):
+    """All else is consistent: the spec, its digest and the sentence are those of half the delta."""
+    folder, found = scored
+    evidence = found.evidence
+    claim = evidence.space.spec.claim
+    stricter = with_claim(evidence.space.spec, claim.limit / 2, claim.on)
+    forged = replace(evidence, space=replace(evidence.space, spec=stricter)).certificate()
+    forged.save(folder / "stricter.json", folder / "model.onnx")
+    checked = fairmend.check(folder / "stricter.json", folder / "model.onnx")
+    assert not checked.valid
+    assert "certificate.shares.fair" in checked.reasons[0]
 
 
 @pytest.mark.parametrize("forgery", ["delta", "on", "fair", "leaf"])

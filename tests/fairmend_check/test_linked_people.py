@@ -1,10 +1,11 @@
 """Links among all people: what the checker proves of a leaf is true for everyone in it, by enumeration."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend
@@ -25,6 +26,7 @@ from support.strategies import random_network
     outputs=st.integers(1, 3),
     divided=st.booleans(),
 )
+@example(name="offset", seed=409031, outputs=3, divided=False)  # an offset of people with several numbers
 def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, divided):
     rng, spec = np.random.default_rng(seed), LINKED[name]
     net = random_network(rng, spec.width, [4, 3], outputs)
@@ -63,6 +65,23 @@ def test_listed_inputs_are_the_counterfactuals_of_the_spec(name):
     assert neighbourhoods == [{tuple(point) for point in each.tolist()} for each in inputs]
 
 
+@pytest.mark.parametrize("name", LINKED)
+def test_hulls_of_chosen_values_contain_the_counterfactuals_of_everyone(name):
+    """A case with a choice of linked values holds that value of each person of a box."""
+    rng, spec = np.random.default_rng(3), LINKED[name]
+    people = people_of_spec(spec)
+    if not people.finite:
+        return
+    leaves, values = random_leaves(people, rng, 6), people.all_values
+    lower, upper = people.hulls(leaves.first, leaves.last, people.cases(len(leaves.first), values))
+    for row in range(len(leaves.first)):
+        cells = rng.integers(leaves.first[row], leaves.last[row] + 1, (20, len(people.axes)))
+        inputs = people.inputs(cells, values).reshape(20, len(values.first), -1)
+        part = slice(row * len(values.first), (row + 1) * len(values.first))
+        assert (lower[part] <= inputs).all()
+        assert (inputs <= upper[part]).all()
+
+
 def test_links_of_a_continuous_feature_begin_and_end_at_pieces():
     spec = Spec(
         [
@@ -95,6 +114,20 @@ def test_a_certificate_with_links_is_valid(linked):
     checked = fairmend.check(linked / "certificate.json", linked / "model.onnx")
     assert checked.valid, checked.reasons
     assert checked.fair > 0.1
+
+
+def test_the_same_shares_with_another_link_are_not_confirmed(linked):
+    """All else is consistent: the spec and its digest are those of links that change everyone's years."""
+    spec = LINKED["range"]
+    other = Spec(
+        spec.features, links=[*spec.links[:-1], {"when": {"age": [20, 23]}, "then": {"years": {"range": [0, 5]}}}]
+    )
+    net = fairmend.load_network(linked / "model.onnx")
+    evidence = fairmend.quantify(net, spec, seconds=20, share=0.01, samples=0).evidence
+    forged = replace(evidence, space=replace(evidence.space, spec=other)).certificate()
+    forged.save(linked / "other.json", linked / "model.onnx")
+    checked = fairmend.check(linked / "other.json", linked / "model.onnx")
+    assert not checked.valid
 
 
 @pytest.mark.parametrize("forgery", ["link", "effect", "unfair"])

@@ -9,7 +9,13 @@ import fairmend
 from fairmend.network.scores import compute_scores
 from fairmend.quantify.decide import Decider
 from fairmend.quantify.listing import Listing
-from fairmend.quantify.score_decide import ScoreDecider, make_decider, score_network
+from fairmend.quantify.score_decide import (
+    ScoreDecider,
+    logit_network,
+    logit_steps_beyond,
+    logit_steps_within,
+    make_decider,
+)
 from fairmend.quantify.space import make_space
 from fairmend.spec import Claim, Spec
 from support.quantify_cases import CONTINUOUS, LINKED, SMALL, SPECS, linear, random_boxes, spreads_of
@@ -78,14 +84,36 @@ def test_rows_are_counted_too():
     assert (found.rows.unfair, found.rows.fair) == (beyond.sum(), (~beyond).sum())
 
 
-def test_scores_of_the_bounded_network():
+def test_the_sigmoid_of_the_logit_is_the_score():
     X = np.random.default_rng(0).normal(size=(20, SMALL.width)).astype(np.float32)
     for outputs in (1, 2):
         net = random_network(np.random.default_rng(1), SMALL.width, [4], outputs)
-        scores = score_network(net, "probability").logits(X)
+        scores = 1 / (1 + np.exp(-logit_network(net, "probability").logits(X)))
         np.testing.assert_allclose(scores, compute_scores(net, X, "probability")[:, -1], atol=1e-6)
-    assert score_network(random_network(np.random.default_rng(1), SMALL.width, [4], 3), "probability") is None
-    assert score_network(net, "logit") is net
+    assert logit_network(random_network(np.random.default_rng(1), SMALL.width, [4], 3), "probability") is None
+    assert logit_network(net, "logit") is net
+
+
+def test_steps_of_logits_are_safe_and_tight():
+    """Compared with all steps on a grid of logits between the ends."""
+    rng = np.random.default_rng(0)
+    low = np.concatenate([rng.normal(size=200) * 6, [-np.inf, -800, 700, 0, -np.inf]])
+    high = np.concatenate([low[:200] + rng.exponential(size=200) * 2, [np.inf, -790, 900, 0, 0]])
+    delta = rng.choice([1e-6, 0.02, 0.3, 0.9], len(low))
+    within, beyond = logit_steps_within(delta, low, high), logit_steps_beyond(delta, low, high)
+    assert np.isfinite(within).mean() > 0.5
+    assert np.isfinite(beyond[delta < 0.1]).mean() > 0.3
+    for k in range(200):
+        z = np.linspace(low[k], high[k], 50)
+        if np.isfinite(within[k]):
+            assert (sigmoid(z + within[k]) - sigmoid(z)).max() <= delta[k] + 1e-14
+            assert (sigmoid(z + 1.001 * within[k] + 1e-9) - sigmoid(z)).max() > delta[k] * 0.99
+        if np.isfinite(beyond[k]):
+            assert (sigmoid(z + beyond[k]) - sigmoid(z)).min() >= delta[k] - 1e-14
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
 
 
 def test_the_claim_chooses_the_decider():

@@ -10,7 +10,9 @@ import fairmend
 from fairmend.audit.neighbours import find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
-from fairmend.spec import Feature, Spec
+from fairmend.spec import Feature, Label, Spec
+from support.blind_cases import SPEC
+from support.blind_cases import case as blind_case
 from support.huge_cases import ONE_HOT, one_hot
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
@@ -170,3 +172,28 @@ def test_points_of_huge_neighbourhoods_are_refused_before_training():
     for method in ("prof", "flip"):
         with pytest.raises(FairmendError, match=r"3,000,000,000,003 points, more than"):
             fairmend.repair(net, HUGE["a range of 10^12"], X[:3], X, y, method=method, features="points")
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([1, 2, 3]),
+    st.lists(st.booleans(), min_size=3, max_size=3).filter(lambda biased: not all(biased)),
+    st.sampled_from(["blind", "prof"]),
+    st.sampled_from([0.5, 0.3]),
+)
+def test_layers_without_a_bias_have_none_after_a_repair_and_its_proof_holds(seed, outputs, biased, method, threshold):
+    network, X, X_cal, y_cal = blind_case(SPEC, seed, outputs, "tanh")
+    layers = [a if bias else Affine.without_bias(a.weight) for a, bias in zip(network.affines, biased, strict=True)]
+    spec = Spec(SPEC.features, label=Label("good", "yes", threshold=threshold if outputs < 3 else 0.5))
+    try:
+        result = fairmend.repair(
+            Network(layers, network.activations), spec, X[:6], X_cal, y_cal, method=method, steps=5
+        )
+    except FairmendError as error:
+        assume("which has no bias" not in str(error))
+        raise
+    assert [affine.stores_bias for affine in result.network.affines] == biased
+    assert all(bias or not affine.bias.any() for affine, bias in zip(result.network.affines, biased, strict=True))
+    assert result.proof.holds.all()
+    assert find_unequal(result.network, spec, X[:6]).count == 0

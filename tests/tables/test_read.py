@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.errors import FairmendError
-from fairmend.tables import read_table, write_csv
+from fairmend.tables import read_table, stream, write_csv
 
 
 @given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**53), 2**53)), min_size=1))
@@ -69,3 +69,32 @@ def test_a_missing_file_and_an_empty_folder_are_refused(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FairmendError, match="the folder has no table files"):
         read_table(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
+def test_only_some_columns_are_kept_if_they_exist(tmp_path, kind):
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, 1.5], "d": [3, 4]})
+    path = tmp_path / ("people.csv" if kind == "csv" else "people.parquet")
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    if kind == "folder":
+        frame.to_parquet(tmp_path / "more.parquet")
+        path = tmp_path
+    assert list(read_table(path, needed=["c", "a"], useful=["b", "none"]).columns) == ["a", "b", "c"]
+    assert read_table(path, needed=["c", "a"])["c"].tolist()[:2] == [0.5, 1.5]
+    assert list(read_table(path, needed=["c", "missing"]).columns) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_texts_with_few_values_are_kept_once_in_tables_of_some_columns(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(stream, "PIECE", 100)
+    rng = np.random.default_rng(0)
+    jobs, ids = rng.choice(["cook", "judge", "clerk"], 2000), [f"p{number}" for number in range(2000)]
+    frame = pd.DataFrame({"job": jobs, "id": ids, "age": rng.integers(18, 80, 2000), "other": 1})
+    path = tmp_path / f"people.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, row_group_size=700)
+    found = read_table(path, needed=["age", "job", "id"])
+    assert list(found.columns) == ["job", "id", "age"]
+    assert isinstance(found["job"].dtype, pd.CategoricalDtype)
+    assert found["job"].cat.codes.dtype == np.int8
+    assert all(found[name].tolist() == frame[name].tolist() for name in found)
+    assert found.index.equals(frame.index)

@@ -1,33 +1,28 @@
 """A Dask cluster gives the answer of one process, also after a worker was killed; skipped where Dask is missing."""
 
-import os
-import signal
-
 import pytest
 
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine
+from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
+from support.worker_tasks import square
 
 distributed = pytest.importorskip("distributed", reason="needs fairmend[dask]")
 pytestmark = pytest.mark.filterwarnings("default")  # those of Dask are not ours
 
 
-def square(shared, task):
-    if task == shared.get("wrong"):
-        raise FairmendError("a wrong task")
-    if task == 5 and not os.path.exists(shared["killed"]):
-        open(shared["killed"], "w").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return task * task
-
-
 @pytest.fixture(scope="module")
-def address():
+def cluster():
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, scheduler_port=0
     ) as cluster:
-        yield cluster.scheduler_address
+        yield cluster
+
+
+@pytest.fixture
+def address(cluster):
+    return cluster.scheduler_address
 
 
 def test_results_are_complete_after_a_worker_was_killed(address, tmp_path):
@@ -45,3 +40,12 @@ def test_an_error_of_a_task_is_raised_here(address, tmp_path):
         pytest.raises(FairmendError, match="a wrong task"),
     ):
         list(run_tasks(engine, square, {"wrong": 3, "killed": str(tmp_path)}, range(5)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_gives_the_same_after_workers_were_killed(cluster, monkeypatch, command):
+    small_parts(monkeypatch)
+    kill = KillAtProgress(command, lambda: [worker.pid for worker in cluster.workers.values() if worker.pid])
+    found = content(command, cluster.scheduler_address, kill)
+    assert kill.killed
+    assert found == content(command)

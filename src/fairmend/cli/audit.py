@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
+    from fairmend.tables import TableStream
+    from fairmend.workers.engine import Engine
 
 __all__ = ["command"]
 
@@ -177,7 +179,7 @@ def run_audit(
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.folders import check_folder, staged_folder
     from fairmend.spec.out_of_range import OutOfRange
-    from fairmend.tables import describe_broken, local_files, stream_table
+    from fairmend.tables import describe_broken, local_files
     from fairmend.workers.open_engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
@@ -187,11 +189,11 @@ def run_audit(
         check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
     spec_out = None if out is None else widened_spec_file(out, inputs)
     with open_engine(cluster, jobs) as engine:
-        table = None if data is None else stream_table(data, keep_going=keep_going).only(*spec.data_columns)
+        table = None if data is None else _open_table(data, spec, engine, keep_going=keep_going)
         people = None
         if table is not None:
             policy = choose_policy(out_of_range, reads_what_varies(net, spec))
-            people = PeopleStream(spec, net, table, policy, engine=engine)
+            people = PeopleStream(spec, net, table, policy, engine=engine, asked=out_of_range)
             spec = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
         with (
@@ -280,6 +282,15 @@ def run_audit(
         if page is not None:
             show_report(screen, page)
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
+
+
+def _open_table(data: DataSource, spec: Spec, engine: Engine, *, keep_going: bool) -> TableStream:
+    """Return the table with the columns that the spec names; CSV files that are read here are parsed once."""
+    from fairmend.tables import find_files, stream_table
+
+    needed, useful = spec.data_columns
+    read_here = engine.is_here or len(find_files(data)) == 1
+    return stream_table(data, keep_going=keep_going, spool={*needed, *useful} if read_here else ()).only(needed, useful)
 
 
 def _announce(plan: AuditPlan) -> None:

@@ -133,8 +133,8 @@ def run_certify(
     with open_engine(cluster, jobs) as workers, progress_bars(quiet=json_output) as progress:
         people = load_people(data, spec, net, rows, seed, out_of_range, keep_going=keep_going)
         spec, X = people.spec, people.X
-        inputs = [model, *local_files(data), spec_file]
-        spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
+        sources = [model, *local_files(data), spec_file]
+        spec_out = None if certificate is None else widened_spec_file(certificate, sources)
         result = certify(
             net,
             spec,

@@ -88,7 +88,8 @@ def load_people(
 
     policy = choose_policy(out_of_range, reads_what_varies(net, spec))
     broken: list[BrokenFile] = []
-    frame = read_table(data, broken=broken if keep_going else None)
+    needed, useful = spec.data_columns
+    frame = read_table(data, needed=needed, useful=useful, broken=broken if keep_going else None)
     return take_people(frame, data, spec, net, policy, most=rows, seed=seed, broken=broken)
 
 

@@ -101,8 +101,9 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """Prove which share of all people is treated equally.
 
     MODEL is a file: {formats}. All people are those that the spec allows, each combination of values with the same
-    weight, protected features aside. The shares hold whenever the command stops. Exits with 0 if no one is proven to be
-    treated unequally and no one is undecided (or at most --share is), 1 if someone is treated unequally, 2 otherwise.
+    weight, protected features aside (but for those that links depend on). The shares hold whenever the command stops.
+    Exits with 0 if no one is proven to be treated unequally and no one is undecided (or at most --share is), 1 if
+    someone is treated unequally, 2 otherwise.
     """
     refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
@@ -175,7 +176,8 @@ def run_quantify(
     warnings: list[str] = []
     if people is not None:
         warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=spec.classes)]
-    title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}"
+    within = f", {spec.claim.on} within {spec.claim.delta:g}" if spec.claim.is_score else ""
+    title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}{within}"
     page = None if report is None else report / "report.html"
     if report is not None:
         sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})

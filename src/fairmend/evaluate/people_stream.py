@@ -140,10 +140,21 @@ class PeopleStream:
     note_classes: tuple[type, ...] = (PeopleNotes, RowNumbers, CompactTexts, Labels, OutOfRange, Outside)
 
     def __init__(
-        self, spec: Spec, net: Network, table: TableStream, policy: str = "refuse", *, engine: Engine = HERE
+        self,
+        spec: Spec,
+        net: Network,
+        table: TableStream,
+        policy: str = "refuse",
+        *,
+        engine: Engine = HERE,
+        asked: str | None = None,
     ) -> None:
-        """Widen the ranges of the spec, if this is the policy; the engine reads the slices for it."""
+        """Widen the ranges of the spec, if this is the policy; the engine reads the slices for it.
+
+        `asked` is the policy that the user asked for, from which network and spec made this one.
+        """
         require_policy(policy)
+        self._asked = policy if asked is None else asked
         self._file: PairsFile | None = None
         self.spec, self.out_of_range = spec, OutOfRange(policy)
         self.count, self.total = len(table.parts), table.total
@@ -185,8 +196,8 @@ class PeopleStream:
         return self._reader.for_workers()
 
     def describe(self) -> str:
-        """Return a text that changes if the files or the treatment of values out of range change."""
-        return f"{describe_files(self._reader.table)} {self._reader.policy}"
+        """Return a text that changes if the files change, or what the user asks for about values out of range."""
+        return f"{describe_files(self._reader.table)} {self._asked}"
 
     def error_for_none(self) -> FairmendError:
         """Return the error that no person is in range."""

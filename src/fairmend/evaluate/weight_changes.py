@@ -31,7 +31,7 @@ def compare_weights(before: Network, after: Network, spec: Spec) -> WeightChange
 def _layers(before: Network, after: Network) -> list[LayerChange]:
     layers = []
     for name, old, new in zip(before.names, before.affines, after.affines, strict=True):
-        was, now = (np.concatenate([a.weight.ravel(), a.bias]).astype(np.float64) for a in (old, new))
+        was, now = (affine.parameters.astype(np.float64) for affine in (old, new))
         distance = np.abs(now - was)
         outputs, inputs = old.weight.shape
         changed = int((was != now).sum())
@@ -90,7 +90,8 @@ def _head(before: Network, after: Network) -> list[WeightChange]:
         changes += [
             WeightChange(f"{who}unit {unit + 1}", a, b) for unit, (a, b) in enumerate(zip(was, now, strict=True))
         ]
-        changes.append(WeightChange(f"{who}bias", float(before.head.bias[output]), float(after.head.bias[output])))
+        if before.head.derived_bias is None:
+            changes.append(WeightChange(f"{who}bias", float(before.head.bias[output]), float(after.head.bias[output])))
     return changes
 
 

@@ -62,9 +62,10 @@ def quantify(
     """Prove which share of all people that the spec allows is treated equally, and which unequally.
 
     People are counted uniformly: each value of an integer or categorical feature has the same weight, and each part of
-    the range of a continuous one its length. Protected features are left aside: a person is treated unequally if some
-    similar person, with other protected values, gets another class. What is proven holds for the network in its own
-    floating-point arithmetic.
+    the range of a continuous one its length. Protected features are left aside, except that own values count of those
+    that links depend on. A person is treated unequally if some similar person, with other protected values, gets
+    another class; if the spec claims scores, if those of two similar people differ by more than delta. What is proven
+    holds for the network in its own floating-point arithmetic.
 
     Parameters
     ----------

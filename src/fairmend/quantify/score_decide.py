@@ -1,9 +1,10 @@
 """Which share of a box has scores within delta over the whole neighbourhood, and which has not.
 
-For each case p of a box there is a linear form below each score, and one below its negative (`forms`). So for two cases
-p and q of the same person, the sum of the form below s(p) and of the form below -s(q) is below s(p) - s(q): what both
-have in common cancels. Scores differ by at most delta where these *differences* are above -delta for all pairs of
-cases, and by more where one of them is above delta. People are counted as in `decide`.
+For each case p of a box there is a linear form below each output, and one below its negative (`forms`). So for two
+cases p and q of the same person, the sum of the form below z(p) and of the form below -z(q) is below z(p) - z(q): what
+both have in common cancels. Outputs differ by at most delta where these *differences* are above -delta for all pairs of
+cases, and by more where one of them is above delta. Probabilities are compared by their logits: where these lie in the
+box says how far apart they may be. People are counted as in `decide`.
 
 Probabilities of more than two classes have no forms here: they are enclosed over whole boxes, and otherwise listed.
 """
@@ -16,11 +17,10 @@ import numpy as np
 
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.enclosure import TINY, gamma, largest
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Affine, Network
 from fairmend.network.graph import Node
-from fairmend.network.operations import Operation
 from fairmend.network.scores import compute_scores
-from fairmend.prove.score_bounds import score_error, softmax_bounds
+from fairmend.prove.score_bounds import score_error, sigmoid_bounds, softmax_bounds
 from fairmend.quantify.cases import Cases, person_forms, settled_cases
 from fairmend.quantify.count import BINS
 from fairmend.quantify.decide import Decided, Decider
@@ -29,7 +29,7 @@ from fairmend.quantify.shares import count_share, may_exceed
 from fairmend.quantify.sides import Threshold, bound_forms, down, farther, protected_terms, surely, up
 from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["ScoreDecider", "make_decider", "score_network"]
+__all__ = ["ScoreDecider", "logit_network", "make_decider"]
 
 _NUMBERS = 2**22  # in the forms of all pairs of cases at once
 
@@ -39,6 +39,7 @@ class _Differences(NamedTuple):
 
     ``every`` is the constant for all similar people, ``some`` for the best of them; ``size`` bounds what was added up
     in them. ``least`` is below the difference in the whole box, and ``trivial`` says where both people are the same.
+    Scores are within delta where all differences are above ``allowed (n,)``, and not where one is above ``exceeded``.
     """
 
     A: Floats
@@ -47,20 +48,21 @@ class _Differences(NamedTuple):
     size: Floats
     least: Floats
     trivial: Bools
+    allowed: Floats
+    exceeded: Floats
 
     def take(self, rows: Ints) -> _Differences:
         """Return some of the boxes."""
-        return _Differences(
-            self.A[rows], self.every[rows], self.some[rows], self.size[rows], self.least[rows], self.trivial[rows]
-        )
+        numbers = (self.A, self.every, self.some, self.size, self.least)
+        A, every, some, size, least = (each[rows] for each in numbers)
+        return _Differences(A, every, some, size, least, self.trivial[rows], self.allowed[rows], self.exceeded[rows])
 
     def pair(self, pairs: Ints) -> _Differences:
         """Return one pair of each box ``(n,)``."""
         rows, at = np.arange(len(pairs))[:, None], pairs[:, None]
-        A, every, some, size, least, trivial = self
-        return _Differences(
-            A[rows, at], every[rows, at], some[rows, at], size[rows, at], least[rows, at], trivial[rows, at]
-        )
+        numbers = (self.A, self.every, self.some, self.size, self.least)
+        A, every, some, size, least = (each[rows, at] for each in numbers)
+        return _Differences(A, every, some, size, least, self.trivial[rows, at], self.allowed, self.exceeded)
 
 
 class ScoreDecider(Decider):
@@ -69,7 +71,7 @@ class ScoreDecider(Decider):
     def __init__(self, network: Network, space: Space, *, counting: bool = True, bins: int = BINS) -> None:
         super().__init__(network, space, counting=counting, bins=bins)
         self.claim = space.spec.claim
-        self._bounded = score_network(network, self.claim.on)
+        self._bounded = logit_network(network, self.claim.on)
 
     def error_over(self, boxes: Boxes) -> Floats:
         """Return a bound of the error of any score over each box."""
@@ -134,21 +136,20 @@ class ScoreDecider(Decider):
 
     def _from_differences(self, boxes: Boxes, cases: Cases, forms: LeadForms, error: Floats) -> tuple[Floats, Floats]:
         """Return the shares of boxes that are decided by differences of pairs of cases."""
-        allowed, exceeded = up(2 * error - self.claim.limit), up(2 * error + self.claim.limit)
-        found = self._differences(boxes, cases, forms)
-        sure = [(each.least > allowed[:, None]) | each.trivial for each in found]
+        found = self._differences(boxes, cases, forms, error)
+        sure = [(each.least > each.allowed[:, None]) | each.trivial for each in found]
         fair = np.where(np.all([each.all(axis=1) for each in sure], axis=0), 1.0, 0.0)
-        unfair = np.where(np.any([self._whole(boxes, each, exceeded) for each in found], axis=0), 1.0, 0.0)
+        unfair = np.where(np.any([self._whole(boxes, each) for each in found], axis=0), 1.0, 0.0)
         rest = np.flatnonzero((fair == 0) & (unfair == 0))
         if len(rest) and self.counting:
             some, left = boxes.take(rest), [each.take(rest) for each in found]
-            fair[rest] = self._count_within(some, left, [each[rest] for each in sure], allowed[rest])
-            unfair[rest] = self._count_beyond(some, left, exceeded[rest])
+            fair[rest] = self._count_within(some, left, [each[rest] for each in sure])
+            unfair[rest] = self._count_beyond(some, left)
             if not (self.space.single and self.space.links is None):
-                unfair[rest] = np.maximum(unfair[rest], self._count_of_values(some, exceeded[rest]))
+                unfair[rest] = np.maximum(unfair[rest], self._count_of_values(some, error[rest]))
         return fair, unfair
 
-    def _differences(self, boxes: Boxes, cases: Cases, forms: LeadForms) -> list[_Differences]:
+    def _differences(self, boxes: Boxes, cases: Cases, forms: LeadForms, error: Floats) -> list[_Differences]:
         """Return the differences of each output over all ordered pairs of cases."""
         space, pieces = self.space, len(cases.first) // len(boxes)
         outputs = forms.A.shape[1] // 2
@@ -170,8 +171,25 @@ class ScoreDecider(Decider):
             every, some = down(every - room), down(some - room)
             linear = self._over(boxes, A, every, size)
             least = np.maximum(np.nextafter(least, -np.inf), linear)
-            found.append(_Differences(A, every, some, size, np.where(np.isnan(least), -np.inf, least), trivial))
+            least = np.where(np.isnan(least), -np.inf, least)
+            limits = self._limits(boxes, one, other, error)
+            found.append(_Differences(A, every, some, size, least, trivial, *limits))
         return found
+
+    def _limits(self, boxes: Boxes, one: _OneSided, other: _OneSided, error: Floats) -> tuple[Floats, Floats]:
+        """Return above what differences must be so that scores are within delta, and beyond it; both ``(n,)``.
+
+        Differences are those of logits, so that those of probabilities depend on where the logits are.
+        """
+        allowed, exceeded = down(self.claim.limit - 2 * error), up(self.claim.limit + 2 * error)
+        if self.claim.on != "probability":
+            return -allowed, exceeded
+        low, high = (
+            np.fmax(self._over(boxes, side.A, down(side.every - gamma(8) * side.size), side.size), side.least)
+            for side in (one, other)
+        )
+        low, high = low.min(axis=1), -high.min(axis=1)
+        return -logit_steps_within(allowed, low, high), logit_steps_beyond(exceeded, low, high)
 
     def _one_sided(self, boxes: Boxes, cases: Cases, forms: LeadForms, row: int) -> _OneSided:
         """Return the forms below a score, or its negative, in columns of people: of each case of each box."""
@@ -197,11 +215,11 @@ class ScoreDecider(Decider):
         flat = A.reshape(-1, A.shape[2])
         return bound_forms(self.space, (boxes.first, boxes.last), flat, c, np.zeros_like(c), size)
 
-    def _whole(self, boxes: Boxes, found: _Differences, exceeded: Floats) -> Bools:  # type: ignore[override]
+    def _whole(self, boxes: Boxes, found: _Differences) -> Bools:  # type: ignore[override]
         """Return which boxes have a pair of cases whose scores differ by more than delta for everyone."""
-        return np.asarray((self._over(boxes, found.A, found.some, found.size) > exceeded[:, None]).any(axis=1))
+        return np.asarray((self._over(boxes, found.A, found.some, found.size) > found.exceeded[:, None]).any(axis=1))
 
-    def _count_within(self, boxes: Boxes, found: list[_Differences], sure: list[Bools], allowed: Floats) -> Floats:
+    def _count_within(self, boxes: Boxes, found: list[_Differences], sure: list[Bools]) -> Floats:
         """Return the share of boxes in which all differences are within delta: what no pair of cases misses."""
         pieces = int(np.sqrt(found[0].A.shape[1]))
         missed = np.zeros(len(boxes))
@@ -212,19 +230,17 @@ class ScoreDecider(Decider):
                     part = np.flatnonzero((missed < 1) & ~(known[:, there] & known[:, back]))
                     if len(part):
                         pair = each.take(part)
-                        share = self._count_slab(boxes.take(part), pair, (there, back), known[part], allowed[part])
+                        share = self._count_slab(boxes.take(part), pair, (there, back), known[part])
                         missed[part] = up(missed[part] + up(1.0 - share))
         return np.maximum(1.0 - up(missed), 0.0)
 
-    def _count_slab(
-        self, boxes: Boxes, found: _Differences, pair: tuple[int, int], known: Bools, allowed: Floats
-    ) -> Floats:
+    def _count_slab(self, boxes: Boxes, found: _Differences, pair: tuple[int, int], known: Bools) -> Floats:
         """Return the share in which the differences of two cases, there and back, are both above what is allowed."""
         there, back = pair
         A, B = found.A[:, there], found.A[:, back]
         g = A if there == back else (A - B) / 2
-        low = self._needed(boxes, A, found.every[:, there], found.size[:, there], g, allowed)
-        high = -self._needed(boxes, B, found.every[:, back], found.size[:, back], -g, allowed)
+        low = self._needed(boxes, A, found.every[:, there], found.size[:, there], g, found.allowed)
+        high = -self._needed(boxes, B, found.every[:, back], found.size[:, back], -g, found.allowed)
         low = np.where(known[:, there], -np.inf, low)
         high = np.full(len(boxes), np.inf) if there == back else np.where(known[:, back], np.inf, high)
         share = np.zeros(len(boxes))
@@ -248,7 +264,7 @@ class ScoreDecider(Decider):
         slack = gamma(A.shape[1] + 2) * most.sum(axis=1) + TINY
         return up(need - down(rest[:, 0] - slack))
 
-    def _count_beyond(self, boxes: Boxes, found: list[_Differences], exceeded: Floats) -> Floats:
+    def _count_beyond(self, boxes: Boxes, found: list[_Differences]) -> Floats:
         """Return the share of boxes in which the scores of some pair of cases differ by more than delta."""
         lower, upper = self.space.person_hull(boxes)
         centre = (lower + upper) / 2
@@ -257,7 +273,7 @@ class ScoreDecider(Decider):
             value = (each.A * centre[:, None]).sum(axis=2) + each.some
             best = each.pair(np.where(np.isnan(value), -np.inf, value).argmax(axis=1))
             g = best.A[:, 0]
-            low = self._needed(boxes, g, best.some[:, 0], best.size[:, 0], g, exceeded)
+            low = self._needed(boxes, g, best.some[:, 0], best.size[:, 0], g, each.exceeded)
             high = np.full(len(boxes), np.inf)
             some = np.flatnonzero((share < 1) & self._possible(boxes, g, low, high))
             slab = np.full(len(some), self.claim.limit / 4)
@@ -265,12 +281,12 @@ class ScoreDecider(Decider):
             share[some] = np.maximum(share[some], counted)
         return share
 
-    def _count_of_values(self, boxes: Boxes, exceeded: Floats) -> Floats:
+    def _count_of_values(self, boxes: Boxes, error: Floats) -> Floats:
         """Do the same with the two protected values that are farthest apart for the middle person of each box."""
         cases = self._cases_of(self._extreme_values(boxes).ravel())
-        found = self._differences(boxes, cases, self._forms(boxes, cases))
-        whole = np.any([self._whole(boxes, each, exceeded) for each in found], axis=0)
-        return np.where(whole, 1.0, self._count_beyond(boxes, found, exceeded))
+        found = self._differences(boxes, cases, self._forms(boxes, cases), error)
+        whole = np.any([self._whole(boxes, each) for each in found], axis=0)
+        return np.where(whole, 1.0, self._count_beyond(boxes, found))
 
     def _extreme_values(self, boxes: Boxes) -> Ints:
         """Return the numbers of the values with the highest and the lowest score of the middle person ``(n, 2)``."""
@@ -298,22 +314,52 @@ class _OneSided(NamedTuple):
     least: Floats
 
 
-def score_network(network: Network, on: str | None) -> Network | None:
-    """Return a network whose outputs are the scores; None for the probabilities of more than two classes.
+def logit_network(network: Network, on: str | None) -> Network | None:
+    """Return a network whose outputs give the scores, one by one; None for probabilities of more than two classes.
 
-    The probabilities of two classes add up to 1, so that one of them is enough.
+    The probability of two classes is the sigmoid of the difference of their logits.
     """
-    if on != "probability":
+    if on != "probability" or network.outputs == 1:
         return network
     if network.outputs > 2:
         return None
-    dtype, last = network.dtype, len(network.nodes) - 1
-    closing: list[Operation] = []
-    if network.outputs == 2:
-        closing.append(Affine(np.array([[-1, 1]], dtype), np.zeros(1, dtype)))
-    closing += [Activation("sigmoid"), Affine(np.ones((1, 1), dtype), np.zeros(1, dtype))]
-    added = [Node(operation, (last + k,), f"score.{k}") for k, operation in enumerate(closing)]
-    return Network.from_nodes([*network.nodes, *added])
+    difference = Affine(np.array([[-1, 1]], network.dtype), np.zeros(1, network.dtype))
+    return Network.from_nodes([*network.nodes, Node(difference, (len(network.nodes) - 1,), "difference")])
+
+
+@np.errstate(all="ignore")
+def logit_steps_within(delta: Floats, low: Floats, high: Floats) -> Floats:
+    """Return by how much two logits from low to high may differ so that their sigmoids differ by at most delta.
+
+    The sigmoid of z + d minus that of z is largest at z = -d / 2, and smaller the farther z is from there. What comes
+    out of the formula is checked with rigorous bounds; -inf where nothing can be said.
+    """
+    centre = np.log1p(-delta) - np.log1p(delta)
+    step = _logit_step(np.clip(centre, low, high), delta) * (1 - 1e-9) - 1e-12
+    at = np.clip(-step / 2, low, high)
+    most = sigmoid_bounds(at, up(at + step))[1] - sigmoid_bounds(at, at)[0]
+    return np.where((step > 0) & (up(most) <= delta), step, -np.inf)
+
+
+@np.errstate(all="ignore")
+def logit_steps_beyond(delta: Floats, low: Floats, high: Floats) -> Floats:
+    """Return by how much two logits must differ, if the lower one is from low to high, to be farther apart than delta.
+
+    The difference of the sigmoids is smallest where the lower logit is at one of the ends; inf if it is never so large.
+    """
+    step = np.fmax(_logit_step(low, delta), _logit_step(high, delta)) * (1 + 1e-9) + 1e-12
+    sure = np.isfinite(step)
+    for end in (low, high):
+        least = sigmoid_bounds(down(end + step), down(end + step))[0] - sigmoid_bounds(end, end)[1]
+        sure &= down(least) > delta
+    return np.where(sure, step, np.inf)
+
+
+def _logit_step(z: Floats, delta: Floats) -> Floats:
+    """Return how much more than z a logit is whose sigmoid is larger by delta; nan or inf if there is none."""
+    share = 1 / (1 + np.exp(-z))
+    rest = 1 / (1 + np.exp(z)) - delta
+    return np.asarray(np.where(rest > 0, np.log(share + delta) - np.log(rest) - z, np.inf))
 
 
 def _fields(decided: Decided) -> tuple[Floats, Floats, Ints, Floats]:

@@ -456,8 +456,8 @@ def _repair_until_proven(
         head = demands.solve(before, seconds, progress)
         change = head.weight.copy()
         change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
-        parts = (before.weight + change, before.bias + head.bias)
-        new_head = Affine(*(part.astype(network.dtype) for part in parts))
+        weight, bias = before.weight + change, before.bias + head.bias
+        new_head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
         candidate = network.with_affines([*network.affines[:-1], new_head])
         check_started = time.perf_counter()
         proof = prove_repair_inputs(candidate, task)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fairmend.arrays import FloatArray
 from fairmend.device.choice import CPU
 from fairmend.device.current import compute_on
 from fairmend.metrics import accuracy, balanced_accuracy
@@ -275,9 +274,5 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
 
 def _count_changed(before: Network, after: Network) -> int:
     """Return how many weights and biases differ, bit for bit."""
-    pairs: list[tuple[FloatArray, FloatArray]] = [
-        (getattr(old, part), getattr(new, part))
-        for old, new in zip(before.affines, after.affines, strict=True)
-        for part in ("weight", "bias")
-    ]
-    return sum(int((old != new).sum()) for old, new in pairs)
+    pairs = zip(before.affines, after.affines, strict=True)
+    return sum(int((old.parameters != new.parameters).sum()) for old, new in pairs)

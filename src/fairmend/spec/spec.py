@@ -476,7 +476,8 @@ class Spec:
             return InRange(self.widen(wider.ranges), frame, np.ones(len(frame), dtype=bool), wider)
         inside, kept, done = apply_policy(self._features, frame, out_of_range, first_row)
         if out_of_range == "refuse":
-            self.encode(frame, first_row=first_row)
+            for feature in self._features:
+                read_values(feature, frame, first_row)  # raises an error for a value that is out of range
         if not kept.any():
             raise FairmendError("every row has a value out of range. Correct the data, or `range` in the spec.")
         return InRange(self, inside, kept, done)

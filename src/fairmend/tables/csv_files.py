@@ -15,6 +15,7 @@ import pandas as pd
 from fairmend.atomic import write_text
 from fairmend.errors import FairmendError
 from fairmend.tables.files import TableFile
+from fairmend.tables.spool import Spool
 from fairmend.text import first_line
 
 __all__ = ["CsvContents", "csv_pieces", "examine_csv", "read_csv", "write_csv"]
@@ -37,12 +38,17 @@ class CsvContents:
     kinds: dict[str, set[str]] = field(default_factory=dict)
 
 
-def examine_csv(file: TableFile, piece: int) -> CsvContents:
-    """Read a file once, in pieces, so that an error in its last line is raised before any work on the first."""
+def examine_csv(file: TableFile, piece: int, spool: Spool | None = None) -> CsvContents:
+    """Read a file once, in pieces, so that an error in its last line is raised before any work on the first.
+
+    The spool keeps the pieces.
+    """
     kinds: dict[str, set[str]] = {}
     rows = 0
     for frame in csv_pieces(file, piece):
         rows += len(frame)
+        if spool is not None:
+            spool.add(frame)
         for name, column in frame.items():
             found, kind = kinds.setdefault(str(name), set()), _kind(column)
             if kind not in found and not column.isna().all():

@@ -17,7 +17,7 @@ __all__ = ["describe_files", "read_from_elsewhere", "require_visible"]
 
 def read_from_elsewhere(table: TableStream) -> TableStream:
     """Return the table for a process that runs in another folder."""
-    return replace(table, parts=tuple(replace(part, base=os.getcwd()) for part in table.parts))
+    return replace(table, parts=tuple(replace(part, base=os.getcwd(), spooled=None) for part in table.parts))
 
 
 def require_visible(part: TableSlice) -> None:
@@ -30,12 +30,15 @@ def require_visible(part: TableSlice) -> None:
 
 
 def describe_files(table: TableStream) -> str:
-    """Return a digest of the slices, and of the size and time of their files: it changes if the data changes."""
+    """Return a digest of the slices, and of the size and time of their files: it changes if the data changes.
+
+    Which columns are read does not change it.
+    """
     digest = hashlib.sha256()
     for place in dict.fromkeys(part.place for part in table.parts):
         digest.update(f"{os.path.abspath(place)!r} {_state(place)}\n".encode())
     for part in table.slices():
-        digest.update(f"{part!r}\n".encode())
+        digest.update(f"{replace(part, columns=None)!r}\n".encode())
     return digest.hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fairmend.tables.agreement import Columns
 from fairmend.tables.csv_files import CsvContents, csv_pieces, examine_csv
 from fairmend.tables.files import TableFile, find_files
 from fairmend.tables.parquet_files import ParquetContents, examine_parquet, parquet_pieces, read_all_pages
+from fairmend.tables.spool import Spool, SpooledPieces
 from fairmend.text import listed
 
 __all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
@@ -49,6 +50,7 @@ class TableSlice:
     columns : those that are read; None reads all of them
     partition : columns that the names of folders give, with their values
     dictionaries : columns of Parquet files with few different texts, which are read as categoricals
+    spooled : the pieces of a CSV file that were parsed before, which are read instead of the file; they do not travel
     base : the folder that a path starts from in another process; empty for the one in which this process runs
     """
 
@@ -62,6 +64,7 @@ class TableSlice:
     columns: tuple[str, ...] | None = None
     partition: tuple[tuple[str, Any], ...] = ()
     dictionaries: tuple[str, ...] = ()
+    spooled: SpooledPieces | None = field(default=None, repr=False, compare=False)
     base: str = ""
 
     @property
@@ -82,6 +85,8 @@ class TableSlice:
     def _pieces(self) -> Iterator[pd.DataFrame]:
         file, given = TableFile(self.place), {name for name, _ in self.partition}
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
+        if self.spooled is not None and columns is not None and self.spooled.has(columns):
+            return self.spooled.read(columns)
         if file.is_csv:
             return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
         return parquet_pieces(file, self.piece, self.groups, columns, self.dictionaries)
@@ -169,7 +174,7 @@ class TableStream:
 
     def plain(self) -> TableStream:
         """Return the stream without categoricals: columns of text come as text."""
-        return replace(self, parts=tuple(replace(part, dictionaries=()) for part in self.parts))
+        return replace(self, parts=tuple(replace(part, dictionaries=(), spooled=None) for part in self.parts))
 
     def locate(self, rows: Ints) -> list[tuple[str, int]]:
         """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
@@ -182,12 +187,18 @@ class TableStream:
 
 
 def stream_table(
-    source: str | os.PathLike[str] | DataURL, rows: int | None = None, *, keep_going: bool = False
+    source: str | os.PathLike[str] | DataURL,
+    rows: int | None = None,
+    *,
+    keep_going: bool = False,
+    spool: Collection[str] = (),
 ) -> TableStream:
     """Return a table as a stream of data frames with the same values as `read_table`.
 
     CSV files are read once by this call, so that a column has one type in all pieces, and so that an error in the last
-    line is raised before any work on the first. Of Parquet files it reads the footers.
+    line is raised before any work on the first. The columns `spool` of them go to a temporary file, from which a stream
+    of `only` these columns comes without parsing them again; texts with few values are then categoricals, as in Parquet
+    files. Of Parquet files this call reads the footers.
 
     With `keep_going`, files that cannot be read are left out and listed as `broken`; Parquet files are then decoded
     once, because only that shows damaged pages. At least one file must be left, and all that are left have the same
@@ -195,30 +206,37 @@ def stream_table(
     """
     piece = PIECE if rows is None else rows
     columns, parts, broken, total = Columns(), [], [], 0
+    kept = Spool(spool) if spool else None
     for file in find_files(source):
+        before = 0 if kept is None else len(kept)
         try:
-            contents = _examine(file, piece, keep_going)
+            contents = _examine(file, piece, keep_going, kept)
         except FairmendError as error:
             if not keep_going:
                 raise
             broken.append(BrokenFile(file.name, str(error)))
             continue
         columns.add(file, contents)
+        pieces = None if kept is None or not file.is_csv else SpooledPieces(kept, range(before, len(kept)))
         for part in _slices(file, contents):
-            parts.append(replace(part, first=total))
+            parts.append(replace(part, first=total, spooled=pieces))
             total += part.rows
     if not parts and broken:
         raise FairmendError(f"{source}: none of its files can be read; the first: {broken[0].reason}")
     if total == 0:
         raise FairmendError(f"{source}: the table has no rows; give at least one")
+    if kept is not None and (kept.failed or kept.columns.intersection(columns.texts)):
+        parts = [replace(part, spooled=None) for part in parts]  # some numbers are texts, which only the files have
     _logger.info("%s has %d rows in %d slices, read %d at a time", source, total, len(parts), piece)
     return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
 
 
-def _examine(file: TableFile, piece: int, thoroughly: bool) -> CsvContents | ParquetContents:
+def _examine(
+    file: TableFile, piece: int, thoroughly: bool, spool: Spool | None = None
+) -> CsvContents | ParquetContents:
     """Return what one file holds."""
     if file.is_csv:
-        return examine_csv(file, piece)
+        return examine_csv(file, piece, spool)
     contents = examine_parquet(file)
     if thoroughly:
         read_all_pages(file, piece)

@@ -10,6 +10,7 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 from fairmend.workers.engine import Failure, Pool
+from fairmend.workers.ray_messages import RayMessages
 from fairmend.workers.remote_call import call_remotely, pack
 
 __all__ = ["RayEngine"]
@@ -29,7 +30,7 @@ class RayEngine:
             import ray
         except ImportError as error:
             raise FairmendError("Ray needs its package: pip install 'fairmend[ray]'") from error
-        self._ray, self._address = ray, address
+        self._ray, self._address, self._messages = ray, address, RayMessages()
         self._connected_before = bool(ray.is_initialized())
         if not self._connected_before:
             self._connect()
@@ -60,13 +61,15 @@ class RayEngine:
             pool.cancel()
 
     def __enter__(self) -> RayEngine:
-        """Return the engine."""
+        """Return the engine; what Ray prints meanwhile is logged."""
+        self._messages.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Disconnect; a Ray that was started for this run ends."""
-        if not self._connected_before:
-            self._ray.shutdown()
+        with self._messages.shutting_down():
+            if not self._connected_before:
+                self._ray.shutdown()
 
 
 class _RayPool:
@@ -80,14 +83,15 @@ class _RayPool:
         self._numbers[self._call.remote(self._part, task)] = number
 
     def next_finished(self) -> tuple[int, Any]:
-        (done, *_), _ = self._ray.wait(list(self._numbers), num_returns=1)
-        number = self._numbers.pop(done)
         errors = self._ray.exceptions
         try:
-            return number, self._ray.get(done)
-        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
-            return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
-        except (ConnectionError, errors.RaySystemError) as error:
+            (done, *_), _ = self._ray.wait(list(self._numbers), num_returns=1)
+            number = self._numbers.pop(done)
+            try:
+                return number, self._ray.get(done)
+            except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
+                return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
+        except (ConnectionError, errors.RaySystemError, errors.LocalRayletDiedError) as error:
             raise FairmendError(f"{self._address}: the connection to Ray was lost; start again") from error
 
     def cancel(self) -> None:

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.network.folding import DerivedBias
 from fairmend.network.operations.base import require_sources
 
 if TYPE_CHECKING:
-    from fairmend.network.folding import Fold, Norm
+    from fairmend.network.folding import DerivedBias, Fold, Norm
 
 __all__ = ["DTYPES", "Affine", "StoredLayer"]
 
@@ -85,11 +84,20 @@ class Affine:
         """How the bias follows from the weight; None if the layer can store any bias."""
         if self.fold is not None:
             return self.fold.derived_bias
-        return None if self.stores_bias else DerivedBias.zero(self.weight)
+        if self.stores_bias:
+            return None
+        from fairmend.network.folding import DerivedBias
+
+        return DerivedBias.zero(self.weight)
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The weights, row by row, and then the biases, unless none are stored."""
+        return np.concatenate([self.weight.ravel(), self.bias if self.derived_bias is None else self.bias[:0]])
 
     @property
     def size(self) -> int:
-        """The number of weights and biases; a bias that is not stored does not count."""
+        """The number of parameters."""
         return int(self.weight.size + (self.bias.size if self.derived_bias is None else 0))
 
     def _bits(self) -> tuple[object, ...]:

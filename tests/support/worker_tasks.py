@@ -1,0 +1,23 @@
+"""Tasks for the tests of engines, in a module that processes elsewhere can import, however pytest was started."""
+
+import os
+import signal
+
+from fairmend.errors import FairmendError
+
+
+def end_at(shared, task):
+    """Return the process and the task; end the process at the task `shared`."""
+    if task == shared:
+        os._exit(1)  # as the system ends a process for lack of memory
+    return os.getpid(), task
+
+
+def square(shared, task):
+    """Return the square; fail at the task "wrong", and kill the process once at the task 5: the file "killed" tells."""
+    if task == shared.get("wrong"):
+        raise FairmendError("a wrong task")
+    if task == 5 and not os.path.exists(shared["killed"]):
+        open(shared["killed"], "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task * task
