@@ -5,7 +5,7 @@ import numpy as np
 
 from fairmend.network import Activation, Network
 from fairmend.network.operations import Affine, Columns, Concatenate, Lookup, Scale
-from fairmend.prove.certificate_graph import steps_of
+from fairmend.prove.certificate_graph import steps_of, steps_of_nodes
 from fairmend_check import model as checker
 from fairmend_check.named_graph import graph_model, read_named_graph
 from support.enclosures import DIGITS, EXACT, arb, sigmoid
@@ -35,7 +35,7 @@ FUNCTIONS = [
 
 def checker_model(network: Network) -> checker.Model:
     """The network as the checker builds it from the tensors and the steps of a certificate."""
-    steps = steps_of(network)
+    steps = steps_of(network) or steps_of_nodes(network)  # a plain chain needs no steps in a certificate
     return graph_model(tensors_of(network), read_named_graph(steps, "graph"))
 
 

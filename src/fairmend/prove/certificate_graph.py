@@ -19,7 +19,7 @@ from fairmend.network.formats.torch.state_dict import described_file, descriptio
 from fairmend.network.graph import Node
 from fairmend.prove.certificate_description import steps_of_description
 
-__all__ = ["steps_of", "steps_of_file"]
+__all__ = ["steps_of", "steps_of_file", "steps_of_nodes"]
 
 
 @dataclass
@@ -62,7 +62,7 @@ def steps_of(network: Network) -> tuple[dict[str, Any], ...]:
     """Return the steps of a network, each with the numbers of the steps that it reads; none for a plain chain."""
     if form_of(network).description:
         return steps_of_description(description_of(network), to_tensors(network))
-    return () if network.is_chain else _steps_of_nodes(network)
+    return () if network.is_chain else steps_of_nodes(network)
 
 
 def steps_of_file(path: Path) -> tuple[dict[str, Any], ...] | None:
@@ -74,7 +74,8 @@ def steps_of_file(path: Path) -> tuple[dict[str, Any], ...] | None:
     return steps_of_description(entries, tensors) if entries else ()
 
 
-def _steps_of_nodes(network: Network) -> tuple[dict[str, Any], ...]:
+def steps_of_nodes(network: Network) -> tuple[dict[str, Any], ...]:
+    """Return the steps of a network from its nodes alone."""
     steps = _Steps()
     places: list[int] = []  # the step of each node
     for node in network.nodes:
