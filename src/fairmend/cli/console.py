@@ -274,7 +274,7 @@ def prediction_name(spec: Spec, outputs: int, answer: int) -> str:
 def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
     """Print where the files are and what each contains."""
     screen.print()
-    screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"))
+    screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"), soft_wrap=True)
     lines = Rows.grid(padding=(0, 2))
     for name, what in files.items():
         lines.add_row("", Text(name, style="cyan"), Text(what))
