@@ -32,6 +32,17 @@ def test_halves_replace_their_box_and_the_largest_open_share_comes_first():
     assert sum(leaves.totals()) == pytest.approx(1)
 
 
+def test_boxes_with_little_of_what_is_open_wait():
+    space = make_space(linear([1, 1, 0, 0, 0, 0], 0), SMALL)
+    root = space.root()
+    leaves = Leaves(root, space.shares(root), decided([0.0], [0.0]))
+    halves = root.split(np.array([0]))
+    leaves.replace(np.array([0]), halves, space.shares(halves), decided([0.995, 0.25], [0.0, 0.0]))
+    assert leaves.widest_open(5).tolist() == [1]
+    leaves.improve(np.array([1]), decided([0.99], [0.0]))
+    assert leaves.widest_open(5).tolist() == [0, 1]
+
+
 def test_all_fair_is_exactly_1():
     space = make_space(linear([1, 1, 0, 0, 0, 0], 0), SMALL)
     root = space.root()

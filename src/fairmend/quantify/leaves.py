@@ -15,6 +15,7 @@ __all__ = ["Leaves"]
 
 _FEW = 2**20  # cells, of a box in which they may be decided one by one
 _UNIT = float(np.finfo(np.float64).eps) / 2
+_SMALLEST = 0.01  # of the undecided shares of a round: boxes that wait
 
 
 class Leaves:
@@ -69,11 +70,17 @@ class Leaves:
         return int(np.count_nonzero((self.axis >= 0) & (self.open > 0)))
 
     def widest_open(self, most: int) -> Ints:
-        """Return the boxes that can be split with the largest undecided shares, at most so many."""
+        """Return the boxes that can be split with the largest undecided shares, at most so many.
+
+        The smallest of them that have less than a hundredth of their shares together are left out: they take as long.
+        """
         open_shares = np.where(self.axis >= 0, self.open, 0.0)
         most = min(most, self.count)
-        largest = np.sort(np.argpartition(-open_shares, most - 1)[:most])
-        return np.asarray(largest[open_shares[largest] > 0])
+        largest = np.argpartition(-open_shares, most - 1)[:most]
+        largest = largest[np.argsort(-open_shares[largest], kind="stable")]
+        shares = open_shares[largest]
+        before = np.cumsum(shares) - shares
+        return np.sort(largest[(shares > 0) & (before < (1 - _SMALLEST) * shares.sum())])
 
     def replace(self, rows: Ints, boxes: Boxes, shares: Floats, decided: Decided) -> None:
         """Replace each of some boxes by both of its halves: all first halves, then all second halves."""
