@@ -169,9 +169,9 @@ def show_comparison(name: str, times: float, fairquant: FairQuant, network: Netw
     found = {"two": two, "all": everyone}
     behind = [word for word, each in found.items() if 100 * each.undecided > best.undecided + 1e-6]
     print(
-        f"{name:14} {times:5} {seconds:8.4f} | {own.undecided:14.3f} {best.undecided:8.3f} {best.unfair:8.4f} | "
-        f"{100 * two.undecided:13.3f} {100 * two.unfair:8.4f} {100 * everyone.undecided:8.3f} "
-        f"{100 * everyone.unfair:8.4f} {everyone.seconds - seconds:6.3f} | {', '.join(behind)}",
+        f"{name:14} {times:5} {seconds:8.4f} | {own.undecided:14.3f} {best.undecided:8.3f} {best.unfair:8.2g} | "
+        f"{100 * two.undecided:13.3f} {100 * two.unfair:8.2g} {100 * everyone.undecided:8.3f} "
+        f"{100 * everyone.unfair:8.2g} {everyone.seconds - seconds:6.3f} | {', '.join(behind)}",
         flush=True,
     )
 
