@@ -51,19 +51,21 @@ def _describe_shares(certificate: Certificate, spec: Spec, claim: SharesClaim) -
     counted = "each combination of values counts once"
     if not all(feature.whole or (feature.protected and feature.name not in own) for feature in spec.features):
         counted = "each combination of values counts once, and a range of a continuous feature by its length"
-    same, other = f"get the same prediction of this model{at}", f"get another prediction{at}"
+    same, other = f"{{}} get the same prediction of this model{at}", f"{{}} get another prediction{at}"
     if spec.claim is not None:
         scores, delta = _SCORES[Score.of(spec.claim, certificate.outputs).name], _exact(spec.claim.delta)
-        same = f"and all who are similar to them have scores ({scores}) that differ by at most {delta}"
-        other = f"or people similar to them get scores that differ by more than {delta}"
+        same = f"for {{}}, the scores ({scores}) of any two people who are similar to them differ by at most {delta},"
+        other = (
+            f"for {{}}, the scores ({scores}) of some two people who are similar to them differ by more than {delta},"
+        )
     parts = []
     if claim.fair:
         share = "all" if claim.fair == 1 else f"at least {percent(claim.fair)}"
-        parts.append(f"{share} {same} whatever their {protected}{_also(spec)}")
+        parts.append(f"{same.format(share)} whatever their {protected}{_also(spec)}")
     if claim.unfair:
         share = "all" if claim.unfair == 1 else f"at least {percent(claim.unfair)}"
         within = f", or also with another value of {_join(near)}" if near else ""
-        parts.append(f"{share} {other} with some other {protected}{within}")
+        parts.append(f"{other.format(share)} with some other {protected}{within}")
     values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features)
     return " ".join(
         [

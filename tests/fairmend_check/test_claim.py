@@ -103,3 +103,22 @@ def test_numbers_are_exact_and_tolerances_are_what_they_reach():
     claim = claim_of([sex, age], blind=(), count=1, arithmetic="float32")
     assert "change age by up to 1." in claim
     assert claim.endswith("for these values: sex 0 to 0.9999999999999; age 0 to 9999999999999.")
+
+
+def test_a_claim_about_shares_names_the_scores_even_if_no_one_is_proven_to_be_treated_equally():
+    content = {
+        "claim": {"kind": "score", "delta": 0.5, "on": "probability"},
+        "feature": [
+            {"name": "age", "kind": "integer", "range": [0, 9]},
+            {"name": "sex", "kind": "integer", "range": [0, 1], "protected": True},
+        ],
+    }
+    shares = SimpleNamespace(fair=0.0, unfair=0.25)
+    certificate = SimpleNamespace(
+        spec=read_spec(content, "spec"), outputs=1, blind=(), shares=shares, arithmetic="float32"
+    )
+    assert describe_claim(certificate).startswith(
+        "Of all people, sex aside, where each combination of values counts once, for at least 25.00 %, the scores (the "
+        "probability, which is the sigmoid of the output of this model) of some two people who are similar to them "
+        "differ by more than 0.5, with some other sex."
+    )

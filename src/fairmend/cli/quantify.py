@@ -45,7 +45,7 @@ __all__ = ["command"]
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 
 _SECONDS = (
-    "Stop after so many seconds. At most half of them are for the rows of the data; the map and the random people come "
+    "Stop after this many seconds, of which the rows of the data take at most half. The map and the random people come "
     "after that."
 )
 
@@ -101,9 +101,9 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     """Prove which share of all people is treated equally.
 
     MODEL is a file: {formats}. All people are those that the spec allows, each combination of values with the same
-    weight, protected features aside (but for those that links depend on). The shares hold whenever the command stops.
-    Exits with 0 if no one is proven to be treated unequally and no one is undecided (or at most --share is), 1 if
-    someone is treated unequally, 2 otherwise.
+    weight; of the protected features, only those that links depend on count. The shares hold whenever the command
+    stops. Exits with 0 if no one is proven to be treated unequally and no one is undecided (or at most --share is), 1
+    if someone is proven to be treated unequally, 2 otherwise.
     """
     refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")

@@ -62,16 +62,16 @@ def quantify(
     """Prove which share of all people that the spec allows is treated equally, and which unequally.
 
     People are counted uniformly: each value of an integer or categorical feature has the same weight, and each part of
-    the range of a continuous one its length. Protected features are left aside, except that own values count of those
-    that links depend on. A person is treated unequally if some similar person, with other protected values, gets
+    the range of a continuous one its length. Of the protected features, only those that links depend on count, with
+    the person's own values. A person is treated unequally if some similar person, with other protected values, gets
     another class; if the spec claims scores, if those of two similar people differ by more than delta. What is proven
     holds for the network in its own floating-point arithmetic.
 
     Parameters
     ----------
     net, spec : the network, and the spec that defines all people and which of them are similar.
-    seconds : stop after so many seconds; the shares hold whenever it stops. With people in X, at most half of the
-        time is theirs.
+    seconds : stop after this many seconds; the shares hold whenever it stops. The people in X take at most half of
+        the time.
     share : stop as soon as at most this share is undecided.
     seed : random seed of the samples.
     jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the

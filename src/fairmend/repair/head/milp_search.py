@@ -25,7 +25,7 @@ NOTHING_WITHIN = (
 )
 NO_BIAS = (
     "no weights of the last layer, which has no bias, give each of the {count} regions one prediction; give it a bias "
-    "(0 changes nothing), or use method blind or auto"
+    "(0 changes nothing), or use method auto"
 )
 NO_TIME = "the time limit ended before a repair was found; allow more time (time_limit) or larger changes (delta_limit)"
 
