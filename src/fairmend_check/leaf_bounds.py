@@ -148,6 +148,11 @@ class LeafProver:
         """How many leads there are."""
         return len(self._forms)
 
+    @property
+    def pairs(self) -> int:
+        """How many pairs of pieces of a leaf are compared."""
+        return 0
+
     def _rows(self, label: int) -> Whole:
         """Return the numbers of the leads of a class."""
         return np.flatnonzero(self._labels == label)
