@@ -149,9 +149,9 @@ class LeafProver:
         return len(self._forms)
 
     @property
-    def pairs(self) -> int:
-        """How many pairs of pieces of a leaf are compared."""
-        return 0
+    def counts(self) -> int:
+        """How many times the people of a leaf are counted: for each lead."""
+        return len(self._forms)
 
     def _rows(self, label: int) -> Whole:
         """Return the numbers of the leads of a class."""

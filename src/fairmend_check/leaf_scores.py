@@ -69,11 +69,11 @@ class ScoreProver(LeafProver):
     @property
     def forms(self) -> int:
         """How many numbers there are of each piece and column of a leaf, about."""
-        return max(len(self._score_forms), self.pairs * self.people.width // (8 * len(self.people.pieces.first)))
+        return max(len(self._score_forms), self.counts * self.people.width // (8 * len(self.people.pieces.first)))
 
     @property
-    def pairs(self) -> int:
-        """How many pairs of pieces of a leaf are compared, for all scores."""
+    def counts(self) -> int:
+        """How many times the people of a leaf are counted: for each score and pair of pieces."""
         return 0 if self._enclosed else self._bounded.outputs * len(self.people.pieces.first) ** 2
 
     def prove(self, first: Whole, last: Whole, count: Bools) -> Counts:

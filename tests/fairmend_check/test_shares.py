@@ -207,6 +207,17 @@ def test_too_much_work_is_refused(monkeypatch):
         prove(linear([1, 1, 0, 0, 0, 0], -0.9), SMALL, people, random_leaves(people, np.random.default_rng(3), 4))
 
 
+def test_work_grows_with_pairs_of_classes(monkeypatch):
+    """Each is counted by itself: with 100 classes, a leaf takes seconds."""
+    people = people_of_spec(SMALL)
+    root = random_leaves(people, np.random.default_rng(3), 0)
+    monkeypatch.setattr(shares, "MAX_WORK", 10**8)
+    rng = np.random.default_rng(0)
+    assert prove(random_network(rng, SMALL.width, [], 10), SMALL, people, root).cells == 120
+    with pytest.raises(CheckError, match="more boxes to check than the limit"):
+        prove(random_network(rng, SMALL.width, [], 100), SMALL, people, root)
+
+
 def test_work_for_scores_grows_with_pairs_of_pieces(monkeypatch):
     """Comparing many pieces of one leaf takes hours, and the memory for all pairs at once."""
     spec = Spec([replace(SMALL.features[0], range=(0, 499)), *SMALL.features[1:]], claim=Claim("score", 0.1, "logit"))
@@ -216,8 +227,8 @@ def test_work_for_scores_grows_with_pairs_of_pieces(monkeypatch):
         patch.setattr(shares, "MAX_WORK", 10**10)
         with pytest.raises(CheckError, match="more boxes to check than the limit"):
             prove(net, spec, many, random_leaves(many, np.random.default_rng(3), 0))
-    monkeypatch.setattr(shares, "MAX_COMPARED", 500**2)
-    with pytest.raises(CheckError, match="more pairs of pieces to compare than the limit"):
+    monkeypatch.setattr(shares, "MAX_NUMBERS", 500**2)
+    with pytest.raises(CheckError, match="a box needs more numbers than the limit"):
         prove(net, spec, many, random_leaves(many, np.random.default_rng(3), 0))
 
 
