@@ -277,7 +277,7 @@ def _condition(claimed: Certificate, network: Model) -> str:
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
     found = network.condition
-    if claim is not None and claim.on == "probability" and not network.closed and claimed.count:
+    if claim is not None and claim.on == "probability" and not network.closed and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
         found = f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
     if claim is None and threshold != HALF and (claimed.count or claimed.shares):

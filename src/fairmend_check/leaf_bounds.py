@@ -148,6 +148,11 @@ class LeafProver:
         """How many leads there are."""
         return len(self._forms)
 
+    @property
+    def counts(self) -> int:
+        """How many times the people of a leaf are counted: for each lead."""
+        return len(self._forms)
+
     def _rows(self, label: int) -> Whole:
         """Return the numbers of the leads of a class."""
         return np.flatnonzero(self._labels == label)

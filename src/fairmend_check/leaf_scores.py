@@ -69,7 +69,12 @@ class ScoreProver(LeafProver):
     @property
     def forms(self) -> int:
         """How many numbers there are of each piece and column of a leaf, about."""
-        return max(len(self._score_forms), len(self.people.pieces.first) * self.people.width // 8)
+        return max(len(self._score_forms), self.counts * self.people.width // (8 * len(self.people.pieces.first)))
+
+    @property
+    def counts(self) -> int:
+        """How many times the people of a leaf are counted: for each score and pair of pieces."""
+        return 0 if self._enclosed else self._bounded.outputs * len(self.people.pieces.first) ** 2
 
     def prove(self, first: Whole, last: Whole, count: Bools) -> Counts:
         """Return what can be proven of boxes first..last (boxes, axes), and of parts of those to ``count`` (boxes,)."""

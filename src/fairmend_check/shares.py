@@ -23,7 +23,8 @@ from fairmend_check.split_tree import LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.tally import Counts
 
 MAX_WORK = 10**13  # multiplications for all leaves: about two hours
-_PER_LEAF, _PER_PIECE = 300_000, 30_000  # what counting the people of a leaf costs, and each of its pieces
+MAX_NUMBERS = 2**26  # in the forms by which the people of a leaf are counted
+_PER_LEAF, _PER_PIECE, _PER_COUNT = 100_000, 30_000, 100_000  # what a leaf costs, each piece, and counting its people
 _HALVINGS = 4  # of a leaf that is claimed as a whole
 _NUMBERS, _MOST_LEAVES = 2**19, 2**11  # in the columns of the leaves that are checked at once
 
@@ -52,12 +53,12 @@ def prove_shares(
         return proven
     leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
     count, inputs = len(leaves.proof), _listed_inputs(people, leaves)
-    work = count * (_PER_LEAF + len(people.pieces.first) * (_PER_PIECE + box_work(model))) + int(
-        inputs.sum()
-    ) * point_work(model)
-    if work > MAX_WORK:
-        raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
     prover = make_prover(model, spec, people)
+    if prover.counts * people.width > MAX_NUMBERS:
+        raise CheckError("certificate.shares: a box needs more numbers than the limit, with so many pieces and classes")
+    of_leaf = _PER_LEAF + len(people.pieces.first) * (_PER_PIECE + box_work(model)) + prover.counts * _PER_COUNT
+    if count * of_leaf + int(inputs.sum()) * point_work(model) > MAX_WORK:
+        raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
     step = max(1, min(_MOST_LEAVES, _NUMBERS // (len(people.pieces.first) * max(prover.forms, *model.widths))))
     for start in range(0, count, step):
         _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)

@@ -88,6 +88,13 @@ def test_a_certificate_of_scores_is_valid(scored):
     assert checked.unfair <= 0.501
 
 
+def test_a_file_without_a_closing_sigmoid_makes_it_a_condition(scored):
+    folder, found = scored
+    checked = fairmend.check(folder / "certificate.json", folder / "model.onnx")
+    probability = found.evidence.space.spec.claim.on == "probability"
+    assert ("the file does not compute probabilities" in checked.condition) == probability
+
+
 def test_the_same_shares_of_another_delta_are_not_confirmed(scored):
     """All else is consistent: the spec, its digest and the sentence are those of half the delta."""
     folder, found = scored

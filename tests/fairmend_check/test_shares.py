@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
 from fairmend.quantify.space import Boxes, make_space
-from fairmend.spec import Feature, Label, Spec
+from fairmend.spec import Claim, Feature, Label, Spec
 from fairmend.spec.encoding import encode_values
 from fairmend_check import shares
 from fairmend_check.errors import CheckError
@@ -205,6 +205,31 @@ def test_too_much_work_is_refused(monkeypatch):
     people = people_of_spec(SMALL)
     with pytest.raises(CheckError, match="more boxes to check than the limit"):
         prove(linear([1, 1, 0, 0, 0, 0], -0.9), SMALL, people, random_leaves(people, np.random.default_rng(3), 4))
+
+
+def test_work_grows_with_pairs_of_classes(monkeypatch):
+    """Each is counted by itself: with 100 classes, a leaf takes seconds."""
+    people = people_of_spec(SMALL)
+    root = random_leaves(people, np.random.default_rng(3), 0)
+    monkeypatch.setattr(shares, "MAX_WORK", 10**8)
+    rng = np.random.default_rng(0)
+    assert prove(random_network(rng, SMALL.width, [], 10), SMALL, people, root).cells == 120
+    with pytest.raises(CheckError, match="more boxes to check than the limit"):
+        prove(random_network(rng, SMALL.width, [], 100), SMALL, people, root)
+
+
+def test_work_for_scores_grows_with_pairs_of_pieces(monkeypatch):
+    """Comparing many pieces of one leaf takes hours, and the memory for all pairs at once."""
+    spec = Spec([replace(SMALL.features[0], range=(0, 499)), *SMALL.features[1:]], claim=Claim("score", 0.1, "logit"))
+    net = linear([1, 1, 0, 0, 0, 0], -0.9)
+    many = people_of_spec(spec, [500])
+    with monkeypatch.context() as patch:
+        patch.setattr(shares, "MAX_WORK", 10**10)
+        with pytest.raises(CheckError, match="more boxes to check than the limit"):
+            prove(net, spec, many, random_leaves(many, np.random.default_rng(3), 0))
+    monkeypatch.setattr(shares, "MAX_NUMBERS", 500**2)
+    with pytest.raises(CheckError, match="a box needs more numbers than the limit"):
+        prove(net, spec, many, random_leaves(many, np.random.default_rng(3), 0))
 
 
 def test_progress_counts_leaves(monkeypatch):

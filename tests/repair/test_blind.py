@@ -198,6 +198,18 @@ def test_a_head_without_a_bias_does_not_use_ignored_columns_to_match_a_rate():
     assert is_blind(match_rate(network, X, 0.5), [0])
 
 
+def test_ignored_columns_keep_weights_of_exactly_0_when_a_rate_is_matched():
+    """The least squares of 7 columns, 5 of them 0, leave traces of 1e-17 in those."""
+    rng = np.random.default_rng(0)
+    weight = np.zeros((1, 7), np.float32)
+    weight[0, 5:] = 0.1, 0.2
+    network = Network([Affine.without_bias(weight)], [])
+    X = np.column_stack([rng.integers(0, 2, (300, 5)), rng.random(300), rng.normal(size=300)]).astype(np.float32)
+    matched = match_rate(network, X, 0.3)
+    assert matched.head != network.head
+    assert is_blind(matched, range(5))
+
+
 def test_the_best_reference_of_a_layer_without_a_bias_is_what_its_blind_network_keeps():
     """It cannot take in any value: all references give one network, that of 0."""
     network, _, X, y = case(SPEC, 3)

@@ -113,6 +113,14 @@ def test_a_network_that_collapsed_is_marked_where_there_is_no_other():
     assert "all proven candidates collapsed" in chosen(result).reason
 
 
+def test_a_network_that_collapsed_but_keeps_the_accuracy_is_not_said_to_lose_it():
+    """The labels are the opposite of what the original predicts: nothing is worse."""
+    *rest, y_cal = income_decides()
+    result = fairmend.repair(*rest, 1 - y_cal, guarantee="everyone")
+    assert result.collapsed
+    assert any(warning.startswith("every proven candidate collapsed: blind") for warning in result.warnings)
+
+
 def test_a_policy_that_no_candidate_meets_is_an_error_that_names_the_closest():
     with pytest.raises(
         FairmendError, match=r"^keep=0\.001: no proven candidate stays within it\. The closest is blind"

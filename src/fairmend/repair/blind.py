@@ -158,9 +158,10 @@ def _even_direction(network: Network, X: FloatArray, derived: DerivedBias) -> tu
     """
     features = network.features(X).astype(np.float64) + derived.shift
     reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
-    features[:, reached[:, ~network.read_columns].any(axis=1)] = 0
-    change = np.asarray(np.linalg.lstsq(features, np.ones(len(features)), rcond=_LEAST_SINGULAR)[0], np.float64)
-    return change, np.asarray(features @ change)
+    used = ~reached[:, ~network.read_columns].any(axis=1)
+    change = np.zeros(features.shape[1])
+    change[used] = np.linalg.lstsq(features[:, used], np.ones(len(features)), rcond=_LEAST_SINGULAR)[0]
+    return change, np.asarray(features[:, used] @ change[used])
 
 
 def blind_at_best_reference(

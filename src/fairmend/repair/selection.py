@@ -302,6 +302,12 @@ def _not_tried(contest: _Contest) -> list[str]:
 
 def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
     fall = judgement.fall(chosen)
+    if fall.within(judgement.policy.keep, 0.0):
+        return (
+            f"every proven candidate collapsed: {chosen.candidate.recipe.name}, the best, keeps {fall.measure}, but "
+            "lost a class or agrees with the original network hardly more than chance would. More calibration rows, "
+            "unlabelled rows, or a spec in which fewer features vary may help"
+        )
     how = ", as estimated from rows with and without labels" if judgement.estimated else ""
     return (
         f"no proven candidate keeps {fall.measure} within {judgement.distance(judgement.policy.keep)} of the original "
