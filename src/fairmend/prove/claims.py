@@ -401,7 +401,7 @@ class ProvenShares:
         """Return what is proven."""
         more = ", and others within their tolerance," if self.tolerances else ""
         if self.own:
-            more += " with what links change," if more else ", with what links change,"
+            more += " with the values that links set," if more else ", with the values that links set,"
         what = "prediction" if self.delta is None else f"score by more than {_exact(self.delta)}"
         fair, unfair = (at_least_percent(share) for share in (self.fair, self.unfair))
         return (
