@@ -102,7 +102,7 @@ def test_every_command_reads_folders(case, command):
     more = {
         "search": ["--seeds", 5, "--local-steps", 2],
         "certify": ["--rows", 5],
-        "quantify": ["--seconds", 0.1, "--samples", 100],
+        "quantify": ["--seconds", 60, "--share", 0.99, "--samples", 100],
         "export-vnnlib": ["--rows", 2, "--out", case.folder / "out"],
     }.get(command, [])
     given = ["spec", "check", case.spec] if command == "spec check" else [command, case.model, "--spec", case.spec]
@@ -173,7 +173,7 @@ def test_other_commands_keep_going_too(case):
     for command, more in {
         "certify": ["--rows", 5],
         "search": ["--seeds", 5, "--local-steps", 2],
-        "quantify": ["--seconds", 0.1, "--samples", 100],
+        "quantify": ["--seconds", 60, "--share", 0.99, "--samples", 100],
     }.items():
         options = [command, case.model, "--spec", case.spec, "--data", folder, "--keep-going", *more]
         assert len(json.loads(run(*options, "--json").stdout)["broken_files"]) == 1
