@@ -176,12 +176,13 @@ def show(results: dict[Setting, chunks.Result], console: Console) -> None:
 
 
 def describe(kind: str, group: list[Figures], console: Console) -> None:
-    levels = sum((r["levels"] for r in group), Counter[str]()).most_common()
+    counts = sum((r["levels"] for r in group), Counter[str]()).most_common()
+    levels = ", ".join(f"{name}: {count}" for name, count in counts)
     lost, fall, agreement = (mean(group, key) for key in ("accuracy lost", "fall", "agreement"))
     console.print(
         f"{kind}, {len(group)} settings, means: accuracy lost {lost:.2f}, balanced accuracy lost {fall:.2f}, agreement "
         f"{agreement:.2f} %, IDI-D {mean(group, 'IDI-D before'):.2f} → {mean(group, 'IDI-D'):.2f} %, "
-        f"{mean(group, 'seconds'):.1f} CPU s; proven, all draws, for {', '.join(f'{name}: {count}' for name, count in levels)}"
+        f"{mean(group, 'seconds'):.1f} CPU s; proven, all draws, for {levels}"
     )
 
 
