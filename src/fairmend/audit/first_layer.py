@@ -33,11 +33,18 @@ class FirstLayer:
         rows = self._step * max(1, _NUMBERS // (self._step * width))
         # Allocated once: the system hands out new memory of this size page by page.
         self._fixed, self._sums = np.empty((rows, width)), np.empty((units, rows))
+        self._base: FloatArray = np.empty(0, affine.weight.dtype)
 
     def base(self, X: FloatArray, products: Products | None) -> FloatArray:
-        """Return the layer (units, products) around inputs X (inputs, width); without products, for each input."""
+        """Return the layer (units, products) around inputs X (inputs, width); without products, for each input.
+
+        The next call overwrites it.
+        """
         count, block = len(X) if products is None else len(products.owner), len(self._fixed)
-        base = np.empty((len(self._weight), count), X.dtype)
+        size = len(self._weight) * count
+        if len(self._base) < size or self._base.dtype != X.dtype:
+            self._base = np.empty(size, X.dtype)
+        base = self._base[:size].reshape(-1, count)
         for start in range(0, count, block):
             chosen = slice(start, min(start + block, count))
             fixed = self._fix(X, products, chosen)

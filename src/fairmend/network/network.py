@@ -474,12 +474,11 @@ def _numeric(X: npt.ArrayLike, inputs: int) -> npt.NDArray[Any]:
 
 
 def _compute(operation: Operation, sources: Sequence[FloatArray], out: FloatArray, part: int) -> None:
-    """Set out (rows, width) to an operation of its sources; a product is computed for so many rows at a time."""
-    if not isinstance(operation, Affine):
+    """Set out (rows, width) to an operation of its sources; products are computed for so many rows at a time."""
+    if isinstance(operation, Affine):
+        operation.compute(sources, out, part)
+    else:
         operation.compute(sources, out)
-        return
-    for start in range(0, len(out), part):
-        operation.compute([source[start : start + part] for source in sources], out[start : start + part])
 
 
 def _check_finite(values: FloatArray, start: int, complaint: str) -> None:
