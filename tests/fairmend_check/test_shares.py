@@ -232,7 +232,7 @@ def test_each_halving_of_a_leaf_is_work(monkeypatch):
     root = random_leaves(people, np.random.default_rng(0), 0)
     whole = Leaves(root.first, root.last, np.array([WHOLE]))
     work = work_of(net, SMALL, people, whole)
-    assert work > 4 * work_of(net, SMALL, people, root)
+    assert work > 3 * work_of(net, SMALL, people, root)
     monkeypatch.setattr(leaf_work, "MAX_WORK", work - 1)
     with pytest.raises(CheckError, match="the limit for one certificate"):
         prove(net, SMALL, people, whole)
