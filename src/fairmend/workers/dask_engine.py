@@ -18,7 +18,7 @@ __all__ = ["DaskEngine"]
 class DaskEngine:
     """Runs tasks on the workers of a Dask scheduler."""
 
-    is_here = False
+    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to the scheduler, and count its workers."""
