@@ -22,7 +22,7 @@ _ASK_AGAIN, _LOOK_AGAIN = 2.0, 0.01  # seconds: the scheduler for workers, and D
 class DaskEngine:
     """Runs tasks on the workers of a Dask scheduler."""
 
-    is_here = False
+    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to the scheduler, and count its workers."""

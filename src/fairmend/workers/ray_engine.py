@@ -23,7 +23,7 @@ class RayEngine:
     ray://local:2 starts one with two workers; without a number it has one for each core.
     """
 
-    is_here = False
+    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to Ray, unless this program is connected already, and count its cores."""
