@@ -9,9 +9,7 @@ is taken from the very rows that judge: no repair knows it, so every repair can 
 from __future__ import annotations
 
 import numpy as np
-from rich.console import Console
 
-from auto_figures import Figures, mean
 from fairmend import Network, Spec
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.repair.connected import connected_groups, groups_of_rows
@@ -43,17 +41,3 @@ def _best_decisions(before: np.ndarray, y: np.ndarray, group: np.ndarray, weight
     votes = np.zeros((group.max(initial=0) + 1, 2))
     np.add.at(votes, (group[inside], y[inside]), weights[y[inside]])
     return np.where(inside, votes.argmax(axis=1)[group], before)
-
-
-def describe_listed(which: str, group: list[Figures], limited: list[Figures], console: Console) -> None:
-    """Print what a proof for the repair inputs costs at least, if these figures are there.
-
-    ``limited`` are the settings whose fall of balanced accuracy is limited.
-    """
-    if not all("listed lost" in r for r in group):
-        return
-    console.print(
-        f"{which}, the best that any network can do which is proven for the repair inputs only and decides as the "
-        f"original does elsewhere: mean accuracy lost {mean(group, 'listed lost'):.3f}, largest fall "
-        f"{max((r['listed fall'] for r in limited), default=0.0):.2f} (COMPAS's age excepted)"
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from tabular import load_table
 from trained import Shape
@@ -74,15 +75,19 @@ SYNTHETIC_SHAPES = (
 SYNTHETIC = 20
 
 
+HELD_OUT_ROWS = 3000  # a difference of 10 % of the decisions then has a standard error of 0.6 points
+
+
 @dataclass(frozen=True)
 class Setting:
-    """A network, and what counts as similar when it is repaired."""
+    """A network, what counts as similar when it is repaired, and the number of the draw of its rows."""
 
     data: str
     inputs: str
     shape: Shape
     protected: tuple[str, ...]
     tolerance: tuple[tuple[str, float], ...]
+    draw: int = 0
 
     @property
     def kind(self) -> str:
@@ -95,12 +100,22 @@ class Setting:
     @property
     def name(self) -> str:
         near = "".join(f", {name} ±{by:g}" for name, by in self.tolerance)
-        return f"{self.network_name}: {'+'.join(self.protected)}{near}"
+        return f"{self.network_name}: {'+'.join(self.protected)}{near}{f', draw {self.draw}' if self.draw else ''}"
+
+    @property
+    def network_file(self) -> str:
+        """The network's name in the cache."""
+        return self.network_name.replace(" ", "-") + (f"-draw-{self.draw}" if self.draw else "")
 
     @property
     def excepted(self) -> bool:
         """Whether COMPAS's age is protected: without it, nobody keeps the model's balanced accuracy."""
         return self.data == "compas" and "Age" in self.protected
+
+
+def draws_of(data: str) -> int:
+    """Return how often the rows are drawn anew, so that enough held-out rows judge a setting: 10 times for german."""
+    return ceil(HELD_OUT_ROWS / len(load_table(data).split()["held out"]))
 
 
 def real_settings() -> list[Setting]:

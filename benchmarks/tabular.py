@@ -51,9 +51,9 @@ class Table:
         values = self.frame[feature.name]
         return {"mean": round(float(values.mean()), 4), "std": max(round(float(values.std()), 4), 0.01)}
 
-    def split(self) -> dict[str, np.ndarray]:
+    def split(self, draw: int = 0) -> dict[str, np.ndarray]:
         """Return the row numbers of each part: "repair", "calibration", "held out", "pool" and "training"."""
-        order = np.random.default_rng(len(self.y)).permutation(len(self.y))
+        order = np.random.default_rng([len(self.y), draw]).permutation(len(self.y))
         sizes = {"repair": REPAIR_ROWS, "calibration": min(CALIBRATION_ROWS, len(self.y) // 5)}
         sizes |= {part: int(share * len(self.y)) for part, share in SHARES.items()}
         parts = np.split(order, np.cumsum(list(sizes.values())))

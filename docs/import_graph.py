@@ -16,7 +16,8 @@ SRC = Path(__file__).parents[1] / "src"
 # the same floor do not import each other.
 FLOORS = (
     ("text", "arrays", "data_source", "html_tables", "_version"),
-    ("errors", "large_arrays"),
+    ("errors",),
+    ("large_arrays",),
     ("progress", "atomic", "exchange", "threads", "thresholds", "metrics", "read_ahead"),
     ("workers", "json_files", "folders", "device"),
     ("tables",),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
+from fairmend.large_arrays import chunks
 
 __all__ = [
     "Classes",
@@ -25,19 +28,25 @@ Classes = npt.NDArray[np.integer]
 def accuracy(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return the share of rows that are predicted correctly."""
     true, guess = pair_of_classes(y, predicted)
-    return float((true == guess).mean())
+    return sum(int(np.count_nonzero(true[part] == guess[part])) for part in chunks(len(true))) / len(true)
 
 
 def balanced_accuracy(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return the mean over the classes in y of the share predicted correctly; 1/classes for a constant prediction."""
     true, guess = pair_of_classes(y, predicted)
-    return float(np.mean([(guess[true == label] == label).mean() for label in np.unique(true)]))
+    rows, correct = Counter[int](), Counter[int]()
+    for part in chunks(len(true)):
+        for label in np.unique(true[part]).tolist():
+            mine = true[part] == label
+            rows[label] += int(np.count_nonzero(mine))
+            correct[label] += int(np.count_nonzero(mine & (guess[part] == label)))
+    return float(np.mean([correct[label] / rows[label] for label in sorted(rows)]))
 
 
 def positive_rate(predicted: npt.ArrayLike) -> float:
     """Return the share of rows that are predicted to be class 1."""
     guess = _classes(predicted, "predicted")
-    return float((guess == 1).mean())
+    return sum(int(np.count_nonzero(guess[part] == 1)) for part in chunks(len(guess))) / len(guess)
 
 
 def changed_rate(before: npt.ArrayLike, after: npt.ArrayLike) -> float:

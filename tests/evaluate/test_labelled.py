@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairmend
@@ -89,3 +90,21 @@ def test_numbers_to_predict_have_errors_instead_of_accuracy():
     assert (rows.utility, rows.groups) == (None, ())
     assert rows.regression.r2 > 0.99
     assert collected(net, frame.drop(columns="price"), 50, spec).regression is None
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_texts_and_categoricals_give_the_same_labels(gap):
+    net, frame = small_network(), small_people()
+    good = frame["good"].map(str).where(frame.index % 7 > 0, None) if gap else frame["good"].map(str)
+    kinds = [
+        pd.CategoricalDtype(order) for order in (["unused", *good.dropna().unique()], good.dropna().unique()[::-1])
+    ]
+    plain, numbered = (LabelledRows(SPEC, net) for _ in range(2))
+    for place, start in enumerate(range(0, len(frame), 30)):
+        piece = frame.assign(good=good)[start : start + 30]
+        plain.add(piece)
+        numbered.add(piece.assign(good=piece["good"].astype(kinds[place % 2])))
+    assert numbered.distinct_values == plain.distinct_values
+    assert np.array_equal(numbered.labels().y, plain.labels().y)
+    assert numbered.labels().y.dtype == plain.labels().y.dtype == np.int8
+    assert np.array_equal(numbered.labels().known, plain.labels().known)

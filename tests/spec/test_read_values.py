@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmend.spec import Feature, Label, Spec
+from fairmend.spec import Feature, Spec
 from fairmend.spec.read_values import RowsError, find_problems, is_frame, read_values
 from support.spec_cases import AGE, RACE, refused
 
@@ -49,21 +49,6 @@ def test_numbers_may_come_as_text_categories_or_float32(spec, frame):
     np.testing.assert_allclose(spec.encode(frame), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_labels_compare_as_text(spec, frame):
-    y = spec.labels(frame)
-    assert y.dtype == np.int8
-    assert y.tolist() == [1, 0, 0]
-    assert Spec([AGE], Label("y", 1)).labels(pd.DataFrame({"y": [1.0, 0.0]})).tolist() == [1, 0]
-    assert Spec([AGE], Label("y", True)).labels(pd.DataFrame({"y": [True, False]})).tolist() == [1, 0]
-    frame.loc[1, "income"] = None
-    with refused("label", "row 1", "missing"):
-        spec.labels(frame)
-    with refused('no column "income"'):
-        spec.labels(frame.drop(columns="income"))
-    with refused("no label", "[label]"):
-        Spec([AGE]).labels(frame)
-
-
 def test_without_it_a_missing_value_is_refused_and_the_error_says_what_to_do():
     spec = Spec([Feature("sex", "categorical", categories=("f", "m"), protected=True)])
     with refused('"sex"', "row 1", "missing = "):
@@ -85,19 +70,6 @@ def test_every_problem_is_found_with_its_rows(frame):
 def test_only_a_data_frame_is_a_frame(frame):
     assert is_frame(frame)
     assert not any(is_frame(other) for other in (frame["age"], frame.to_numpy(), [[1]], None))
-
-
-def test_a_label_without_a_positive_value_is_a_number():
-    spec = Spec([AGE], Label("price"), {"kind": "score", "delta": 1, "on": "output"})
-    y = spec.labels(pd.DataFrame({"price": [1, "2.5", -3e5]}))
-    assert y.dtype == np.float64
-    assert y.tolist() == [1, 2.5, -3e5]
-    with refused("label, row 11", "missing"):
-        spec.labels(pd.DataFrame({"price": [1.0, None]}), first_row=10)
-    with refused("label, row 0", '"high" is not a finite number'):
-        spec.labels(pd.DataFrame({"price": ["high", "2"]}))
-    with refused("label, row 1", "inf"):
-        spec.labels(pd.DataFrame({"price": pd.Categorical([1.0, float("inf")])}))
 
 
 def test_a_feature_marks_the_missing_values_of_another_column():

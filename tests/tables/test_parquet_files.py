@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from pyarrow.parquet import ParquetFile
 
 from fairmend.errors import FairmendError
 from fairmend.tables.files import TableFile
@@ -51,3 +52,23 @@ def test_a_damaged_page_is_found_by_decoding(tmp_path):
     assert examine_parquet(file).groups == (3000,)
     with pytest.raises(FairmendError, match=r"t\.parquet: not a readable Parquet table"):
         read_all_pages(file, 1000)
+
+
+@pytest.mark.parametrize("columns", [None, ["who", "n"], ["who"]])
+def test_categoricals_are_those_of_pyarrow(tmp_path, columns):
+    text = pd.Series(["a", "b", None, "b"] * 3 + ["c", "a", "b", "d"], dtype=object)
+    sizes = pd.Categorical(text.fillna("a"), categories=["d", "c", "b", "a"], ordered=True)
+    frame = pd.DataFrame({"n": range(16), "who": text, "size": sizes, "some": pd.array([1, None] * 8, dtype="Int64")})
+    frame.index = pd.Index(text.fillna("x"), name="key")
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=6)
+    with ParquetFile(tmp_path / "t.parquet", read_dictionary=["who", "size", "key"]) as parquet:
+        expected = [batch.to_pandas() for batch in parquet.iter_batches(3, columns=columns)]
+    pieces = parquet_pieces(TableFile(str(tmp_path / "t.parquet")), 3, None, columns, ["who", "size", "key"])
+    for piece, given in zip(pieces, expected, strict=True):
+        pd.testing.assert_frame_equal(piece, given.reset_index(drop=True))
+
+
+def test_pieces_with_one_dictionary_share_a_type(tmp_path):
+    pd.DataFrame({"who": ["a", "b"] * 4}).to_parquet(tmp_path / "t.parquet")
+    first, second = parquet_pieces(TableFile(str(tmp_path / "t.parquet")), 4, None, None, ["who"])
+    assert first["who"].dtype is second["who"].dtype

@@ -25,7 +25,7 @@ __all__ = ["LaterLayers", "ScoreBlock", "shifted_tables"]
 # Multiplications in one product: below the number at which BLAS starts threads. Products for one block, and numbers in
 # one buffer: small enough for the cache.
 _PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 2, 65_536
-_ROWS = 256  # inputs in a block: enough for long inner loops
+_ROWS = 256  # inputs in a block, or more of few points: enough for long inner loops
 # Columns of a product come in multiples of this. BLAS rounds the columns that are left at the end differently, so a
 # score would depend on which others are computed with it.
 _COLUMNS = 64
@@ -66,7 +66,7 @@ class LaterLayers:
         activations, less what the tables add to these.
         """
         inputs, points = base.shape[1], tables[0].shape[1]
-        some = min(_ROWS, inputs, self._block)
+        some = min(inputs, max(min(_ROWS, self._block), self._block // points))
         width = min(points, max(1, self._block // some))
         rest = [slice(start, start + width) for start in range(0, points, width)]
         parts = [slice(start, start + some) for start in range(0, inputs, some)]

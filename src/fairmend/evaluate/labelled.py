@@ -14,10 +14,10 @@ from fairmend.audit.audited_rows import AuditedRows
 from fairmend.audit.row_store import RowStore
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.large_arrays import in_chunks
+from fairmend.large_arrays import in_chunks, select_rows
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.read_values import find_classes
+from fairmend.spec.read_labels import find_classes
 from fairmend.spec.sanity import label_warnings
 from fairmend.text import as_text, listed, shown
 
@@ -69,9 +69,14 @@ class LabelledRows:
         if label is None or label.column not in frame.columns:
             return
         y, known = self._read_labels(frame)
-        distinct = frame[label.column].dropna().unique().tolist()
-        plain = (value if isinstance(value, str | int | float) else as_text(value) for value in distinct)
-        self.merge(Labels(y, known, tuple(plain)))
+        self.merge(Labels(y, known, self._find_new(frame[label.column])))
+
+    def _find_new(self, column: pd.Series[Any]) -> tuple[object, ...]:
+        """Return the different labels in a column, in order; none if a dictionary shows that all were there before."""
+        if isinstance(column.dtype, pd.CategoricalDtype) and self._distinct.keys() >= set(column.cat.categories):
+            return ()
+        distinct = column.dropna().unique().tolist()
+        return tuple(value if isinstance(value, str | int | float) else as_text(value) for value in distinct)
 
     def merge(self, labels: Labels | None) -> None:
         """Add the labels of the rows that follow."""
@@ -125,7 +130,7 @@ class LabelledRows:
             return LabelledFigures(count)
         y, logits, values = self._labels.array(), rows.logits, values_of_rows(self._spec, rows)
         if count < len(known):
-            y, logits = y[known], logits[known]
+            y, logits = select_rows(y, known), select_rows(logits, known)
             values = {name: column.chosen(known) for name, column in values.items()}
         if self._spec.regression:
             return LabelledFigures(count, regression=regression_utility_of(logits, y))
@@ -145,7 +150,10 @@ class LabelledRows:
             codes = find_classes(self._spec.label, column)
             return np.maximum(codes, 0).astype(np.int16), codes >= 0
         known = column.notna().to_numpy(bool)
-        y = np.zeros(len(frame), dtype=np.float64 if self._spec.regression else np.int8)
+        kind = np.float64 if self._spec.regression else np.int8
+        if known.all():
+            return self._spec.labels(frame).astype(kind, copy=False), known
+        y = np.zeros(len(frame), dtype=kind)
         if known.any():
-            y[known] = self._spec.labels(frame[known])
+            y[known] = self._spec.labels(frame[[self._spec.label.column]][known])
         return y, known

@@ -12,7 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import RowNumber, raise_for_rows
 
-__all__ = ["check_encoded", "decode_columns", "encode_values", "require_float_type", "write_encoded"]
+__all__ = ["check_encoded", "decode_columns", "encode_values", "require_float_type"]
 
 
 def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -20,14 +20,6 @@ def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.f
     if feature.one_hot:
         return feature.one_hot_columns(values.astype(np.int64), np.float64)
     return feature.scaled(values)[:, None]
-
-
-def write_encoded(feature: Feature, values: NDArray[np.float64], columns: FloatArray) -> None:
-    """Write the encoding of values or codes (rows,) into columns (rows, columns of the feature), which are all 0."""
-    if feature.one_hot:
-        feature.mark_categories(values.astype(np.int64), columns)
-    else:
-        columns[:, 0] = feature.scaled(values)
 
 
 def decode_columns(feature: Feature, x: FloatArray) -> NDArray[Any]:

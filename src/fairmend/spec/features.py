@@ -100,17 +100,19 @@ class Feature:
     def one_hot_columns(self, codes: NDArray[np.int64], dtype: DTypeLike) -> NDArray[Any]:
         """Return the one-hot columns (rows, width) of categories with these codes (rows,)."""
         columns = np.zeros((len(codes), self.width), dtype)
-        self.mark_categories(codes, columns)
+        place, mark = self.one_hot_marks
+        flat = columns.reshape(-1)  # an index into it is faster than one into rows and columns
+        flat[np.arange(0, flat.size, self.width) + place[codes]] = mark[codes]
         return columns
 
-    def mark_categories(self, codes: NDArray[np.int64], columns: NDArray[Any]) -> None:
-        """Set the one-hot columns (rows, width), which are all 0, of categories with these codes (rows,)."""
-        rows = np.arange(len(codes))
-        if self.dropped is not None:
-            place = (self.categories or ()).index(self.dropped)
-            rows, codes = rows[codes != place], codes[codes != place]
-            codes = codes - (codes > place)
-        columns[rows, codes] = 1
+    @property
+    def one_hot_marks(self) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+        """Which one-hot column each category sets, and to what: 1; a dropped category sets the first to 0."""
+        codes = np.arange(len(self.categories or ()), dtype=np.int64)
+        if self.dropped is None:
+            return codes, np.ones(len(codes), dtype=np.int8)
+        dropped = (self.categories or ()).index(self.dropped)
+        return np.where(codes == dropped, 0, codes - (codes > dropped)), (codes != dropped).astype(np.int8)
 
     def by_category(self, columns: NDArray[_Number], of_dropped: float) -> NDArray[_Number]:
         """Return one-hot columns (rows, width) as (rows, categories), with ``of_dropped`` for the dropped category."""

@@ -154,9 +154,10 @@ def apply_policy(
     counts: dict[str, Outside] = {}
     clipped: dict[str, pd.Series[Any]] = {}
     for feature in features:
-        values, outside = find_rows_out_of_range(feature, frame, first_row)
-        if not outside.any():
+        found = find_rows_out_of_range(feature, frame, first_row)
+        if found is None:
             continue
+        values, outside = found
         if feature.categories and policy == "clip":
             _refuse_category(feature, frame, outside, policy, first_row)
         bad |= outside
@@ -175,9 +176,10 @@ def find_wider_ranges(features: Iterable[Feature], frame: pd.DataFrame, first_ro
     ranges: dict[str, tuple[float, float]] = {}
     bad = np.zeros(len(frame), dtype=bool)
     for feature in features:
-        values, outside = find_rows_out_of_range(feature, frame, first_row)
-        if not outside.any():
+        found = find_rows_out_of_range(feature, frame, first_row)
+        if found is None:
             continue
+        values, outside = found
         if feature.categories:
             _refuse_category(feature, frame, outside, "widen", first_row)
         raise_for_rows(

@@ -1,4 +1,8 @@
-"""Features and labels in a data frame: read the user's values, and report the rows that do not fit the spec."""
+"""Features in a data frame: read the user's values, and report the rows that do not fit the spec.
+
+Most columns fit. That is found out without looking at each row twice: numbers by their least and greatest, categories
+in the dictionary of their different values. Only a column that may not fit is checked row by row.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend.errors import FairmendError
-from fairmend.spec.features import Feature, Label
+from fairmend.spec.features import Feature
 from fairmend.text import as_text, shown, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "ColumnValues",
     "Problem",
     "RowNumber",
     "RowsError",
-    "find_classes",
+    "find_column",
     "find_problems",
     "find_rows_out_of_range",
     "is_frame",
+    "number_values",
     "raise_for_rows",
-    "read_classes",
-    "read_labels",
-    "read_targets",
+    "read_column",
     "read_values",
 ]
 
@@ -44,6 +48,25 @@ def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
     return pandas is not None and isinstance(X, pandas.DataFrame)
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnValues:
+    """The values of a feature in the rows of a data frame, in the type in which the data has them.
+
+    Attributes
+    ----------
+    numbers : the values (rows,); of a categorical feature, the number of each in a dictionary, -1 for its last entry
+    codes : the category codes in the dictionary (entries,); None if the numbers are the values
+    """
+
+    numbers: NDArray[Any]
+    codes: NDArray[np.int64] | None = None
+
+    def array(self) -> NDArray[np.float64]:
+        """Return the values, or category codes (rows,)."""
+        found = self.numbers if self.codes is None else self.codes.take(self.numbers)
+        return found.astype(np.float64, copy=False)
+
+
 @dataclass(frozen=True)
 class Problem:
     """The numbers of the rows that do not fit the spec for one reason, and what is wrong with the first of them."""
@@ -55,11 +78,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class _Check:
-    """The rows that fail, what is wrong with a given row, and whether its value is out of the range of the feature."""
+    """What can be wrong with a value: the rows that fail, a message about one of them, and whether it is the range."""
 
+    name: str
     bad: NDArray[np.bool_]
     problem: Callable[[int], str]
-    out_of_range: bool = False
+
+    @property
+    def out_of_range(self) -> bool:
+        return self.name == "out of range"
 
 
 class RowsError(FairmendError):
@@ -84,36 +111,41 @@ class RowsError(FairmendError):
 
 def read_values(feature: Feature, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
     """Return the values, or category codes, of a feature in the user's data (rows,); raise an error for a wrong one."""
+    return read_column(feature, frame, first_row).array()
+
+
+def read_column(feature: Feature, frame: pd.DataFrame, first_row: RowNumber = 0) -> ColumnValues:
+    """Return what `read_values` does, in the type in which the data has it."""
     values, checks = _values_and_checks(feature, frame)
-    for place, check in enumerate(checks):
-        _raise_for_check(feature, place, check, first_row)
+    for check in checks:
+        _raise_for_check(feature, check, first_row)
     return values
 
 
-def _raise_for_check(feature: Feature, place: int, check: _Check, first_row: RowNumber) -> None:
-    """Raise an error for the first row that fails; `place` is that of the check among those of the feature."""
+def _raise_for_check(feature: Feature, check: _Check, first_row: RowNumber) -> None:
+    """Raise an error for the first row that fails."""
 
     def count_in(frame: pd.DataFrame) -> int:
-        return int(_values_and_checks(feature, frame)[1][place].bad.sum())
+        return sum(int(other.bad.sum()) for other in _values_and_checks(feature, frame)[1] if other.name == check.name)
 
     raise_for_rows(f'feature "{feature.name}"', check.bad, check.problem, first_row, count_in)
 
 
 def find_rows_out_of_range(
     feature: Feature, frame: pd.DataFrame, first_row: RowNumber = 0
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]] | None:
     """Return the values or codes of a feature (rows,), and which are out of its range, or no category of it (rows,).
 
-    A value that is wrong in another way raises an error, as in `read_values`.
+    Return None if there are no such rows. A value that is wrong in another way raises an error, as in `read_values`.
     """
     values, checks = _values_and_checks(feature, frame)
-    outside = np.zeros(len(values), dtype=bool)
-    for place, check in enumerate(checks):
-        if check.out_of_range:
-            outside |= check.bad
-        else:
-            _raise_for_check(feature, place, check, first_row)
-    return values, outside
+    found = None
+    for check in checks:
+        if not check.out_of_range:
+            _raise_for_check(feature, check, first_row)
+        elif check.bad.any():
+            found = values.array(), check.bad
+    return found
 
 
 def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
@@ -126,72 +158,16 @@ def find_problems(feature: Feature, frame: pd.DataFrame) -> list[Problem]:
     return [Problem(feature.name, rows, problem(int(rows[0]))) for rows, problem in found if rows.size]
 
 
-def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[NDArray[np.float64], list[_Check]]:
+def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[ColumnValues, list[_Check]]:
+    """Return the values of a feature, and the checks that some of them may fail, in order."""
     if feature.indicates is not None and feature.name not in frame.columns:
-        marked = _column(frame, feature.indicates, f'feature "{feature.name}"')
-        return np.asarray(marked.isna(), dtype=np.float64), []
-    series = _column(frame, feature.name, f'feature "{feature.name}"')
+        marked = find_column(frame, feature.indicates, f'feature "{feature.name}"')
+        return ColumnValues(np.asarray(marked.isna(), dtype=bool)), []
+    series = find_column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
 
-def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int8]:
-    """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
-    import pandas as pd
-
-    codes, uniques = pd.factorize(_column(frame, label.column, "the label"))
-    raise_for_rows("label", codes < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
-    positive = np.array([as_text(value) == label.positive for value in uniques], dtype=np.int8)
-    return positive[codes]
-
-
-def find_classes(label: Label, series: pd.Series[Any]) -> NDArray[np.int64]:
-    """Return the number of the class of each value (rows,), its place in the classes of the label; -1 for others."""
-    import pandas as pd
-
-    codes, uniques = pd.factorize(series)
-    place = {name: number for number, name in enumerate(label.classes)}
-    # A missing value has the code -1, which picks the last entry.
-    return np.array([*(place.get(as_text(value), -1) for value in uniques), -1], dtype=np.int64)[codes]
-
-
-def read_classes(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int64]:
-    """Return the number of the class of each row (rows,): its place in the classes of the label."""
-    series = _column(frame, label.column, "the label")
-    missing = series.isna().to_numpy(bool)
-    raise_for_rows("label", missing, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
-    numbers = find_classes(label, series)
-
-    def unknown(row: int) -> str:
-        found = as_text(series.iloc[row])
-        return f'"{shown(found)}" is not one of its classes{suggest(found, label.classes)}. Correct it, or `classes`.'
-
-    raise_for_rows("label", numbers < 0, unknown, first_row)
-    return numbers
-
-
-def read_targets(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.float64]:
-    """Return the number to predict in each row (rows,)."""
-    import pandas as pd
-
-    series = _column(frame, label.column, "the label")
-    raise_for_rows(
-        "label",
-        series.isna().to_numpy(bool),
-        lambda row: "the value is missing. Fill it in, or remove the row.",
-        first_row,
-    )
-    plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
-    values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    raise_for_rows(
-        "label",
-        ~np.isfinite(values),
-        lambda row: f'"{shown(series.iloc[row])}" is not a finite number. Correct it, or set `positive` in [label].',
-        first_row,
-    )
-    return values
-
-
-def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
+def find_column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
     """Return the column with this name; raise an error if there is none, or more than one."""
     if name not in frame.columns:
         hint = suggest(name, map(str, frame.columns))
@@ -202,78 +178,111 @@ def _column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
     return column
 
 
-def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
-    """Return a column of the user's data as numbers (rows,), and the checks it must pass, in order."""
-
-    lo, hi = feature.bounds
+def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[ColumnValues, list[_Check]]:
+    """Return a column of the user's data as numbers, and the checks that some of them may fail, in order."""
     missing, values = _missing_and_numbers(series)
-    checks: list[_Check] = [] if feature.missing is not None else [_Check(missing, _missing)]
-    values = values if feature.missing is None else np.where(missing, feature.missing, values).astype(np.float64)
-    nan = np.isnan(values)
-    checks.append(
-        _Check(
-            nan & ~missing, lambda row: f'"{shown(series.iloc[row])}" is not a number. Correct it, or remove the row.'
-        )
-    )
+    some_missing = bool(missing.any())
+    if some_missing and feature.missing is not None:
+        values = np.where(missing, feature.missing, values.astype(np.float64))
     if series.dtype == np.float32:  # 0.1 in float32 lies above 0.1
-        nearest = np.clip(values, lo, hi)
-        values = np.where(np.abs(values - nearest) <= feature.slack(nearest), nearest, values)
-    checks.append(
+        values = _moved_into_range(feature, values)
+    if (not some_missing or feature.missing is not None) and _all_fit(feature, values):
+        return ColumnValues(values), []
+    values = values.astype(np.float64, copy=False)
+    checks = [] if feature.missing is not None else [_Check("missing", missing, _missing)]
+    return ColumnValues(values), [*checks, *_number_checks(feature, series, values, missing)]
+
+
+def _moved_into_range(feature: Feature, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return values in float32 as float64, those just out of the range at its end."""
+    wide = values.astype(np.float64, copy=False)
+    nearest = np.clip(wide, *feature.bounds)
+    return np.where(np.abs(wide - nearest) <= feature.slack(nearest), nearest, wide)
+
+
+def _all_fit(feature: Feature, values: NDArray[Any]) -> bool:
+    """Return whether all values are numbers in the range, and whole if they must be."""
+    if not len(values):
+        return True
+    low, high = feature.bounds
+    inside = low <= float(values.min()) and float(values.max()) <= high  # false if one is NaN
+    whole = feature.kind != "integer" or values.dtype.kind in "iu"
+    return inside and (whole or bool((values == np.rint(values)).all()))
+
+
+def _number_checks(
+    feature: Feature,
+    series: pd.Series[Any],
+    values: NDArray[np.float64],
+    missing: NDArray[np.bool_],
+) -> list[_Check]:
+    lo, hi = feature.bounds
+    nan = np.isnan(values)
+    checks = [
         _Check(
+            "not a number",
+            nan & ~missing,
+            lambda row: f'"{shown(series.iloc[row])}" is not a number. Correct it, or remove the row.',
+        ),
+        _Check(
+            "out of range",
             (values < lo) | (values > hi),
             lambda row: (
                 f"{values[row]:.10g} is {'below' if values[row] < lo else 'above'} the range {feature.extent}. "
                 "Correct the value, widen `range` in the spec, or pass --out-of-range clip, skip or widen (in Python: "
                 "spec.bring_into_range)."
             ),
-            out_of_range=True,
-        )
-    )
+        ),
+    ]
     if feature.kind == "integer":
         checks.append(
             _Check(
+                "not whole",
                 (values != np.rint(values)) & ~nan,
                 lambda row: f'{values[row]:.10g} is not a whole number. Correct it, or set kind = "continuous".',
             )
         )
-    return values, checks
+    return checks
 
 
-def _missing_and_numbers(series: pd.Series[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _missing_and_numbers(series: pd.Series[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Return which values of a column are missing (rows,), and the column as numbers (rows,), NaN for what is none."""
     import pandas as pd
 
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-        numbers = series.to_numpy(np.float64)
+        numbers = series.to_numpy()
         return np.isnan(numbers), numbers
     plain = series.astype(object) if isinstance(series.dtype, pd.CategoricalDtype) else series
     numbers = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     return series.isna().to_numpy(bool), numbers
 
 
-def _factorized(series: pd.Series[Any]) -> tuple[NDArray[np.integer[Any]], Iterable[object]]:
-    """Return the number of each value (rows,), -1 if it is missing, and the different values by number."""
-    import pandas as pd
-
-    if isinstance(series.dtype, pd.CategoricalDtype):  # as a column with a dictionary is read
-        return series.cat.codes.to_numpy(), series.cat.categories
-    return pd.factorize(series)
-
-
 def _missing(row: int) -> str:
     return "the value is missing. Fill it in, remove the row, or set `missing = ...` in the spec to replace it."
 
 
-def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64], list[_Check]]:
-    """Return a column of the user's data as category codes (rows,), and the checks it must pass, in order."""
+def number_values(series: pd.Series[Any]) -> tuple[NDArray[np.integer[Any]], Iterable[object]]:
+    """Return the number of each value (rows,), -1 if it is missing, and the different values by number."""
+    import pandas as pd
 
+    if isinstance(series.dtype, pd.CategoricalDtype):  # as a column with a dictionary is read
+        column: Any = series.array
+        return column.codes, column.categories
+    return pd.factorize(series)
+
+
+def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[ColumnValues, list[_Check]]:
+    """Return a column of the user's data as category codes, and the checks that some of them may fail, in order."""
     categories = feature.categories or ()
-    found, uniques = _factorized(series)
+    numbers, values = number_values(series)
     known = {category: code for code, category in enumerate(categories)}
-    missing = found < 0
-    # factorize gives a missing value the number -1, which picks the last entry: the code that replaces it.
+    # A missing value has the number -1, which picks the last entry: the code that replaces it.
     of_missing = known.get(str(feature.missing), -1)
-    codes = np.array([*(known.get(as_text(value), -1) for value in uniques), of_missing], dtype=np.float64)[found]
+    codes = np.array([*(known.get(as_text(value), -1) for value in values), of_missing], dtype=np.int64)
+    none_missing = feature.missing is not None or not len(numbers) or numbers.min() >= 0
+    if none_missing and (codes[:-1] >= 0).all():
+        return ColumnValues(numbers, codes), []
+    missing = numbers < 0
 
     def unknown(row: int) -> str:
         hint = suggest(as_text(series.iloc[row]), categories)
@@ -282,8 +291,9 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[NDArray[np.float64
             "Correct it, add it to `categories` in the spec, or pass --out-of-range skip."
         )
 
-    checks: list[_Check] = [] if feature.missing is not None else [_Check(missing, _missing)]
-    return codes, [*checks, _Check((codes < 0) & ~missing, unknown, out_of_range=True)]
+    checks = [] if feature.missing is not None else [_Check("missing", missing, _missing)]
+    checks.append(_Check("out of range", (codes.take(numbers) < 0) & ~missing, unknown))
+    return ColumnValues(numbers, codes), checks
 
 
 def raise_for_rows(

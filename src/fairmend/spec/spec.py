@@ -29,7 +29,8 @@ from fairmend.spec.describe import (
     describe_role,
     describe_values,
 )
-from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type, write_encoded
+from fairmend.spec.encode_frame import encode_frame
+from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
@@ -43,15 +44,8 @@ from fairmend.spec.neighbourhoods import (
 )
 from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
 from fairmend.spec.products import Products, require_few_products
-from fairmend.spec.read_values import (
-    RowNumber,
-    is_frame,
-    raise_for_rows,
-    read_classes,
-    read_labels,
-    read_targets,
-    read_values,
-)
+from fairmend.spec.read_labels import read_classes, read_labels, read_targets
+from fairmend.spec.read_values import RowNumber, is_frame, raise_for_rows, read_column
 from fairmend.spec.toml import (
     feature_table,
     from_table,
@@ -456,10 +450,7 @@ class Spec:
         if out_of_range != "refuse":
             inside = self.bring_into_range(frame, out_of_range, first_row=first_row)
             return inside.spec.encode(inside.frame, dtype, first_row=first_row)
-        X = np.zeros((len(frame), self._width), dtype=require_float_type(dtype))
-        for f in self._features:
-            write_encoded(f, read_values(f, frame, first_row), X[:, self._slices[f.name]])
-        return X
+        return encode_frame(self._placed, self._width, frame, dtype, first_row)
 
     def bring_into_range(
         self, frame: pd.DataFrame, out_of_range: str = "refuse", *, first_row: RowNumber = 0
@@ -477,7 +468,7 @@ class Spec:
         inside, kept, done = apply_policy(self._features, frame, out_of_range, first_row)
         if out_of_range == "refuse":
             for feature in self._features:
-                read_values(feature, frame, first_row)  # raises an error for a value that is out of range
+                read_column(feature, frame, first_row)  # raises an error for a value that is out of range
         if not kept.any():
             raise FairmendError("every row has a value out of range. Correct the data, or `range` in the spec.")
         return InRange(self, inside, kept, done)

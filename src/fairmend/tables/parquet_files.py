@@ -61,8 +61,9 @@ def parquet_pieces(
 
     The columns `dictionaries` come as categoricals: their different values once, and a number for each row.
     """
+    kinds: dict[str, tuple[pa.Array, pd.CategoricalDtype]] = {}
     for batch in _batches(file, piece, groups, columns, dictionaries):
-        yield batch.to_pandas()
+        yield _as_frame(batch, _numbered(batch.schema, dictionaries), kinds)
 
 
 def read_parquet(file: TableFile) -> pd.DataFrame:
@@ -87,9 +88,46 @@ def _batches(
     }
     with _opened(file, dictionaries) as parquet:
         # Threads would decode all columns at once, which takes more memory.
-        for batch in parquet.iter_batches(batch_size=piece, use_threads=False, **wanted):
-            yield batch
+        try:
+            yield from parquet.iter_batches(batch_size=piece, use_threads=False, **wanted)
+        finally:
             default_memory_pool().release_unused()  # pyarrow would keep it for later
+
+
+def _numbered(schema: pa.Schema, dictionaries: Sequence[str]) -> list[str]:
+    """Return the columns with a dictionary that `_as_frame` converts: none that pandas makes the index."""
+    from pyarrow import types
+
+    if len(set(schema.names)) < len(schema.names):
+        return []
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    chosen = [name for name in schema.names if name in dictionaries and name not in index]
+    return [name for name in chosen if types.is_dictionary(schema.field(name).type)]
+
+
+def _as_frame(
+    batch: pa.RecordBatch, numbered: Sequence[str], kinds: dict[str, tuple[pa.Array, pd.CategoricalDtype]]
+) -> pd.DataFrame:
+    """Return a batch as pandas has it; `kinds` keeps the types of categoricals, as batches share their dictionaries."""
+    if not numbered:
+        whole: pd.DataFrame = batch.to_pandas()
+        return whole
+    others = batch.select([name for name in batch.schema.names if name not in numbered]).to_pandas()
+    columns: dict[str, Any] = {}
+    for name in batch.schema.names:
+        if name in others.columns:
+            columns[name] = others[name].array
+        elif name in numbered:
+            columns[name] = _categorical(name, batch.column(name), kinds)
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(batch)), copy=False)
+
+
+def _categorical(name: str, column: Any, kinds: dict[str, tuple[pa.Array, pd.CategoricalDtype]]) -> pd.Categorical:
+    if name not in kinds or not kinds[name][0].equals(column.dictionary):
+        values = column.dictionary
+        kinds[name] = (values, pd.CategoricalDtype(values.to_pandas(), ordered=column.type.ordered))
+    codes = column.indices.cast("int64").fill_null(-1) if column.null_count else column.indices
+    return pd.Categorical.from_codes(codes.to_numpy(), dtype=kinds[name][1], validate=False)
 
 
 @contextmanager
