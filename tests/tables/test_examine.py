@@ -1,5 +1,6 @@
 """Files are examined side by side with the result of one process: slices, values and errors."""
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,6 +159,14 @@ def test_progress_counts_the_bytes_of_the_files(file, engine):
     assert done == sorted(done)
     assert done[-1] == size
     assert len(done) > 3
+
+
+def test_progress_of_a_compressed_file_counts_its_own_bytes(tmp_path):
+    file = tmp_path / "t.csv.gz"
+    file.write_bytes(gzip.compress(b"job,age\n" + PERSON % 1 * 50))
+    steps = []
+    assert stream_table(file, progress=lambda *step: steps.append(step)).total == 50
+    assert steps[-1] == ("read", file.stat().st_size, file.stat().st_size)
 
 
 def test_a_worker_that_does_not_see_a_file_says_so(file):
