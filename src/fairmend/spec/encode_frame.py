@@ -91,5 +91,6 @@ def _writer(feature: Feature, first: int, values: ColumnValues, dtype: np.dtype[
         return _Numbers(feature, first, values.numbers)
     if not feature.one_hot:
         return _Ordinal(first, values.numbers, feature.scaled(values.codes.astype(np.float64)).astype(dtype))
-    columns, marks = (of_category[values.codes] for of_category in feature.one_hot_marks)
-    return _OneHot(values.numbers, first + columns, None if feature.dropped is None else marks)
+    columns, marks = feature.one_hot_marks
+    chosen = None if feature.dropped is None else marks[values.codes]
+    return _OneHot(values.numbers, first + columns[values.codes], chosen)

@@ -163,12 +163,11 @@ class _RangeReader(io.RawIOBase):
                 return 0
             self._source.seek(start)
             self._left = end - start
-        data = self._source.read(min(len(buffer), self._left))
-        buffer[: len(data)] = data
-        self._left -= len(data)
+        read: int = self._source.readinto(memoryview(buffer)[: self._left])  # type: ignore[attr-defined]  # all have it
+        self._left -= read
         if self._report is not None:
-            self._report(len(data))
-        return len(data)
+            self._report(read)
+        return read
 
 
 def _check_header(name: str, source: IO[bytes]) -> None:

@@ -112,7 +112,7 @@ def _as_frame(
     if not numbered:
         whole: pd.DataFrame = batch.to_pandas()
         return whole
-    others = batch.select([name for name in batch.schema.names if name not in numbered]).to_pandas()
+    others = batch.select([name for name in batch.schema.names if name not in numbered]).to_pandas(split_blocks=True)
     columns: dict[str, Any] = {}
     for name in batch.schema.names:
         if name in others.columns:
