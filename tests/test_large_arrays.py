@@ -19,6 +19,7 @@ from fairmend.large_arrays import (
     in_chunks,
     quantiles,
     select_rows,
+    sum_in_chunks,
 )
 
 SHARES = [0.0, 0.5, 0.9, 0.95, 0.99, 1.0]
@@ -84,3 +85,10 @@ def test_a_full_temporary_folder_is_named(monkeypatch):
     monkeypatch.setattr(large_arrays, "TemporaryFile", lambda prefix: Full())
     with pytest.raises(FairmendError, match=r"temporary folder \(No space left on device\); set TMPDIR"):
         empty_array((30,), np.float32)
+
+
+@pytest.mark.parametrize("rows", [1, 1_000, 12_345, 100_003])
+def test_a_sum_in_chunks_has_the_bits_of_numpy(monkeypatch, rows):
+    monkeypatch.setattr(large_arrays, "CHUNK", 1_000)
+    values = np.random.default_rng(rows).standard_normal(rows) * 1e3
+    assert sum_in_chunks(rows, lambda part: values[part] ** 2) == (values**2).sum()

@@ -27,6 +27,7 @@ __all__ = [
     "in_chunks",
     "quantiles",
     "select_rows",
+    "sum_in_chunks",
     "writing_temporary",
 ]
 
@@ -116,6 +117,22 @@ def count_together(*columns: tuple[npt.NDArray[Any], int]) -> Ints:
 def count_above(values: npt.NDArray[Any], limit: float) -> int:
     """Return how many values (rows,) are above a limit."""
     return sum(int((values[part] > limit).sum()) for part in chunks(len(values)))
+
+
+def sum_in_chunks(rows: int, compute: Callable[[slice], Floats]) -> float:
+    """Return the sum of what a function gives for the rows of a part (k,), over all rows.
+
+    Halves are added as NumPy adds those of one array, so the sum has the same bits.
+    """
+
+    def add_up(start: int, end: int) -> float:
+        if end - start <= CHUNK:
+            return float(compute(slice(start, end)).sum())
+        half = (end - start) // 2
+        middle = start + half - half % 8
+        return add_up(start, middle) + add_up(middle, end)
+
+    return add_up(0, rows)
 
 
 def histogram(values: npt.NDArray[Any], bins: int, end: float) -> tuple[Ints, Floats]:

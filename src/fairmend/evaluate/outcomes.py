@@ -67,7 +67,7 @@ def tabulate_outcomes(
 def _intersect(features: Sequence[tuple[list[str], Codes]]) -> tuple[list[tuple[str, ...]], Codes]:
     """Return the groups that have rows, each by its value of every feature, and the group of each row (rows,)."""
     names, codes = features[0]
-    people = [(name,) for name in names]
+    people: list[tuple[str, ...]] = [(name,) for name in names]
     for names, own in features[1:]:
         # Only groups that have rows are numbered, so that the numbers stay small with many features.
         present = count_together((codes, len(people)), (own, len(names))) > 0
