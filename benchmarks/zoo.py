@@ -163,7 +163,8 @@ def _markdown(outcomes: list[Outcome]) -> str:
     whole = Counter((o.case.framework, o.case.kind) for o in outcomes if len(o.passed) == len(STEPS))
     lines = [f"| framework | {' | '.join(KINDS)} |", f"|---|{'---|' * len(KINDS)}"]
     for framework in dict.fromkeys(o.case.framework for o in outcomes):
-        cells = [f"{whole[framework, kind]} of {made[framework, kind]}" for kind in KINDS]
+        counts = [(whole[framework, kind], made[framework, kind]) for kind in KINDS]
+        cells = [f"{came} of {all_made}" if all_made else "–" for came, all_made in counts]
         lines.append(f"| {framework} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -1,20 +1,40 @@
-"""Figures of arrays that are too long to copy: they are read in chunks, and the results are those of NumPy."""
+"""Figures of arrays that are too long to copy: they are read in chunks, and the results are those of NumPy.
+
+An array with a number for each row is kept in memory if it is small, and in a temporary file otherwise.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.arrays import Bools, Floats, Ints
+from fairmend.errors import FairmendError
 
-__all__ = ["chunks", "count_above", "count_codes", "histogram", "in_chunks", "quantiles"]
+__all__ = [
+    "chunks",
+    "count_above",
+    "count_codes",
+    "count_together",
+    "empty_array",
+    "histogram",
+    "in_chunks",
+    "quantiles",
+    "select_rows",
+    "sum_in_chunks",
+    "writing_temporary",
+]
 
 CHUNK = 1 << 20
 """How many rows are read at a time."""
 
+_MEMORY = 1 << 25  # bytes of an array in memory
 _FEW = 1 << 23  # rows of which NumPy may make copies
 _BITS = 16  # that one pass over the values decides
 _SIGN = np.uint64(1 << 63)
@@ -29,23 +49,90 @@ def in_chunks(
     values: npt.NDArray[Any], compute: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: npt.DTypeLike
 ) -> npt.NDArray[Any]:
     """Return what a function gives for each row of values (rows, …), as an array (rows,) of this type."""
-    result = np.empty(len(values), dtype)
+    result = empty_array((len(values),), dtype)
     for part in chunks(len(values)):
         result[part] = compute(values[part])
     return result
 
 
-def count_codes(codes: npt.NDArray[np.integer[Any]], groups: int, chosen: Bools | None = None) -> Ints:
-    """Return how many rows have each of the codes (rows,), which are below `groups`; of chosen rows (rows,) only."""
-    counts = np.zeros(groups, dtype=np.int64)
-    for part in chunks(len(codes)):
-        counts += np.bincount(codes[part] if chosen is None else codes[part][chosen[part]], minlength=groups)
-    return counts
+def select_rows(values: npt.NDArray[Any], chosen: Bools) -> npt.NDArray[Any]:
+    """Return the rows of values (rows, …) that are chosen (rows,)."""
+    result = empty_array((int(np.count_nonzero(chosen)), *values.shape[1:]), values.dtype)
+    end = 0
+    for part in chunks(len(values)):
+        some = values[part][chosen[part]]
+        result[end : end + len(some)] = some
+        end += len(some)
+    return result
+
+
+def empty_array(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return an array to be filled: in memory, or in a temporary file, which the system deletes with the array."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size <= _MEMORY:
+        return np.empty(shape, dtype)
+    with writing_temporary(), TemporaryFile(prefix="fairmend-") as file:
+        # Where the disk is full, this fails with a message, but writing to the array would end the program.
+        for start in range(0, size, CHUNK):
+            file.write(bytes(min(CHUNK, size - start)))
+        file.flush()
+        return np.asarray(np.memmap(file, dtype, mode="r+", shape=shape))
+
+
+@contextmanager
+def writing_temporary() -> Iterator[None]:
+    """Turn an error of the system, while a temporary file is written, into a message about the temporary folder."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise FairmendError(
+            f"cannot write to the temporary folder ({reason}); set TMPDIR to a folder with enough space"
+        ) from error
+
+
+def count_codes(codes: npt.NDArray[np.integer[Any]], groups: int) -> Ints:
+    """Return how many rows have each of the codes (rows,), which are below `groups`."""
+    return count_together((codes, groups))
+
+
+def count_together(*columns: tuple[npt.NDArray[Any], int]) -> Ints:
+    """Return how many rows have each combination of codes: one axis for each column.
+
+    A column is its codes (rows,), whole numbers or bools, and a number that they are below.
+    """
+    sizes = [size for _, size in columns]
+    counts = np.zeros(math.prod(sizes), dtype=np.int64)
+    for part in chunks(len(columns[0][0])):
+        together = columns[0][0][part]
+        if len(columns) > 1:
+            together = together.astype(np.intp)
+            for codes, size in columns[1:]:
+                together *= size
+                together += codes[part].astype(np.intp, copy=False)
+        counts += np.bincount(together, minlength=len(counts))
+    return counts.reshape(sizes)
 
 
 def count_above(values: npt.NDArray[Any], limit: float) -> int:
     """Return how many values (rows,) are above a limit."""
     return sum(int((values[part] > limit).sum()) for part in chunks(len(values)))
+
+
+def sum_in_chunks(rows: int, compute: Callable[[slice], Floats]) -> float:
+    """Return the sum of what a function gives for the rows of a part (k,), over all rows.
+
+    Halves are added as NumPy adds those of one array, so the sum has the same bits.
+    """
+
+    def add_up(start: int, end: int) -> float:
+        if end - start <= CHUNK:
+            return float(compute(slice(start, end)).sum())
+        half = (end - start) // 2
+        middle = start + half - half % 8
+        return add_up(start, middle) + add_up(middle, end)
+
+    return add_up(0, rows)
 
 
 def histogram(values: npt.NDArray[Any], bins: int, end: float) -> tuple[Ints, Floats]:

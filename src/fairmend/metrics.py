@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.errors import FairmendError
+from fairmend.large_arrays import chunks, sum_in_chunks
 
 __all__ = [
     "Classes",
@@ -20,24 +24,31 @@ __all__ = [
 ]
 
 Classes = npt.NDArray[np.integer]
+_Numbers = npt.NDArray[Any]
 
 
 def accuracy(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return the share of rows that are predicted correctly."""
     true, guess = pair_of_classes(y, predicted)
-    return float((true == guess).mean())
+    return sum(int(np.count_nonzero(true[part] == guess[part])) for part in chunks(len(true))) / len(true)
 
 
 def balanced_accuracy(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return the mean over the classes in y of the share predicted correctly; 1/classes for a constant prediction."""
     true, guess = pair_of_classes(y, predicted)
-    return float(np.mean([(guess[true == label] == label).mean() for label in np.unique(true)]))
+    rows, correct = Counter[int](), Counter[int]()
+    for part in chunks(len(true)):
+        for label in np.unique(true[part]).tolist():
+            mine = true[part] == label
+            rows[label] += int(np.count_nonzero(mine))
+            correct[label] += int(np.count_nonzero(mine & (guess[part] == label)))
+    return float(np.mean([correct[label] / rows[label] for label in sorted(rows)]))
 
 
 def positive_rate(predicted: npt.ArrayLike) -> float:
     """Return the share of rows that are predicted to be class 1."""
     guess = _classes(predicted, "predicted")
-    return float((guess == 1).mean())
+    return sum(int(np.count_nonzero(guess[part] == 1)) for part in chunks(len(guess))) / len(guess)
 
 
 def changed_rate(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
@@ -47,29 +58,41 @@ def changed_rate(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
 
 def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float | None:
     """Return the share of the variance of y that the predictions explain; None if y is constant."""
-    error, true = _errors(y, predicted)
-    spread = float(((true - true.mean(axis=0)) ** 2).sum())
-    return None if spread == 0 else 1 - float((error**2).sum()) / spread
+    true, guess = _numbers(y, predicted)
+    mean = sum_in_chunks(len(true), lambda part: true[part].astype(np.float64)) / len(true)
+    spread = sum_in_chunks(len(true), lambda part: (true[part].astype(np.float64) - mean) ** 2)
+    return None if spread == 0 else 1 - _sum_squares(true, guess) / spread
 
 
 def mean_absolute_error(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return the mean of the absolute errors."""
-    return float(np.abs(_errors(y, predicted)[0]).mean())
+    true, guess = _numbers(y, predicted)
+    return sum_in_chunks(len(true), lambda part: np.abs(_errors(true, guess, part))) / len(true)
 
 
 def root_mean_squared_error(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     """Return the square root of the mean of the squared errors."""
-    return float(np.sqrt((_errors(y, predicted)[0] ** 2).mean()))
+    true, guess = _numbers(y, predicted)
+    return float(np.sqrt(_sum_squares(true, guess) / len(true)))
 
 
-def _errors(y: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the predictions minus y, and y, both float64."""
-    true, guess = np.asarray(y, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    if true.shape != guess.shape or len(true) == 0:
+def _sum_squares(true: _Numbers, guess: _Numbers) -> float:
+    return sum_in_chunks(len(true), lambda part: _errors(true, guess, part) ** 2)
+
+
+def _errors(true: _Numbers, guess: _Numbers, part: slice) -> npt.NDArray[np.float64]:
+    """Return the predictions minus the true numbers of some rows, float64."""
+    return guess[part].astype(np.float64) - true[part].astype(np.float64)
+
+
+def _numbers(y: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[_Numbers, _Numbers]:
+    """Return both as arrays of numbers (rows,); raise an error if their shapes differ, or there are none."""
+    true, guess = np.asarray(y), np.asarray(predicted)
+    if true.ndim != 1 or true.shape != guess.shape or len(true) == 0:
         raise FairmendError(
             f"there are {true.shape} true and {guess.shape} predicted numbers; pass one of each per row, and a row"
         )
-    return guess - true, true
+    return true, guess
 
 
 def pair_of_classes(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Classes, Classes]:

@@ -10,7 +10,7 @@ from fairmend_check.certificate import Certificate
 from fairmend_check.links import Effect, Runs
 from fairmend_check.scores import Score
 from fairmend_check.shares_claim import SharesClaim
-from fairmend_check.spec import Feature, Spec
+from fairmend_check.spec import Feature, ScoreClaim, Spec
 from fairmend_check.threshold import HALF
 
 _MAX_CATEGORIES = 12
@@ -47,34 +47,49 @@ def _describe_shares(certificate: Certificate, spec: Spec, claim: SharesClaim) -
     own = {name for link in spec.links for name, _ in link.when}
     left = [_quoted(feature.name) for feature in spec.features if feature.protected and feature.name not in own]
     aside = f", {_join(left)} aside," if left else ","
-    protected, at, near = _protected(spec), _at_threshold(spec), _near(spec)
     counted = "each combination of values counts once"
     if not all(feature.whole or (feature.protected and feature.name not in own) for feature in spec.features):
         counted = "each combination of values counts once, and a range of a continuous feature by its length"
-    same, other = f"{{}} get the same prediction of this model{at}", f"{{}} get another prediction{at}"
-    if spec.claim is not None:
-        scores, delta = _SCORES[Score.of(spec.claim, certificate.outputs).name], _exact(spec.claim.delta)
-        same = f"for {{}}, the scores ({scores}) of any two people who are similar to them differ by at most {delta},"
-        other = (
-            f"for {{}}, the scores ({scores}) of some two people who are similar to them differ by more than {delta},"
-        )
-    parts = []
-    if claim.fair:
-        share = "all" if claim.fair == 1 else f"at least {percent(claim.fair)}"
-        parts.append(f"{same.format(share)} whatever their {protected}{_also(spec)}")
-    if claim.unfair:
-        share = "all" if claim.unfair == 1 else f"at least {percent(claim.unfair)}"
-        within = f", or also with another value of {_join(near)}" if near else ""
-        parts.append(f"{other.format(share)} with some other {protected}{within}")
+    parts = _predictions(spec, claim) if spec.claim is None else _scores(spec, spec.claim, certificate.outputs, claim)
     values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features)
     return " ".join(
         [
-            f"Of all people{aside} where {counted}, {'; and '.join(parts)}.",
+            f"Among all people{aside} where {counted}, {'; and '.join(parts)}.",
             *_links(spec),
             f"This holds in real arithmetic and in {certificate.arithmetic} inference, for these values: {values}.",
             *_classes(spec),
         ]
     )
+
+
+def _predictions(spec: Spec, claim: SharesClaim) -> list[str]:
+    """Return what shares of people get which predictions."""
+    parts, protected, at = [], _protected(spec), _at_threshold(spec)
+    if claim.fair:
+        keep = "everyone keeps" if claim.fair == 1 else f"at least {percent(claim.fair)} keep"
+        parts.append(f"{keep} the same prediction of this model{at} whatever their {protected}{_also(spec)}")
+    if claim.unfair:
+        get = "everyone gets" if claim.unfair == 1 else f"at least {percent(claim.unfair)} get"
+        of_model = "" if parts else f" of this model{at}"
+        within = f", or if you also change {_join(_near(spec))}" if _near(spec) else ""
+        parts.append(f"{get} another prediction{of_model} with some other {protected}{within}")
+    return parts
+
+
+def _scores(spec: Spec, of_spec: ScoreClaim, outputs: int, claim: SharesClaim) -> list[str]:
+    """Return for which shares of people scores differ by how much."""
+    delta = _exact(of_spec.delta)
+    near = f", and in {_join(_near(spec))}," if _near(spec) else ""
+    people = f"two people who differ from them only in {_protected(spec)}{near}"
+    scores, parts = f"the scores ({_SCORES[Score.of(of_spec, outputs).name]})", []
+    if claim.fair:
+        share = "everyone" if claim.fair == 1 else f"at least {percent(claim.fair)}"
+        parts.append(f"for {share}, {scores} of any {people} differ by at most {delta}")
+    if claim.unfair:
+        share = "everyone" if claim.unfair == 1 else f"at least {percent(claim.unfair)}"
+        some = "those of some two such people" if parts else f"{scores} of some {people}"
+        parts.append(f"for {share}, {some} differ by more than {delta}")
+    return parts
 
 
 def percent(share: float) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.bounds import Intervals, input_forms, interval_layers, interval_margins, leads
 from fairmend_check.inference_error import output_errors
+from fairmend_check.leaf_work import LeafWork
 from fairmend_check.linked_people import Cases
 from fairmend_check.model import Model, input_weights
 from fairmend_check.people import People
@@ -85,7 +86,7 @@ class LeafProver:
     """Proves leaves of one model and spec."""
 
     def __init__(self, model: Model, spec: Spec, people: People) -> None:
-        self.model, self.people = model, people
+        self.model, self.people, self.work = model, people, LeafWork(model, people)
         threshold = Threshold.of(spec.threshold, model.dtype)
         self.classes = max(2, model.outputs)
         # The lead of each class over another must exceed its need, plus the error of inference.
@@ -122,6 +123,7 @@ class LeafProver:
     def errors(self, first: Whole, last: Whole) -> Array:
         """Return bounds of the error of inference of leads over boxes (boxes,)."""
         lower, upper = self.people.hulls(first, last, self.people.cases(len(first)))
+        self.work.add(self.bounds_work(len(first), len(self.people.pieces.first)))
         with np.errstate(all="ignore"):
             nodes = interval_layers(self.model, lower, upper)[:-1]
         return np.asarray(self._errors(lower, upper, nodes).reshape(len(first), -1).max(axis=1))
@@ -153,6 +155,10 @@ class LeafProver:
         """How many times the people of a leaf are counted: for each lead."""
         return len(self._forms)
 
+    def bounds_work(self, leaves: int, pieces: int) -> int:
+        """Return the work to bound leaves, each in so many pieces."""
+        return self.work.of_bounds(leaves * pieces, self.forms) + self.work.of_forms(self.forms, leaves * pieces)
+
     def _rows(self, label: int) -> Whole:
         """Return the numbers of the leads of a class."""
         return np.flatnonzero(self._labels == label)
@@ -166,6 +172,7 @@ class LeafProver:
         """Return the leads in cases of boxes."""
         lower, upper = self.people.hulls(first, last, cases)
         forms = np.broadcast_to(self._forms, (len(lower), *self._forms.shape))
+        self.work.add(self.bounds_work(len(first), len(cases.first) // len(first)))
         found = input_forms(self.model, forms, lower, upper)
         shape = len(first), len(lower) // len(first)
         error = self._errors(lower, upper, found.nodes).reshape(shape)
@@ -286,6 +293,7 @@ class LeafProver:
         """
         middle, values = (boxes.first + boxes.last) // 2, self.people.values
         inputs = self.people.inputs(middle, values)
+        self.work.add(self.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
             outputs = np.nan_to_num(interval_layers(self.model, inputs, inputs)[-1][0])
             excess = np.nan_to_num(outputs @ self._forms.T - self._needs)
@@ -314,7 +322,9 @@ class LeafProver:
             axis_terms(axis, g[:, axis.columns], boxes.first[:, k], boxes.last[:, k], boxes.exact)
             for k, axis in enumerate(self.people.axes)
         ]
-        return Tally(terms, boxes.exact, unit, most)
+        tally = Tally(terms, boxes.exact, unit, most)
+        self.work.add(self.work.of_count(tally))
+        return tally
 
     def _least(self, first: Whole, last: Whole, A: Array, c: Array, *, similar: bool) -> Array:
         """Return lower bounds of A·x + c over the unprotected columns of boxes (boxes, pieces), for A of any pieces.

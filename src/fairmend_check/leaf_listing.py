@@ -39,6 +39,7 @@ def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, ro
         cells = np.concatenate([_cells(*box) for box in zip(first[part], last[part], strict=True)])
         owner = np.repeat(np.arange(len(part)), sizes[start:stop])
         inputs = people.inputs(cells, people.all_values)
+        prover.work.add(prover.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
             outputs = interval_layers(prover.model, inputs, inputs)[-1]
         low, high = (each.reshape(len(cells), -1, prover.model.outputs) for each in outputs)

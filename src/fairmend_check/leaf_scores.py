@@ -76,6 +76,11 @@ class ScoreProver(LeafProver):
         """How many times the people of a leaf are counted: for each score and pair of pieces."""
         return 0 if self._enclosed else self._bounded.outputs * len(self.people.pieces.first) ** 2
 
+    def bounds_work(self, leaves: int, pieces: int) -> int:
+        """Return the work to bound leaves, each in so many pieces, and to compare all pairs of these."""
+        pairs = 0 if self._enclosed else self.work.of_forms(2 * self._bounded.outputs, leaves * pieces**2)
+        return self.work.of_bounds(leaves * pieces, len(self._score_forms)) + pairs
+
     def prove(self, first: Whole, last: Whole, count: Bools) -> Counts:
         """Return what can be proven of boxes first..last (boxes, axes), and of parts of those to ``count`` (boxes,)."""
         cases = self.people.cases(len(first))
@@ -123,6 +128,7 @@ class ScoreProver(LeafProver):
         own rounding.
         """
         lower, upper = self.people.hulls(first, last, cases)
+        self.work.add(self.bounds_work(len(first), len(cases.first) // len(first)))
         found = input_forms(
             self._bounded, np.broadcast_to(self._score_forms, (len(lower), *self._score_forms.shape)), lower, upper
         )

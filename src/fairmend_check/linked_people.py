@@ -117,6 +117,13 @@ class PeopleLinks:
                 axes.append(LinkedAxis(number, axis, effects))
         return PeopleLinks(conditions, protected, tuple(axes))
 
+    @property
+    def steps(self) -> int:
+        """How many steps it takes to apply all links: one for each condition, and for each choice of an effect."""
+        choices = (linked.choices if linked.axis.feature.categories else 1 for linked in self.axes)
+        effects = sum(len(linked.effects) * count for linked, count in zip(self.axes, choices, strict=True))
+        return sum(map(len, self.conditions)) + effects
+
     def cuts(self, number: int) -> set[int]:
         """Return where pieces of a protected axis must begin, so that links match all of a piece or nothing."""
         axis, found = self.protected[number], set()

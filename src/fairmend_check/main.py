@@ -101,9 +101,10 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
             f"inference {included}."
         )
     if result.fair is not None and result.unfair is not None:
+        rest = "; the rest is undecided" if result.fair + result.unfair < 1 else ""
         lines += _wrapped(
-            f"The checker counts {percent(result.fair)} and {percent(result.unfair)} in "
-            f"{result.boxes:,} box{'' if result.boxes == 1 else 'es'}; the rest is undecided."
+            f"The checker counts {percent(result.fair)} treated equally and {percent(result.unfair)} unequally, in "
+            f"{result.boxes:,} box{'' if result.boxes == 1 else 'es'}{rest}."
         )
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 

@@ -22,6 +22,7 @@ from fairmend_check.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for the points of all regions together, or for their boxes: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
+_PER_LAYER = 1_000  # what substituting in a layer costs, however few units it has
 _PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
 _PER_CURVE = 10_000  # what a value of another function costs
 _BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each region
@@ -299,10 +300,11 @@ def point_work(model: Model) -> int:
 
 def box_work(model: Model) -> int:
     """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
-    work, before = point_work(model), 0
+    work, before, layers = point_work(model), 0, 0
     for number, node in enumerate(model.nodes):
         if isinstance(node.operation, Dense | Scale | Sum):
-            work += 2 * model.widths[number] * before
+            work += 2 * model.widths[number] * before + _PER_LAYER * layers
+            layers += 1
         if isinstance(node.operation, Dense):
             before += node.operation.weight.size
     return work

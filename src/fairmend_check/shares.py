@@ -16,15 +16,12 @@ from fairmend_check.leaf_listing import FEW_INPUTS, LISTED_INPUTS, count_inputs,
 from fairmend_check.leaf_scores import ScoreProver
 from fairmend_check.model import Model
 from fairmend_check.people import People
-from fairmend_check.regions import box_work, point_work
 from fairmend_check.rounding import Array
 from fairmend_check.spec import Spec
 from fairmend_check.split_tree import LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.tally import Counts
 
-MAX_WORK = 10**13  # multiplications for all leaves: about two hours
 MAX_NUMBERS = 2**26  # in the forms by which the people of a leaf are counted
-_PER_LEAF, _PER_PIECE, _PER_COUNT = 100_000, 30_000, 100_000  # what a leaf costs, each piece, and counting its people
 _HALVINGS = 4  # of a leaf that is claimed as a whole
 _NUMBERS, _MOST_LEAVES = 2**19, 2**11  # in the columns of the leaves that are checked at once
 
@@ -56,10 +53,9 @@ def prove_shares(
     prover = make_prover(model, spec, people)
     if prover.counts * people.width > MAX_NUMBERS:
         raise CheckError("certificate.shares: a box needs more numbers than the limit, with so many pieces and classes")
-    of_leaf = _PER_LEAF + len(people.pieces.first) * (_PER_PIECE + box_work(model)) + prover.counts * _PER_COUNT
-    if count * of_leaf + int(inputs.sum()) * point_work(model) > MAX_WORK:
-        raise CheckError("certificate.shares: there are more boxes to check than the limit for this model")
-    step = max(1, min(_MOST_LEAVES, _NUMBERS // (len(people.pieces.first) * max(prover.forms, *model.widths))))
+    pieces = len(people.pieces.first)
+    prover.work.require(prover.bounds_work(count, pieces) + prover.work.of_inputs(int(inputs.sum())))  # at least that
+    step = max(1, min(_MOST_LEAVES, _NUMBERS // (pieces * max(prover.forms, *model.widths))))
     for start in range(0, count, step):
         _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
         if progress is not None:

@@ -20,6 +20,7 @@ Whole = NDArray[np.int64]
 
 MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where there are more
 _MOST_MERGED = 512  # terms of axes that are added up without rounding
+_PER_TERM = 200  # what a term costs, in multiplications
 _EXACT = 2.0**53
 _LARGEST = 2.0**300
 _LEAST_SUMS, MOST_SUMS = 128, 1024  # different sums of rounded terms in a box; up to twice as many
@@ -103,10 +104,11 @@ class Tally:
 
     ``terms`` are those of every axis, and ``unit`` (boxes,) is to how much those that are rounded may be rounded; it is
     larger where there would be more than ``most`` sums. Counts are numbers of cells where these are ``exact``, else
-    shares.
+    shares. ``work`` is what they cost, in multiplications.
     """
 
     def __init__(self, terms: list[Terms], exact: NDArray[np.bool_], unit: Array, most: int = MOST_SUMS) -> None:
+        self.work = _PER_TERM * sum(each.low.size for each in terms)
         ranges = np.stack([each.most - each.least for each in terms], axis=1)
         self._boxes = len(ranges)
         widest = ranges.argmax(axis=1)
@@ -114,7 +116,9 @@ class Tally:
         for kept in np.unique(widest):
             rows = np.flatnonzero(widest == kept)
             others = _merged([each.take(rows) for k, each in enumerate(terms) if k != kept])
-            self._parts.append((rows, _Sums(terms[kept].take(rows), others, exact[rows], unit[rows], most)))
+            sums = _Sums(terms[kept].take(rows), others, exact[rows], unit[rows], most)
+            self.work += sums.work
+            self._parts.append((rows, sums))
 
     def between(self, low: Array, high: Array) -> Array:
         """Return at least how many people of each box have values above ``low`` and below ``high`` (boxes,)."""
@@ -147,6 +151,7 @@ class _Sums:
             self._low, self._high = down(self._low + start), up(up(self._high + start) + off)
             tables.append(_histogram(place, each.weight))
         self._below, self._length = _convolve(tables, n)
+        self.work = int((self._length**2).sum()) // 2 + _PER_TERM * sum(each.low.size for each in others)  # at most
         # A number below a sum has so many roundings: those of its weights, which are products of up to 9, their sums in
         # the histograms, a product and sums in each convolution, and a last sum. It counts twice, for both ends of a
         # difference, which is multiplied by a weight and added up once more.

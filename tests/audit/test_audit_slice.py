@@ -7,7 +7,8 @@ import pytest
 
 from fairmend import FairmendError, audit
 from fairmend.audit import input_blocks
-from fairmend.tables import stream_table
+from fairmend.tables import csv_ranges, stream_table, write_csv
+from fairmend.workers.engine import HERE
 from support.audit_cases import SPEC, network, people, without_time
 from support.engines import PickledEngine
 
@@ -94,6 +95,30 @@ def test_an_audit_continues_where_its_program_ended(table, tmp_path, data):
     assert same(run(rest), audit(network(), SPEC, X, method="sample", samples=500))
     assert 0 < len(rest.sent) < 5
     assert same(run(None), run(PickledEngine()))
+
+
+def test_ranges_of_one_csv_file_are_audited_by_workers_and_after_an_interruption(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_ranges, "RANGE_BYTES", 1000)
+    frame = SPEC.decode(people(300))
+    write_csv(tmp_path / "people.csv", frame)
+    columns, slices = list(frame), len(stream_table(tmp_path / "people.csv").parts)
+    assert slices > 4
+
+    def run(engine, **options):
+        table = stream_table(tmp_path / "people.csv", spool=columns, engine=engine).only(columns)
+        return audit(network(), SPEC, table, method="sample", cluster=engine, **options)
+
+    one = run(HERE)
+    assert same(one, run(PickledEngine()))
+    with pytest.raises(KeyboardInterrupt):
+        run(PickledEngine(dies_after=3), resume=tmp_path / "state")
+    rest = PickledEngine()
+    assert same(run(rest, resume=tmp_path / "state"), one)
+    assert 0 < len(rest.sent) < slices
+    whole, ranges = (
+        audit(network(), SPEC, X, method="enumerate") for X in (frame, stream_table(tmp_path / "people.csv"))
+    )
+    assert (whole.total, whole.count) == (ranges.total, ranges.count)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def found_by(search, *arguments, inputs):
 
 
 @pytest.mark.parametrize(("inputs", "lines"), [(600, 3), (2, 7), (40, 40)])
-@pytest.mark.parametrize("hidden", [(6,), (16, 8), (6, 6, 6, 6, 6, 6)])
+@pytest.mark.parametrize("hidden", [(3,), (6,), (16, 8), (6, 6, 6, 6, 6, 6)])
 @pytest.mark.parametrize("length", [24, 63])
 def test_both_searches_find_the_same_bits(monkeypatch, inputs, lines, hidden, length):
     monkeypatch.setattr(extremes_search, "_SEGMENTS", 300)

@@ -21,10 +21,13 @@ def collected(ranges, decision=0.5, size=10):
     return collector.disparity(None)
 
 
-@pytest.mark.parametrize("decision", [0.5, 0.275])
+@pytest.mark.parametrize("decision", [0.5, 0.275, 0.2849, 1e-9, 1 - 1e-12])
 def test_the_curve_is_that_of_counting_at_every_threshold(decision):
     rng = np.random.default_rng(0)
-    ranges = np.sort(rng.integers(0, 101, (500, 2)) / 100, axis=1)  # many ends lie on a threshold
+    ends = rng.integers(0, 101, (500, 2)) / 100  # many ends lie on a threshold
+    ends[:100] = np.nextafter(ends[:100], rng.integers(0, 2, (100, 2)))  # or next to one
+    ends[100] = 0.0, decision
+    ranges = np.sort(ends, axis=1)
     found = collected(ranges, decision)
     thresholds = found.curve.thresholds
     assert len(thresholds) == (99 if decision == 0.5 else 100)

@@ -102,7 +102,7 @@ def test_a_certificate_is_written_that_the_checker_confirms(case):
     assert "Certificate for" in result.stdout
     checked = run("check", "shares.json", case.model, "--spec", case.spec)
     assert checked.exit_code == 0, checked.stdout
-    assert "Of all people" in checked.stdout
+    assert "Among all people" in checked.stdout
     assert "The checker counts" in checked.stdout
 
 
@@ -117,7 +117,9 @@ def test_the_certificate_claims_no_more_than_was_shown(case):
 def test_everyone_is_certified_without_a_rest(case):
     save_linear(case, income=1)
     assert quantify(case, "--certificate", "shares.json").exit_code == 0
-    assert "all get the same prediction" in run("check", "shares.json", case.model).stdout
+    checked = run("check", "shares.json", case.model).stdout
+    assert "everyone keeps the same prediction" in checked
+    assert "counts 100 % treated equally and 0 % unequally, in 1 box." in " ".join(checked.split())
 
 
 @pytest.mark.parametrize(

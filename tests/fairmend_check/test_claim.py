@@ -105,20 +105,60 @@ def test_numbers_are_exact_and_tolerances_are_what_they_reach():
     assert claim.endswith("for these values: sex 0 to 0.9999999999999; age 0 to 9999999999999.")
 
 
-def test_a_claim_about_shares_names_the_scores_even_if_no_one_is_proven_to_be_treated_equally():
+PEOPLE = "Among all people, sex aside, where each combination of values counts once, "
+SCORES = "the scores (the probability, which is the sigmoid of the output of this model) of"
+TWO = "two people who differ from them only in sex"
+
+
+@pytest.mark.parametrize(
+    ("options", "fair", "unfair", "sentence"),
+    [
+        ({}, 1.0, 0.0, "everyone keeps the same prediction of this model whatever their sex."),
+        ({}, 0.0, 1.0, "everyone gets another prediction of this model with some other sex."),
+        (
+            {},
+            0.5,
+            1e-9,
+            "at least 50.00 % keep the same prediction of this model whatever their sex; and at least 0.0000001000 % "
+            "get another prediction with some other sex.",
+        ),
+        (
+            {"tolerance": 2},
+            0.0,
+            0.25,
+            "at least 25.00 % get another prediction of this model with some other sex, or if you also change age by "
+            "up to 2.",
+        ),
+        ({"score": True}, 1.0, 0.0, f"for everyone, {SCORES} any {TWO} differ by at most 0.5."),
+        (
+            {"score": True},
+            0.5,
+            0.25,
+            f"for at least 50.00 %, {SCORES} any {TWO} differ by at most 0.5; and for at least 25.00 %, those of some "
+            "two such people differ by more than 0.5.",
+        ),
+        (
+            {"score": True, "tolerance": 2},
+            0.0,
+            0.25,
+            f"for at least 25.00 %, {SCORES} some {TWO}, and in age by up to 2, differ by more than 0.5.",
+        ),
+    ],
+)
+def test_a_claim_about_shares_says_how_many(options, fair, unfair, sentence):
     content = {
-        "claim": {"kind": "score", "delta": 0.5, "on": "probability"},
         "feature": [
-            {"name": "age", "kind": "integer", "range": [0, 9]},
+            {"name": "age", "kind": "integer", "range": [0, 9], "tolerance": options.get("tolerance", 0)},
             {"name": "sex", "kind": "integer", "range": [0, 1], "protected": True},
         ],
     }
-    shares = SimpleNamespace(fair=0.0, unfair=0.25)
+    if "score" in options:
+        content["claim"] = {"kind": "score", "delta": 0.5, "on": "probability"}
     certificate = SimpleNamespace(
-        spec=read_spec(content, "spec"), outputs=1, blind=(), shares=shares, arithmetic="float32"
+        spec=read_spec(content, "spec"),
+        outputs=1,
+        blind=(),
+        shares=SimpleNamespace(fair=fair, unfair=unfair),
+        arithmetic="float32",
     )
-    assert describe_claim(certificate).startswith(
-        "Of all people, sex aside, where each combination of values counts once, for at least 25.00 %, the scores (the "
-        "probability, which is the sigmoid of the output of this model) of some two people who are similar to them "
-        "differ by more than 0.5, with some other sex."
-    )
+    assert describe_claim(certificate).startswith(PEOPLE + sentence)

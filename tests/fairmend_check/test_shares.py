@@ -12,8 +12,9 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.quantify.space import Boxes, make_space
 from fairmend.spec import Claim, Feature, Label, Spec
 from fairmend.spec.encoding import encode_values
-from fairmend_check import shares
+from fairmend_check import leaf_bounds, leaf_work, shares
 from fairmend_check.errors import CheckError
+from fairmend_check.leaf_work import LeafWork
 from fairmend_check.shares import prove_shares
 from fairmend_check.split_tree import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
@@ -200,21 +201,52 @@ def test_a_leaf_that_is_claimed_as_a_whole_is_halved(monkeypatch):
     assert prove(net, Spec(odd), people, Leaves(root.first, root.last, np.array([WHOLE]))).fair == 120
 
 
+def work_of(net, spec, people, leaves):
+    """Return what proving leaves costs: the least limit that allows it."""
+    made = []
+
+    class Noted(LeafWork):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaf_bounds, "LeafWork", Noted)
+        prove(net, spec, people, leaves)
+    return made[0].done
+
+
 def test_too_much_work_is_refused(monkeypatch):
-    monkeypatch.setattr(shares, "MAX_WORK", 1)
+    """At once, if the bounds of all leaves are too much."""
     people = people_of_spec(SMALL)
-    with pytest.raises(CheckError, match="more boxes to check than the limit"):
+    monkeypatch.setattr(leaf_work, "MAX_WORK", 1)
+    monkeypatch.setattr(shares, "_prove_leaves", None)
+    with pytest.raises(CheckError, match=r"more than 1 multiplications .* the limit for one certificate"):
         prove(linear([1, 1, 0, 0, 0, 0], -0.9), SMALL, people, random_leaves(people, np.random.default_rng(3), 4))
 
 
+def test_each_halving_of_a_leaf_is_work(monkeypatch):
+    """A leaf that is claimed as a whole is halved into 31 boxes if it is not proven; a forger can claim that of all."""
+    monkeypatch.setattr(shares, "FEW_INPUTS", 0)
+    people, net = people_of_spec(SMALL), linear([1, 0.1, 0, 0, 0, 0], -22.05)
+    root = random_leaves(people, np.random.default_rng(0), 0)
+    whole = Leaves(root.first, root.last, np.array([WHOLE]))
+    work = work_of(net, SMALL, people, whole)
+    assert work > 3 * work_of(net, SMALL, people, root)
+    monkeypatch.setattr(leaf_work, "MAX_WORK", work - 1)
+    with pytest.raises(CheckError, match="the limit for one certificate"):
+        prove(net, SMALL, people, whole)
+
+
 def test_work_grows_with_pairs_of_classes(monkeypatch):
-    """Each is counted by itself: with 100 classes, a leaf takes seconds."""
+    """Each is bounded and counted by itself: of 100 classes, a leaf takes seconds."""
     people = people_of_spec(SMALL)
     root = random_leaves(people, np.random.default_rng(3), 0)
-    monkeypatch.setattr(shares, "MAX_WORK", 10**8)
     rng = np.random.default_rng(0)
-    assert prove(random_network(rng, SMALL.width, [], 10), SMALL, people, root).cells == 120
-    with pytest.raises(CheckError, match="more boxes to check than the limit"):
+    few, many = (work_of(random_network(rng, SMALL.width, [], count), SMALL, people, root) for count in (3, 12))
+    assert many > 12 * 11 / (3 * 2) * few / 2
+    monkeypatch.setattr(leaf_work, "MAX_WORK", 10**9)
+    with pytest.raises(CheckError, match="the limit for one certificate"):
         prove(random_network(rng, SMALL.width, [], 100), SMALL, people, root)
 
 
@@ -224,8 +256,8 @@ def test_work_for_scores_grows_with_pairs_of_pieces(monkeypatch):
     net = linear([1, 1, 0, 0, 0, 0], -0.9)
     many = people_of_spec(spec, [500])
     with monkeypatch.context() as patch:
-        patch.setattr(shares, "MAX_WORK", 10**10)
-        with pytest.raises(CheckError, match="more boxes to check than the limit"):
+        patch.setattr(leaf_work, "MAX_WORK", 5 * 10**8)
+        with pytest.raises(CheckError, match="the limit for one certificate"):
             prove(net, spec, many, random_leaves(many, np.random.default_rng(3), 0))
     monkeypatch.setattr(shares, "MAX_NUMBERS", 500**2)
     with pytest.raises(CheckError, match="a box needs more numbers than the limit"):

@@ -99,7 +99,9 @@ def test_a_blind_network_is_certified_for_all(tmp_path):
     checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
     assert checked.valid, checked.reasons
     assert (checked.fair, checked.unfair) == (1, 0)
-    assert "all get the same prediction" in checked.claim
+    assert "everyone keeps the same prediction" in checked.claim
+    sentence = json.loads((tmp_path / "certificate.json").read_text())["claim"]
+    assert sentence == "Among all people that the spec allows, age aside, everyone is treated equally."
 
 
 @pytest.mark.parametrize("name", ["fair", "unfair"])
@@ -203,7 +205,7 @@ def test_a_claim_can_be_lowered(case):
     lower.save(*case)
     checked = fairmend.check(*case)
     assert checked.valid
-    assert "at least 1.000 % get the same prediction" in checked.claim
+    assert "at least 1.000 % keep the same prediction" in checked.claim
     assert "another prediction" not in checked.claim
 
 

@@ -44,6 +44,14 @@ def test_the_student_comes_closer_to_the_teacher_and_stays_blind(outputs, scale)
     assert trained.dtype == student.network.dtype
 
 
+def test_every_row_teaches():
+    rows = 20
+    wanted = np.arange(rows) % 2
+    network = Network([Affine(np.zeros((1, rows)), np.zeros(1))], [])
+    (trained,) = distil([Student(network, np.eye(rows), np.eye(2)[wanted])], [], steps=100)
+    np.testing.assert_array_equal(trained.predict(np.eye(rows)), wanted)
+
+
 def test_networks_that_are_trained_together_do_not_affect_each_other():
     _, first = lesson(2)
     _, second = lesson(3)

@@ -9,7 +9,7 @@ from fairmend.workers.remote_call import call_remotely, pack
 class PickledEngine:
     """Runs tasks in this process, the last of those under way first; `dies_after` finished tasks the client dies."""
 
-    slots, window, is_here = 3, 5, False
+    slots, window, is_here, on_this_machine = 3, 5, False, True
 
     def __init__(self, dies_after=None):
         self.dies_after = dies_after

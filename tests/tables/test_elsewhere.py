@@ -23,7 +23,7 @@ def test_a_relative_path_is_read_from_another_folder(table, tmp_path, monkeypatc
     monkeypatch.chdir(os.sep)
     (part,) = sent.slices()
     assert part.source == "people.parquet"  # as messages and files name it
-    assert part.place == str(tmp_path / "people.parquet")
+    assert part.file.place == str(tmp_path / "people.parquet")
     require_visible(part)
     assert pd.concat(list(part))["a"].tolist() == [1, 2, 3]
 

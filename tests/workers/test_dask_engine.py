@@ -1,8 +1,11 @@
 """A Dask cluster gives the answer of one process, also after a worker was killed; skipped where Dask is missing."""
 
+import time
+
 import pytest
 
 from fairmend.errors import FairmendError
+from fairmend.workers import dask_engine
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine
 from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
@@ -40,6 +43,21 @@ def test_an_error_of_a_task_is_raised_here(address, tmp_path):
         pytest.raises(FairmendError, match="a wrong task"),
     ):
         list(run_tasks(engine, square, {"wrong": 3, "killed": str(tmp_path)}, range(5)))
+
+
+def test_a_cluster_that_loses_all_workers_ends_with_an_error(monkeypatch):
+    """Without nannies, nothing starts a killed worker again, and a run would wait forever."""
+    monkeypatch.setattr(dask_engine, "_PATIENCE", 0.2)
+    monkeypatch.setattr(dask_engine, "_ASK_AGAIN", 0.1)
+    alone = distributed.LocalCluster(
+        n_workers=1, processes=False, protocol="tcp", dashboard_address=None, scheduler_port=0
+    )
+    with alone as cluster, open_engine(cluster.scheduler_address) as engine:
+        cluster.scale(0)
+        while engine._client.nthreads():
+            time.sleep(0.01)
+        with pytest.raises(FairmendError, match="has lost all its workers; start some"):
+            list(run_tasks(engine, square, {}, range(3)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

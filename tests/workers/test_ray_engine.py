@@ -8,10 +8,12 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine
+from fairmend.workers.ray_engine import _RayPool, _reason
 from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
 from support.worker_tasks import square
 
-pytest.importorskip("ray", reason="needs fairmend[ray]")
+ray = pytest.importorskip("ray", reason="needs fairmend[ray]")
+grpc = pytest.importorskip("grpc", reason="needs grpcio, which comes with fairmend[ray]")
 psutil = pytest.importorskip("psutil", reason="needs psutil, which comes with fairmend[dask]")
 pytestmark = pytest.mark.filterwarnings("default")  # those of Ray are not ours
 
@@ -37,6 +39,39 @@ def test_an_error_of_a_task_is_raised_here(tmp_path):
         pytest.raises(FairmendError, match="a wrong task"),
     ):
         list(run_tasks(engine, square, {"wrong": 3, "killed": str(tmp_path)}, range(5)))
+
+
+class LostRay:
+    """A Ray whose client server has ended: every call fails."""
+
+    exceptions = ray.exceptions
+
+    def remote(self, **_):
+        return lambda function: self
+
+    def __init__(self, error):
+        self.error = error
+
+    def wait(self, *_, **__):
+        raise self.error
+
+    cancel = wait
+
+
+@pytest.mark.parametrize("error", [ConnectionError("disconnected"), grpc.RpcError("not found")])
+def test_a_lost_connection_is_one_clear_error(error):
+    """Also if the tasks under way cannot be cancelled any more."""
+    pool = _RayPool(LostRay(error), None, "ray://host:10001")
+    pool._numbers["reference"] = 0
+    with pytest.raises(FairmendError, match=r"^ray://host:10001: the connection to Ray was lost; start again$"):
+        pool.next_finished()
+    pool.cancel()
+
+
+def test_the_reason_of_a_failed_connection_is_the_end_of_a_traceback():
+    error = ConnectionAbortedError("Initialization failure from server:\nTraceback:\n  line 1\nRuntimeError: no room")
+    assert _reason(error) == "Initialization failure from server: RuntimeError: no room"
+    assert _reason(ConnectionError("timeout\nmore")) == "timeout"
 
 
 def workers():

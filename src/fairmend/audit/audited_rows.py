@@ -53,9 +53,10 @@ class RowCollector:
         self._unequal.add(found.unequal)
         for feature in spec.protected:
             where = spec.columns(feature.name)
-            column = X[:, where.start].copy()
             if feature.one_hot:
                 column = feature.category_of(X[:, where]).astype(np.min_scalar_type(len(feature.categories or ())))
+            else:
+                column = X[:, where.start].copy()
             self._protected.setdefault(feature.name, RowStore()).add(column)
 
     def merge(self, other: RowCollector) -> None:

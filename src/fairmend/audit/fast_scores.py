@@ -23,20 +23,21 @@ import numpy.typing as npt
 
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.audit.extremes_search import RunningExtremes, search_lines, search_points
+from fairmend.audit.first_layer import FirstLayer
 from fairmend.audit.later_layers import LaterLayers
 from fairmend.bounds.inference import inference_error
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend.spec.neighbourhoods import build_hull
 from fairmend.spec.products import Products
-from fairmend.spec.reachable import ReachableValues, encode_column
 
 if TYPE_CHECKING:
     from fairmend.audit.device_search import DeviceSearch  # PyTorch comes with it
 
 __all__ = ["Extremes", "FastScores"]
 
-_PRODUCTS = 250_000  # multiplications in one product: below the number at which BLAS starts threads
+_TOGETHER = 64  # rows that are compared as one
 _TABLE = 65_536  # points in one table
 _LINE = 24  # values in a line: of shorter ones, the ends and the middle of segments would be most of them
 # Inputs whose neighbourhoods have the same shape share a table; fewer inputs than this are left out.
@@ -94,28 +95,27 @@ class FastScores:
         for affine in reversed(net.affines):
             gain = gain @ np.abs(affine.weight.astype(np.float64))
         self._gain = gain[0] * (1 + _FLOAT64 * 1000)
-        self._later = LaterLayers(net)
+        self._first, self._later = FirstLayer(net.affines[0], spec), LaterLayers(net)
 
     def extremes(self, X: FloatArray) -> Extremes:
         """Return the lowest and highest score in the neighbourhood of each of X (inputs, width)."""
-        products = self.spec.products(X)
-        count = len(products.owner)
+        products = self.spec.products(X) if self._shaped else None
+        count = len(X) if products is None else len(products.owner)
         lowest, highest = np.full(count, np.nan, X.dtype), np.full(count, np.nan, X.dtype)
         left_out, regrouping = np.zeros(count, dtype=np.bool_), np.zeros(count)
-        base = self._base(X, products)
+        base = self._first.base(X, products)
         error = self.error(X)
         points = 0
-        shapes, members = self._shapes(products)
-        order = np.argsort(members, kind="stable")
-        for ends, rows in zip(shapes, np.split(order, np.cumsum(np.bincount(members))[:-1]), strict=True):
-            if self._shaped and len(rows) < _SHARED:
+        for ends, rows in self._shapes(products):
+            if not isinstance(rows, slice) and len(rows) < _SHARED:
                 left_out[rows] = True
                 continue
             tables = [self._steps(f, where, ends) for f, where in self._varying]
-            points += len(rows) * math.prod(len(table) for table in tables)
-            mine = np.take(base, rows, axis=1)
+            mine = base if isinstance(rows, slice) else np.take(base, rows, axis=1)
+            points += mine.shape[1] * math.prod(len(table) for table in tables)
             lowest[rows], highest[rows], regrouping[rows] = self._run(mine, tables, error)
-        if self.spec.links:  # a product that was left out is NaN, and so is its neighbourhood then
+        if products is not None and self.spec.links:
+            # A product that was left out is NaN, and so is its neighbourhood then.
             lowest = np.minimum.reduceat(lowest, products.starts)
             highest = np.maximum.reduceat(highest, products.starts)
             left_out = np.logical_or.reduceat(left_out, products.starts)
@@ -124,66 +124,57 @@ class FastScores:
 
     def error(self, X: FloatArray) -> float:
         """Return one bound on the error of all scores in the neighbourhoods of X (inputs, width), less `regrouping`."""
-        lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        lower, upper = (_over_rows(extreme, X).astype(np.float64) for extreme in (np.minimum, np.maximum))
         for feature, where in self._varying:
             ends = np.array([0.0, 1.0]) if feature.one_hot else feature.scaled(np.array(feature.bounds, np.float64))
             lower[where], upper[where] = np.minimum(lower[where], ends[0]), np.maximum(upper[where], ends[1])
-        off = self._off(X).max(axis=0)
+        off = np.zeros(X.shape[1])
+        for column, differences in self._offsets(X):
+            off[column] = differences.max()
         return float(self._bound(lower[None], upper[None], off[None])[0])
 
     def errors(self, X: FloatArray) -> Floats:
         """Return a bound (inputs,) on the error around each of X (inputs, width): tighter than `error`, but slower."""
-        lower, upper = self.spec.hull(X, X.dtype)
-        return self._bound(lower.astype(np.float64), upper.astype(np.float64), self._off(X))
+        lower, upper = build_hull(self._varying, X, self.spec.links)
+        off = np.zeros(X.shape)
+        for column, differences in self._offsets(X):
+            off[:, column] = differences
+        return self._bound(lower.astype(np.float64), upper.astype(np.float64), off)
 
     def _bound(self, lower: Floats, upper: Floats, off: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             lower, upper = lower - off, upper + off
-            own = inference_error(self.net, lower, upper)
-            here = inference_error(self.net, lower, upper, roundings=_ROUNDINGS_NEAR if self._near else _ROUNDINGS)
-            bound = (own + here)[:, 0] + off @ self._gain
+            # That of the network and that of this code, in one call.
+            roundings = np.repeat([1, _ROUNDINGS_NEAR if self._near else _ROUNDINGS], len(lower))
+            boxes = np.concatenate([lower, lower]), np.concatenate([upper, upper])
+            own, here = np.split(inference_error(self.net, *boxes, roundings=roundings)[:, 0], 2)
+            bound = own + here + off @ self._gain
         return np.where(np.isnan(bound), np.inf, bound)
 
-    def _off(self, X: FloatArray) -> Floats:
-        """Return how far the columns used here (inputs, width) may differ from those of the points."""
-        off = np.zeros(X.shape)
+    def _offsets(self, X: FloatArray) -> Iterator[tuple[int, Floats]]:
+        """Yield the columns that may differ here from those of the points, each with how far (inputs,)."""
         unit = float(np.finfo(X.dtype).eps) / 2
         for feature, where in self._varying:
             if feature.one_hot or not feature.varies:  # linked features are used exactly as in the points
                 continue
             own = X[:, where.start].astype(np.float64)
-            encoded = feature.scaled(feature.nearest(X[:, where.start]))
-            off[:, where.start] = np.abs(own - encoded)
-            if np.any(off[:, where.start]) or not feature.protected:
+            off = np.abs(own - feature.scaled(feature.nearest(X[:, where.start])))
+            if np.any(off) or not feature.protected:
                 largest = float(np.abs(feature.scaled(np.array(feature.bounds, np.float64))).max())
-                off[:, where.start] += (unit + _FLOAT64) * largest + float(np.finfo(X.dtype).tiny)
-        return off
+                off += (unit + _FLOAT64) * largest + float(np.finfo(X.dtype).tiny)
+            yield where.start, off
 
-    def _base(self, X: FloatArray, products: Products) -> FloatArray:
-        """Return the first layer without the columns that the tables add (units, products)."""
-        fixed = X[products.owner].astype(np.float64)
-        for each in products.values:
-            if each.feature.protected:
-                fixed[:, each.columns] = 0
-            elif not each.feature.tolerance:
-                fixed[:, each.columns] = _single_values(each)
-        base = np.empty((len(self._weight), len(fixed)), X.dtype)
-        bias = self.net.affines[0].bias.astype(np.float64)[:, None]
-        step = max(64, _PRODUCTS // self._weight.size)
-        for start in range(0, len(fixed), step):
-            base[:, start : start + step] = self._weight @ fixed[start : start + step].T + bias
-        return base
-
-    def _shapes(self, products: Products) -> tuple[Sequence[Ints], npt.NDArray[np.int64]]:
-        """Return the shapes of the products, and which shape each has (products,).
+    def _shapes(self, products: Products | None) -> Iterator[tuple[Ints, slice | Ints]]:
+        """Yield the shapes of the products, each with the products that have it; without products, a single shape.
 
         A shape is the lowest and highest step that each feature with a tolerance can take, flat; a range cuts it off.
         Of the features of links, it is the lowest and the highest value, or 0 and -1 for a single value of a linked
         one, which the base contains.
         """
+        if products is None:
+            yield np.zeros(0, np.int64), slice(None)
+            return
         members = np.zeros(len(products.owner), dtype=np.int64)
-        if not self._shaped:
-            return [np.zeros(0, np.int64)], members
         ends: list[Floats] = []
         for values in products.values:
             if values.feature not in self._shaped:
@@ -198,7 +189,9 @@ class FastScores:
         for end in ends:  # one by one, in numbers that stay below the square of the inputs
             distinct, which = np.unique(end, return_inverse=True)
             _, first, members = np.unique(members * len(distinct) + which, return_index=True, return_inverse=True)
-        return list(np.stack(ends, axis=1)[first].astype(np.int64)), members
+        order = np.argsort(members, kind="stable")
+        shapes = np.stack(ends, axis=1)[first].astype(np.int64)
+        yield from zip(shapes, np.split(order, np.cumsum(np.bincount(members))[:-1]), strict=True)
 
     def _steps(self, feature: Feature, where: slice, ends: Ints) -> Floats:
         """Return what each value of a feature adds to the first layer (values, units)."""
@@ -271,12 +264,8 @@ def _point_numbers(sizes: Sequence[int], line: int | None) -> Iterator[Ints]:
         yield (first * stride * length + within)[:, None] + values
 
 
-def _single_values(values: ReachableValues) -> Floats:
-    """Return the columns (products, columns) of a linked feature where it has a single value, and 0 elsewhere."""
-    single = (values.lowest == values.highest)[:, None]
-    if values.feature.one_hot:
-        columns = values.feature.one_hot_columns(values.lowest.astype(np.int64), np.float64)
-    else:
-        encoded = encode_column(values.feature, values.lowest, values.x.dtype)
-        columns = np.where(values.kept, values.x, encoded).astype(np.float64)[:, None]
-    return np.where(single, columns, 0.0)
+def _over_rows(extreme: np.ufunc, X: FloatArray) -> FloatArray:
+    """Return the minimum or maximum of each column of X (inputs, width); NumPy is slow for rows this short."""
+    whole = len(X) // _TOGETHER * _TOGETHER
+    long = extreme.reduce(X[:whole].reshape(-1, _TOGETHER * X.shape[1]), axis=0) if whole else X[:0]
+    return np.asarray(extreme.reduce(np.concatenate([long.reshape(-1, X.shape[1]), X[whole:]]), axis=0))

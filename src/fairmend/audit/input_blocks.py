@@ -43,16 +43,18 @@ def encode_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[Float
 
 def cut_blocks(pieces: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
     """Yield inputs that come in pieces of any size in blocks of one size; the last block may be smaller."""
-    waiting: list[FloatArray] = []
+    waiting: list[FloatArray] = []  # the start of a block, in pieces
     rows = 0
     for piece in pieces:
-        waiting.append(piece)
-        rows += len(piece)
-        if rows >= size:
-            joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
-            whole = rows - rows % size
-            yield from (joined[start : start + size] for start in range(0, whole, size))
-            waiting, rows = [joined[whole:].copy()], rows - whole
+        start = 0
+        while len(piece) - start >= size - rows:
+            end = start + size - rows
+            block = piece[start:end]
+            yield np.concatenate([*waiting, block]) if waiting else block
+            start, waiting, rows = end, [], 0
+        if start < len(piece):
+            waiting.append(piece[start:].copy() if start else piece)
+            rows += len(piece) - start
     if rows:
         yield np.concatenate(waiting)
 

@@ -24,11 +24,11 @@ __all__ = ["LaterLayers", "ScoreBlock", "shifted_tables"]
 
 # Multiplications in one product: below the number at which BLAS starts threads. Products for one block, and numbers in
 # one buffer: small enough for the cache.
-_PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 2, 65_536
-_ROWS = 256  # inputs in a block: enough for long inner loops
-# Columns of a product come in multiples of this. BLAS rounds the columns that are left at the end differently, so a
-# score would depend on which others are computed with it.
-_COLUMNS = 64
+_PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 4, 131_072
+_ROWS = 256  # inputs in a block, or more of few points: enough for long inner loops
+# Columns of a product come in multiples of the first number, and not more than the second. BLAS rounds columns that are
+# left at the end, and those of wider products, differently: a score would depend on which others are computed with it.
+_COLUMNS, _MOST_COLUMNS = 64, 16_384
 
 
 class LaterLayers:
@@ -41,7 +41,7 @@ class LaterLayers:
         self._shifts = bool(net.activations) and all(activation.name == "relu" for activation in net.activations)
         widest = max(affine.weight.shape[0] for affine in net.affines)
         largest = max((affine.weight.size for affine in net.affines[1:]), default=1)
-        self._block = max(64, min(_PER_BLOCK * _PRODUCTS // largest, _NUMBERS // widest))
+        self._block = max(64, min(_PER_BLOCK * _PRODUCTS // largest, _NUMBERS // widest, _MOST_COLUMNS))
         # Allocated once: the system hands out new memory of this size page by page, which halves the speed.
         room = _whole(self._block)
         self._buffers = [np.zeros(len(affine.bias) * room, net.dtype) for affine in net.affines]
@@ -66,7 +66,8 @@ class LaterLayers:
         activations, less what the tables add to these.
         """
         inputs, points = base.shape[1], tables[0].shape[1]
-        some = min(_ROWS, inputs, self._block)
+        many = self._block // points // _COLUMNS * _COLUMNS  # whole products, whose arrays NumPy runs through at once
+        some = min(inputs, max(min(_ROWS, self._block), many))
         width = min(points, max(1, self._block // some))
         rest = [slice(start, start + width) for start in range(0, points, width)]
         parts = [slice(start, start + some) for start in range(0, inputs, some)]

@@ -29,6 +29,7 @@ from fairmend.network.scores import class_probability, compute_scores
 from fairmend.progress import Progress
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
+from fairmend.spec.neighbourhoods import stream_points
 from fairmend.text import percent
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class ExhaustiveScan:
     def __init__(self, net: Network, spec: Spec, device: DeviceSearch | None = None) -> None:
         """Prepare the scan; a device finds the same scores, where `FastScores` knows the network."""
         self._net, self._spec = net, spec
+        self._varying = [(feature, spec.columns(feature.name)) for feature in spec.varying]
         # For what FastScores does not know, every point goes through the network.
         self._scores = FastScores(net, spec, device) if FastScores.knows(net) else None
         self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
@@ -205,7 +207,8 @@ class ExhaustiveScan:
         return find_widest_pairs(self._net, on, X, self._stream(X))
 
     def _stream(self, X: FloatArray) -> _Stream:
-        return self._spec.points(X, batch=_BATCH, dtype=X.dtype)
+        """Yield all points; unlike `Spec.points`, this does not check again that the inputs are valid."""
+        return stream_points(self._varying, X, _BATCH, self._spec.links)
 
 
 class RandomScan:

@@ -9,7 +9,7 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.large_arrays import writing_temporary
 
 __all__ = ["RowStore"]
 
@@ -60,16 +60,11 @@ class RowStore:
 
     def _write(self) -> None:
         """Move the parts to the file, but for an empty one that keeps their type."""
-        try:
+        with writing_temporary():
             if self._file is None:
                 self._file = TemporaryFile(prefix="fairmend-")  # noqa: SIM115 - closed with the store
                 finalize(self, self._file.close)  # the system deletes it with the last array that reads it
             for part in self._parts:
                 self._file.write(np.ascontiguousarray(part).data)
             self._file.flush()
-        except OSError as error:
-            reason = error.strerror or error
-            raise FairmendError(
-                f"cannot write to the temporary folder ({reason}); set TMPDIR to a folder with enough space"
-            ) from error
         self._parts, self._waiting = [self._parts[0][:0].copy()], 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ LIMITS = (0.01, 0.05, 0.10)
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 _STEPS = 100  # thresholds lie 1/100 apart
+_CELLS = 128  # of the same width, from 0 to 1; a power of two, so that no rounding moves a number to another cell
 
 
 def disparity_score(spec: Spec) -> str:
@@ -198,10 +199,10 @@ class DisparityCollector:
         self._exact &= spread.exact
         self._has_ranges &= spread.range is not None
         if spread.range is not None:
+            grid = _grid_of(tuple(self._thresholds.tolist()))
             for end, counts in zip(spread.range.T, self._below, strict=True):
                 # An end below a threshold is below all that follow, so it counts from the first one above it.
-                first = np.searchsorted(self._thresholds, end, side="right")
-                counts += np.bincount(first, minlength=len(counts))
+                counts += np.bincount(grid.count_reached(end), minlength=len(counts))
 
     def merge(self, other: DisparityCollector) -> None:
         """Add the inputs that follow."""
@@ -218,3 +219,36 @@ class DisparityCollector:
             low, high = np.cumsum(self._below[:, :-1], axis=1)
             curve = ThresholdCurve(self._thresholds, low - high, len(differences), self._decision)
         return ScoreDisparity(self._on, self._exact, differences, worst, curve)
+
+
+class _ThresholdGrid:
+    """Counts how many thresholds a probability reaches: of cells with few thresholds each, which is faster than search.
+
+    Attributes
+    ----------
+    before : (cells + 1,), how many thresholds are at most the start of each cell
+    inside : the next thresholds, each (cells + 1,), and infinity in a cell that has fewer
+    """
+
+    def __init__(self, thresholds: Floats) -> None:
+        starts = np.arange(_CELLS + 1) / _CELLS
+        self.before = np.searchsorted(thresholds, starts, side="right")
+        counts = np.searchsorted(thresholds, starts + 1 / _CELLS) - self.before
+        padded = np.append(thresholds, np.inf)
+        self.inside = [
+            np.where(number < counts, padded[np.minimum(self.before + number, len(thresholds))], np.inf)
+            for number in range(int(counts.max()))
+        ]
+
+    def count_reached(self, values: Floats) -> Ints:
+        """Return how many thresholds are at most each of the values (k,), from 0 to 1."""
+        cells = (values * _CELLS).astype(np.intp)
+        reached = self.before.take(cells)
+        for threshold in self.inside:
+            reached += values >= threshold.take(cells)
+        return reached
+
+
+@lru_cache(maxsize=8)
+def _grid_of(thresholds: tuple[float, ...]) -> _ThresholdGrid:
+    return _ThresholdGrid(np.array(thresholds))

@@ -56,7 +56,7 @@ class AuditTally:
         """Add the next inputs X (k, width), and what the scan found about them."""
         unequal = np.flatnonzero(found.unequal)
         shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
-        self._largest.add(self.total + shown, X[shown], found.gap[shown])
+        self._largest.add(self.total, X, shown, found.gap)
         self._widest.add(self.total, X, found.spread.difference)
         self._scores.add(spec.claim, found)
         self._rows.add(spec, X, found)
@@ -174,15 +174,16 @@ class _LargestGaps:
         self._kept: dict[bytes, tuple[float, int, FloatArray]] = {}
         self._least = float("-inf")
 
-    def add(self, rows: Ints, X: FloatArray, gap: Floats) -> None:
-        """Add inputs X (k, width) with their rows (k,) among all inputs and their gaps (k,)."""
-        chosen = np.flatnonzero(gap >= self._least)
+    def add(self, first_row: int, X: FloatArray, shown: Ints, gap: Floats) -> None:
+        """Add some of the inputs X (k, width), from row `first_row` on, with the gaps (k,) of all of them."""
+        chosen = shown[gap[shown] >= self._least]
         if len(chosen) == 0 or self._most == 0:
             return
         # Of equal inputs, keep the first row.
         _, first = np.unique(X[chosen], axis=0, return_index=True)
-        for i in chosen[np.sort(first)][np.argsort(-gap[chosen[np.sort(first)]], kind="stable")[: self._most]]:
-            self._kept.setdefault(X[i].tobytes(), (float(gap[i]), int(rows[i]), X[i].copy()))
+        different = chosen[np.sort(first)]
+        for i in different[np.argsort(-gap[different], kind="stable")[: self._most]].tolist():
+            self._kept.setdefault(X[i].tobytes(), (float(gap[i]), first_row + i, X[i].copy()))
         self._shrink()
 
     def merge(self, other: _LargestGaps, first_row: int) -> None:

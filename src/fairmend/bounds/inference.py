@@ -39,15 +39,15 @@ def inference_error(
     layers: Sequence[Intervals] | None = None,
     *,
     thorough: bool = False,
-    roundings: int = 1,
+    roundings: int | Ints = 1,
 ) -> Floats:
     """Return the largest |computed - real| of each logit over the boxes ``lower <= x <= upper``: ``(pieces, outputs)``.
 
     ``layers`` are rigorous intervals of the inputs of each function over the boxes, if the caller has better ones than
     interval arithmetic. With ``thorough`` the errors of these inputs are traced back as well, which takes about as long
-    as linear bounds and is much tighter for deep networks. ``roundings`` is for a program that
-    rounds so many times as much in every step. Its error can be more than so many times as large: a unit that is surely
-    off in inference may be on there.
+    as linear bounds and is much tighter for deep networks. ``roundings`` is for a program that rounds so many times as
+    much in every step, over all boxes or over each ``(pieces,)``. Its error can be more than so many times as large: a
+    unit that is surely off in inference may be on there.
     """
     rows = np.broadcast_to(np.eye(network.outputs), (len(lower), network.outputs, network.outputs))
     return _error_of_rows(network, rows, lower, upper, layers, thorough, roundings)
@@ -136,7 +136,7 @@ def _error_of_rows(
     upper: FloatArray,
     layers: Sequence[Intervals] | None,
     thorough: bool,
-    roundings: int = 1,
+    roundings: int | Ints = 1,
 ) -> Floats:
     """Return the largest error of rows ``(pieces, rows, outputs)`` times the logits: ``(pieces, rows)``."""
     kind = Precision.of(network.dtype)
@@ -146,12 +146,13 @@ def _error_of_rows(
         return error
     low, high = lower.astype(np.float64), upper.astype(np.float64)
     step = max(1, max_entries() // (_ARRAYS * widest) // max(1, rows.shape[1], widest if thorough else 1))
+    times = np.broadcast_to(np.asarray(roundings, dtype=np.float64), len(low))[:, None]
 
     @np.errstate(all="ignore")
     def bound_error(part: slice) -> None:
         given = None if layers is None else [(below[part], above[part]) for below, above in layers]
         box = low[part], high[part]
-        found = RunningError(network, box, kind, given, thorough, roundings).run()
+        found = RunningError(network, box, kind, given, thorough, times[part]).run()
         overflow = np.any([node.overflow for node in found], axis=0)
         bound = traced_error(network, found, len(found) - 1, rows[part])
         # What overflows stays infinite, whatever is added to it, and infinity times 0 is not a number.

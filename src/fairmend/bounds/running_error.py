@@ -19,7 +19,10 @@ _FOLDING = 8  # roundings of a layer beside its products, and of what is folded 
 
 
 class RunningError:
-    """The errors of the nodes over some boxes ``(pieces, inputs)``; see `inference_error` for the arguments."""
+    """The errors of the nodes over some boxes ``(pieces, inputs)``; see `inference_error` for the arguments.
+
+    ``roundings`` is ``(pieces, 1)``.
+    """
 
     def __init__(
         self,
@@ -28,7 +31,7 @@ class RunningError:
         precision: Precision,
         layers: Sequence[Intervals] | None,
         thorough: bool,
-        roundings: int,
+        roundings: Floats,
     ) -> None:
         self.network, self.box, self.precision = network, box, precision
         self.layers, self.thorough, self.roundings = layers, thorough, roundings

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from fairmend.audit.result import AuditResult
     from fairmend.audit.score_summary import ScoreSummary
     from fairmend.evaluate.labelled import LabelledFigures
+    from fairmend.progress import Progress
     from fairmend.spec import Spec
     from fairmend.tables import TableStream
     from fairmend.workers.engine import Engine
@@ -188,18 +189,15 @@ def run_audit(
     if report is not None:
         check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
     spec_out = None if out is None else widened_spec_file(out, inputs)
-    with open_engine(cluster, jobs) as engine:
-        table = None if data is None else _open_table(data, spec, engine, keep_going=keep_going)
+    with open_engine(cluster, jobs) as engine, progress_bars(quiet=json_output) as progress:
+        table = None if data is None else _open_table(data, spec, engine, progress, keep_going=keep_going)
         people = None
         if table is not None:
             policy = choose_policy(out_of_range, reads_what_varies(net, spec))
             people = PeopleStream(spec, net, table, policy, engine=engine, asked=out_of_range)
             spec = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
-        with (
-            PairsFile(out, spec, net, inputs, with_ids=people is not None, table=table) as file,
-            progress_bars(quiet=json_output) as progress,
-        ):
+        with PairsFile(out, spec, net, inputs, with_ids=people is not None, table=table) as file:
             if people is not None:
                 people.write_pairs(file)
             result = audit(
@@ -284,13 +282,14 @@ def run_audit(
     return SOME_UNEQUAL if result.count else NONE_UNEQUAL
 
 
-def _open_table(data: DataSource, spec: Spec, engine: Engine, *, keep_going: bool) -> TableStream:
-    """Return the table with the columns that the spec names; CSV files that are read here are parsed once."""
-    from fairmend.tables import find_files, stream_table
+def _open_table(data: DataSource, spec: Spec, engine: Engine, progress: Progress, *, keep_going: bool) -> TableStream:
+    """Return the table with the columns that the spec names."""
+    from fairmend.tables import stream_table
 
     needed, useful = spec.data_columns
-    read_here = engine.is_here or len(find_files(data)) == 1
-    return stream_table(data, keep_going=keep_going, spool={*needed, *useful} if read_here else ()).only(needed, useful)
+    wanted = {*needed, *useful}
+    table = stream_table(data, keep_going=keep_going, spool=wanted, engine=engine, progress=progress)
+    return table.only(needed, useful)
 
 
 def _announce(plan: AuditPlan) -> None:

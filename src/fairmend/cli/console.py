@@ -51,6 +51,7 @@ ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
 _MOST_DIGITS = 6  # after the point of a probability in per cent
 
 _STAGES = {
+    "read": "Reading the data",
     "train": "Training the network",
     "audit": "Auditing",
     "audit original": "Auditing the original network",

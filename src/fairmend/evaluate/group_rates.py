@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fairmend.arrays import Bools
 from fairmend.evaluate.document import FeatureGroups, GroupRates
 from fairmend.evaluate.groups import CodedValues, GroupMetrics, Values, class_shares, grouped
-from fairmend.large_arrays import count_codes
+from fairmend.large_arrays import count_codes, count_together
 from fairmend.metrics import Classes
 from fairmend.spec import Spec
 from fairmend.text import short
@@ -55,12 +55,12 @@ def _feature(
     names, codes, binned = grouped(feature, values[feature.name])
     sizes = count_codes(codes, len(names))
 
-    def share_of(which: Bools | None) -> list[float | None]:
+    def share_of(which: Bools | Classes | None) -> list[float | None]:
         if which is None:
             return [None] * len(names)
-        return (count_codes(codes, len(names), which) / sizes).tolist()  # type: ignore[no-any-return]
+        return (count_together((codes, len(names)), (which, 2))[:, 1] / sizes).tolist()  # type: ignore[no-any-return]
 
-    positives = [share_of(a == 1 if classes <= 2 else None) for a in predictions]
+    positives = [share_of(predicted if classes <= 2 else None) for predicted in predictions]
     positives += [[None] * len(names)] * (2 - len(positives))
     by_class: list[list[list[float]]] = [
         class_shares(codes, a, len(names), classes)[:, :_MOST_CLASSES].tolist() if classes > 2 else [[]] * len(names)

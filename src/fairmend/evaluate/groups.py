@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fairmend.arrays import Bools, Floats, Ints
 from fairmend.audit.audited_rows import AuditedRows
 from fairmend.errors import FairmendError
-from fairmend.large_arrays import chunks, count_codes, in_chunks
+from fairmend.large_arrays import chunks, count_codes, count_together, in_chunks, select_rows
 from fairmend.metrics import Classes
 from fairmend.network import Network
 from fairmend.spec import Spec
@@ -104,7 +104,7 @@ class CodedValues:
 
     def chosen(self, rows: Bools) -> CodedValues:
         """Return the values of some rows (rows,)."""
-        return CodedValues(self.distinct, self.codes[rows])
+        return CodedValues(self.distinct, select_rows(self.codes, rows))
 
 
 def values_of_rows(spec: Spec, rows: AuditedRows) -> dict[str, CodedValues]:
@@ -138,7 +138,7 @@ def group_metrics_of(
     true = None if y is None else np.asarray(y)
     if true is not None and true.shape != predicted.shape:
         raise FairmendError(f"y has {len(true)} true classes for {len(predicted)} predictions; give one per row")
-    if true is not None and classes <= 2 and not np.isin(true, (0, 1)).all():
+    if true is not None and classes <= 2 and not all(np.isin(true[part], (0, 1)).all() for part in chunks(len(true))):
         raise FairmendError(f"y holds {np.unique(true)[:5].tolist()}; give the true classes as 0 and 1")
     names = [spec.name_class(number, classes) for number in range(classes)] if classes > 2 else []
     return tuple(_of_feature(f, values[f.name], predicted, true, names) for f in spec.protected)
@@ -146,7 +146,7 @@ def group_metrics_of(
 
 def class_shares(codes: Codes, predicted: Classes, groups: int, classes: int) -> Floats:
     """Return the share of each group that gets each class (groups, classes); codes (rows,) name the groups from 0."""
-    counts = np.stack([count_codes(codes, groups, predicted == number) for number in range(classes)], axis=1)
+    counts = count_together((codes, groups), (predicted, classes))
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
@@ -164,23 +164,22 @@ def _of_feature(
         return GroupMetrics(feature.name, sizes, binned, None, None, "only defined for two classes", rates)
     if len(names) < 2:
         return GroupMetrics(feature.name, sizes, binned, None, None, f"every row is {names[0]}")
-    parity = _spread(_selection_rates(codes, predicted, len(names)))
+    parity = _spread(_selection_rates(count_together((codes, len(names)), (predicted, 2))))
     if true is None:
         return GroupMetrics(feature.name, sizes, binned, parity, None, "the true classes are not known")
-    for code, name in enumerate(names):
-        labels = np.unique(true[codes == code])
-        if len(labels) < 2:  # one of the two rates would be a rate of no rows
-            reason = f"every row with {feature.name} {name} has the label {labels[0]}"
+    counts = count_together((codes, len(names)), (predicted, 2), (true, 2))
+    for name, (negative, positive) in zip(names, counts.sum(axis=1).tolist(), strict=True):
+        if not (negative and positive):  # one of the two rates would be a rate of no rows
+            label = true.dtype.type(0 if negative else 1)
+            reason = f"every row with {feature.name} {name} has the label {label}"
             return GroupMetrics(feature.name, sizes, binned, parity, None, reason)
-    odds = max(
-        _spread(_selection_rates(codes[true == label], predicted[true == label], len(names))) for label in (0, 1)
-    )
+    odds = max(_spread(_selection_rates(counts[:, :, label])) for label in (0, 1))
     return GroupMetrics(feature.name, sizes, binned, parity, odds)
 
 
-def _selection_rates(codes: Codes, predicted: Classes, groups: int) -> Floats:
-    """Return the share of predictions (rows,) that are 1 in each group; codes (rows,) name the groups from 0."""
-    return np.asarray(count_codes(codes, groups, predicted == 1) / count_codes(codes, groups))
+def _selection_rates(counts: Ints) -> Floats:
+    """Return the share of each group that is predicted 1, from the counts of both predictions (groups, 2)."""
+    return np.asarray(counts[:, 1] / counts.sum(axis=1))
 
 
 def _spread(rates: Floats) -> float:
@@ -219,7 +218,9 @@ def _factorize(values: Values | CodedValues) -> tuple[Values, Codes]:
 
 
 def _renumbered(codes: Codes, numbers: Ints) -> Codes:
-    """Return the number of each code (rows,), in the smallest type."""
+    """Return the number of each code (rows,), in the smallest type; the codes themselves if these are the numbers."""
+    if np.array_equal(numbers, np.arange(len(numbers))):
+        return codes
     return in_chunks(codes, lambda part: numbers[part], np.min_scalar_type(int(numbers.max(initial=0))))
 
 

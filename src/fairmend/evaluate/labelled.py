@@ -14,7 +14,7 @@ from fairmend.audit.audited_rows import AuditedRows
 from fairmend.audit.row_store import RowStore
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.large_arrays import in_chunks
+from fairmend.large_arrays import in_chunks, select_rows
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.read_labels import find_classes
@@ -130,7 +130,7 @@ class LabelledRows:
             return LabelledFigures(count)
         y, logits, values = self._labels.array(), rows.logits, values_of_rows(self._spec, rows)
         if count < len(known):
-            y, logits = y[known], logits[known]
+            y, logits = select_rows(y, known), select_rows(logits, known)
             values = {name: column.chosen(known) for name, column in values.items()}
         if self._spec.regression:
             return LabelledFigures(count, regression=regression_utility_of(logits, y))

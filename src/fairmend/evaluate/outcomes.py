@@ -19,7 +19,7 @@ from fairmend.arrays import Bools, Ints
 from fairmend.audit.result import wilson_interval
 from fairmend.evaluate.document import Outcomes, OutcomeTable, Selection, SelectionRates
 from fairmend.evaluate.groups import CodedValues, Codes, Values, grouped
-from fairmend.large_arrays import chunks, count_codes
+from fairmend.large_arrays import chunks, count_together, empty_array
 from fairmend.metrics import Classes
 from fairmend.spec import Spec
 from fairmend.text import short
@@ -56,41 +56,35 @@ def tabulate_outcomes(
     tables = []
     for names in chosen:
         people, codes = _intersect([groups[name] for name in names])
-        sizes = count_codes(codes, len(people))
+        counts = [count_together((codes, len(people)), (each, max(2, len(answers)))) for each in predictions]
         for number in classes:
-            selected = [predicted == number for predicted in predictions]
-            tables.append(_table(names, answers[number], people, codes, sizes, selected))
+            selected = [each[:, number] for each in counts]
+            tables.append(_table(names, answers[number], people, counts[0].sum(axis=1), selected))
     every = (2 ** len(groups) - 1) * (len(answers) if len(answers) > 2 else 1)
     return Outcomes(len(predictions[0]), FOUR_FIFTHS, SMALL, tables, every - len(tables))
 
 
 def _intersect(features: Sequence[tuple[list[str], Codes]]) -> tuple[list[tuple[str, ...]], Codes]:
     """Return the groups that have rows, each by its value of every feature, and the group of each row (rows,)."""
-    codes, groups = np.zeros(len(features[0][1]), dtype=np.int32), 1
-    for names, own in features:
+    names, codes = features[0]
+    people: list[tuple[str, ...]] = [(name,) for name in names]
+    for names, own in features[1:]:
         # Only groups that have rows are numbered, so that the numbers stay small with many features.
-        present = np.zeros(groups * len(names), dtype=bool)
+        present = count_together((codes, len(people)), (own, len(names))) > 0
+        number = (np.cumsum(present) - 1).reshape(present.shape)
+        people = [(*people[group], names[value]) for group, value in np.argwhere(present).tolist()]
+        before, codes = codes, empty_array(codes.shape, np.min_scalar_type(len(people)))
         for part in chunks(len(codes)):
-            present[codes[part].astype(np.int64) * len(names) + own[part]] = True
-        number, groups = np.cumsum(present) - 1, int(present.sum())
-        for part in chunks(len(codes)):
-            codes[part] = number[codes[part].astype(np.int64) * len(names) + own[part]]
-    first = np.empty(groups, dtype=np.int64)
-    for part in reversed(list(chunks(len(codes)))):
-        first[codes[part][::-1]] = np.arange(part.start, part.stop)[::-1]
-    return [tuple(names[own[row]] for names, own in features) for row in first], codes
+            codes[part] = number[before[part], own[part]]
+    return people, codes
 
 
 def _table(
-    features: Sequence[str],
-    answer: str,
-    people: Sequence[tuple[str, ...]],
-    codes: Codes,
-    sizes: Ints,
-    selected: Sequence[Bools],
+    features: Sequence[str], answer: str, people: Sequence[tuple[str, ...]], sizes: Ints, selected: Sequence[Ints]
 ) -> OutcomeTable:
-    small = sizes < SMALL * len(codes)
-    columns = [_selections(codes, sizes, small, each) for each in selected]
+    """Return the table of one answer; `sizes` (groups,) says how many people there are, `selected` how many get it."""
+    small = sizes < SMALL * sizes.sum()
+    columns = [_selections(sizes, small, each) for each in selected]
     largest = np.argsort(-sizes, kind="stable")[:_MOST_GROUPS]
     rows = [
         SelectionRates(
@@ -113,9 +107,8 @@ def _table(
     )
 
 
-def _selections(codes: Codes, sizes: Ints, small: Bools, selected: Bools) -> list[Selection]:
-    """Return the figures of each group for one network; `selected` (rows,) says who is."""
-    counts = count_codes(codes, len(sizes), selected)
+def _selections(sizes: Ints, small: Bools, counts: Ints) -> list[Selection]:
+    """Return the figures of each group for one network; `counts` (groups,) says how many are selected."""
     rates = counts / sizes
     highest = float(rates[~small].max(initial=0.0))
     found = []

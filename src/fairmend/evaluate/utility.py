@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, FloatArray
+from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
-from fairmend.large_arrays import chunks, in_chunks
+from fairmend.evaluate.ranking import rank_class
+from fairmend.large_arrays import chunks, empty_array, in_chunks
 from fairmend.metrics import (
-    Classes,
     accuracy,
     balanced_accuracy,
     changed_rate,
@@ -23,6 +22,7 @@ from fairmend.metrics import (
     root_mean_squared_error,
 )
 from fairmend.network import DEFAULT_THRESHOLD, Network, predicted_classes
+from fairmend.network.scores import scores_of
 
 __all__ = ["RegressionUtility", "Utility", "regression_utility", "regression_utility_of", "utility", "utility_of"]
 
@@ -92,13 +92,14 @@ def utility_of(
     one = logits.ndim == 1
     predicted = in_chunks(logits, lambda part: predicted_classes(part, threshold), np.int16)
     true, _ = pair_of_classes(y, predicted)
-    scores = _class_scores(logits)
+    found = [rank_class(true, label, scores) for label, scores in _class_scores(logits).items()]
+    rankings = [each for each in found if each is not None]
     return Utility(
         accuracy(true, predicted),
         balanced_accuracy(true, predicted),
         positive_rate(predicted) if one or logits.shape[1] == 2 else None,
-        _mean_over_classes(_auc, true, scores),
-        _mean_over_classes(_average_precision, true, scores),
+        float(np.mean([each.auc for each in rankings])) if rankings else None,
+        float(np.mean([each.average_precision for each in rankings])) if rankings else None,
         None if before is None else changed_rate(before, predicted),
     )
 
@@ -107,50 +108,9 @@ def _class_scores(logits: FloatArray) -> dict[int, FloatArray]:
     """Return for each class a score (rows,) that grows with its probability; with two classes, only for class 1."""
     if logits.ndim == 1:
         return {1: logits}
-    values = logits.astype(np.float64)
-    if values.shape[1] == 2:
-        return {1: values[:, 1] - values[:, 0]}
-    values -= values.max(axis=1, keepdims=True)
-    shares = np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
-    return {label: shares[:, label] for label in range(shares.shape[1])}
-
-
-def _mean_over_classes(
-    metric: Callable[[Bools, FloatArray], float], true: Classes, scores: Mapping[int, FloatArray]
-) -> float | None:
-    """Return the mean of a ranking metric, each class against the rest; None if no class splits the rows."""
-    found = [
-        metric(true == label, values) for label, values in scores.items() if 0 < int((true == label).sum()) < len(true)
-    ]
-    return float(np.mean(found)) if found else None
-
-
-def _auc(positive: Bools, scores: FloatArray) -> float:
-    """Return the area under the ROC curve: the share of pairs of a positive and a negative row ranked correctly.
-
-    Ties count half.
-    """
-    chosen, others = _sorted(scores[positive]), _sorted(scores[~positive])
-    correct = sum(
-        int(np.searchsorted(others, chosen[part], side=side).sum())
-        for part in chunks(len(chosen))
-        for side in ("left", "right")
-    )
-    return correct / (2 * len(chosen) * len(others))
-
-
-def _sorted(own: FloatArray) -> FloatArray:
-    """Return an array that nobody else has in order, without another copy."""
-    own.sort()
-    return own
-
-
-def _average_precision(positive: Bools, scores: FloatArray) -> float:
-    """Return the mean over the positive rows of the precision at their scores."""
-    chosen, others = _sorted(scores[positive]), _sorted(scores[~positive])
-    total = 0.0
-    for part in chunks(len(chosen)):
-        hits = len(chosen) - np.searchsorted(chosen, chosen[part])
-        misses = len(others) - np.searchsorted(others, chosen[part])
-        total += float((hits / (hits + misses)).sum())
-    return total / len(chosen)
+    if logits.shape[1] == 2:
+        return {1: in_chunks(logits, lambda part: part[:, 1].astype(np.float64) - part[:, 0], np.float64)}
+    shares = empty_array(logits.shape[::-1], np.float64)
+    for part in chunks(len(logits)):
+        shares[:, part] = scores_of(logits[part], "probability").T
+    return dict(enumerate(shares))

@@ -40,9 +40,10 @@ CLOSINGS = ("none", "sigmoid", "softmax")
 
 _logger = logging.getLogger(__name__)
 _FIELDS = ("nodes", "closing", "threshold", "form", "widths")
-# Multiplications in one layer for one block of rows. Blocks this small stay in the processor's cache, and below
-# the size at which BLAS starts threads, which cost more than they gain on networks this narrow.
-_BLOCK = 500_000
+# Rows are computed in blocks whose widest layer has about so many numbers, which stay in the processor's cache, and
+# products in parts with so many multiplications, below the size at which BLAS starts threads: they cost more than they
+# gain on networks this narrow. Of a wide network, both have at least so many rows.
+_BLOCK, _PRODUCTS, _LEAST_ROWS = 65_536, 500_000, 256
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -184,10 +185,12 @@ class Network:
         """The number of weights and biases of the affine layers, and of entries of tables."""
         return sum(map(_weights_of, self.nodes))
 
-    @property
+    @cached_property
     def read_columns(self) -> Bools:
         """Which input columns the outputs can depend on, bool (inputs,)."""
-        return read_columns(self.nodes)
+        columns = read_columns(self.nodes)
+        columns.flags.writeable = False
+        return columns
 
     @property
     def head(self) -> Affine:
@@ -338,23 +341,23 @@ class Network:
     def _run(self, X: npt.ArrayLike, last: int) -> FloatArray:
         """Return the result of node `last` (rows, width), computed in blocks of rows."""
         X = _numeric(X, self.inputs)
-        largest = max(affine.weight.size for affine in self.affines)
-        step = max(1, min(len(X), max(256, _BLOCK // largest)))
+        part = max(_LEAST_ROWS, _PRODUCTS // max(affine.weight.size for affine in self.affines))
+        step = max(1, min(len(X), part * max(1, _BLOCK // (part * max(self.widths)))))
         out = np.empty((len(X), self.widths[last]), self.dtype)
         plan = self._plan(last, step)
         # Overflow is detected in the result, where the row is known.
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), step):
                 values = X[start : start + step].astype(self.dtype, copy=False)
-                _check_finite(values, start, f"X is not a finite {self.dtype} number")
+                _check_finite(values, start, "X is not a finite {dtype} number")
                 target = out[start : start + step]
                 if last == 0:
                     target[...] = values
                 results = {0: values}
                 for i, sources, operation, buffer in plan:
                     results[i] = target if buffer is None else buffer[: len(values)]
-                    operation.compute([results[source] for source in sources], results[i])
-                _check_finite(target, start, f"the network's output overflows {self.dtype}: check the scale of X")
+                    _compute(operation, [results[source] for source in sources], results[i], part)
+                _check_finite(target, start, "the network's output overflows {dtype}: check the scale of X")
         return out
 
     def _plan(self, last: int, rows: int) -> list[tuple[int, tuple[int, ...], Operation, FloatArray | None]]:
@@ -470,7 +473,16 @@ def _numeric(X: npt.ArrayLike, inputs: int) -> npt.NDArray[Any]:
     return X
 
 
+def _compute(operation: Operation, sources: Sequence[FloatArray], out: FloatArray, part: int) -> None:
+    """Set out (rows, width) to an operation of its sources; products are computed for so many rows at a time."""
+    if isinstance(operation, Affine):
+        operation.compute(sources, out, part)
+    else:
+        operation.compute(sources, out)
+
+
 def _check_finite(values: FloatArray, start: int, complaint: str) -> None:
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
+        complaint = complaint.format(dtype=values.dtype)
         raise FairmendError(f"{complaint}: row {start + row}, column {column} is {values[row, column]}")

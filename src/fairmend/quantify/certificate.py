@@ -88,11 +88,13 @@ def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
     own = {name for link in spec.links for name in link.when}
     protected = listed([feature.name for feature in spec.protected if feature.name not in own], most=None)
     aside = f", {protected} aside," if protected else ","
+    parts = [
+        f"{'everyone' if share == 1 else f'a share of at least {share!r}'} is treated {how}"
+        for share, how in ((shares["fair"], "equally"), (shares["unfair"], "unequally"))
+        if share
+    ]
     claim = f" {describe_claim(spec.claim)}" if spec.claim.is_score else ""
-    return (
-        f"Of all people that the spec allows{aside} a share of at least {shares['fair']!r} is treated equally, and a "
-        f"share of at least {shares['unfair']!r} unequally.{claim}"
-    )
+    return f"Among all people that the spec allows{aside} {listed(parts, most=None)}.{claim}"
 
 
 def _packed(numbers: npt.NDArray[np.int64], kind: str) -> str:

@@ -116,11 +116,15 @@ class Decider:
             unfair[rest] = self._count_unfair(some, left, error[rest], slab)
         tighter = error.copy()
         tighter[rest] = self._tighter(boxes.take(rest), error[rest], slab)
-        again = np.flatnonzero((axis == -1) & (tighter < 0.9 * error))
-        if len(again):  # they are not split, so this is the last time that they are decided
-            last = self.decide(boxes.take(again), tighter[again])
-            fair[again], unfair[again], tighter[again] = last.fair, last.unfair, last.error
-        return Decided(fair, unfair, axis, tighter)
+        return self._decided_again(boxes, error, Decided(fair, unfair, axis, tighter))
+
+    def _decided_again(self, boxes: Boxes, error: Floats, found: Decided) -> Decided:
+        """Decide boxes that cannot be split once more, where the error of inference is much smaller than it was."""
+        again = np.flatnonzero((found.axis == -1) & (found.error < 0.9 * error))
+        if len(again):
+            last = self.decide(boxes.take(again), found.error[again])
+            found.fair[again], found.unfair[again], found.error[again] = last.fair, last.unfair, last.error
+        return found
 
     def _forms(self, boxes: Boxes, cases: Cases) -> LeadForms:
         return lead_forms(self.network, *self.space.hulls(boxes, cases))

@@ -107,11 +107,7 @@ class ScoreDecider(Decider):
         rest = np.flatnonzero((fair < 1) & (unfair < 1))
         tighter = error.copy()
         tighter[rest] = self._tighter(boxes.take(rest), error[rest], np.full(len(rest), self.claim.limit))
-        again = np.flatnonzero((axis == -1) & (tighter < 0.9 * error))
-        if len(again):  # they are not split, so this is the last time that they are decided
-            last = self._decide_part(boxes.take(again), tighter[again])
-            fair[again], unfair[again], tighter[again] = last.fair, last.unfair, last.error
-        return Decided(fair, unfair, axis, tighter)
+        return self._decided_again(boxes, error, Decided(fair, unfair, axis, tighter))
 
     def _forms(self, boxes: Boxes, cases: Cases) -> LeadForms:
         lower, upper = self.space.hulls(boxes, cases)

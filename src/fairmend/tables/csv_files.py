@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -14,38 +16,56 @@ import pandas as pd
 
 from fairmend.atomic import write_text
 from fairmend.errors import FairmendError
+from fairmend.tables.csv_ranges import CsvRange
 from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
 from fairmend.text import first_line
 
-__all__ = ["CsvContents", "csv_pieces", "examine_csv", "read_csv", "write_csv"]
+__all__ = ["CsvContents", "Report", "csv_pieces", "examine_csv", "read_csv", "write_csv"]
 
 # pandas 3.1 and later read every number exactly, and warn about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _TEXT: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
 _CSV: dict[str, Any] = {**_TEXT, "keep_default_na": False, "na_values": [""], "low_memory": False, **_EXACT}
+_UNPADDED: dict[str, Any] = {**_CSV, "skipinitialspace": False}  # a quarter faster
+_BUFFER = 1 << 18  # bytes, as pandas reads them
+
+Report = Callable[[int], None]
+"""Called with the number of bytes that were read of a file since the last call."""
 
 
 @dataclass(frozen=True)
 class CsvContents:
-    """What a CSV file holds: its number of rows, and of each column what its pieces hold ("number", "truth", "text").
+    """What rows of a CSV file hold: their number, and of each column what its pieces hold ("number", "truth", "text").
 
-    A column of a file without rows, or without values, holds none of these.
+    A column without rows, or without values, holds none of these.
     """
 
     rows: int
     kinds: dict[str, set[str]] = field(default_factory=dict)
 
+    def __add__(self, other: CsvContents) -> CsvContents:
+        """Return what these rows and others of the same file hold together."""
+        names = self.kinds or other.kinds
+        kinds = {name: self.kinds.get(name, set()) | other.kinds.get(name, set()) for name in names}
+        return CsvContents(self.rows + other.rows, kinds)
 
-def examine_csv(file: TableFile, piece: int, spool: Spool | None = None) -> CsvContents:
-    """Read a file once, in pieces, so that an error in its last line is raised before any work on the first.
 
-    The spool keeps the pieces.
+def examine_csv(
+    file: TableFile,
+    piece: int,
+    spool: Spool | None = None,
+    part: CsvRange | None = None,
+    report: Report | None = None,
+) -> CsvContents:
+    """Read a file, or a range of it, once and in pieces; the spool keeps them.
+
+    So an error in the last line is raised before any work on the first.
     """
     kinds: dict[str, set[str]] = {}
     rows = 0
-    for frame in csv_pieces(file, piece):
+    for frame in csv_pieces(file, piece, part=part, report=report):
         rows += len(frame)
         if spool is not None:
             spool.add(frame)
@@ -57,12 +77,18 @@ def examine_csv(file: TableFile, piece: int, spool: Spool | None = None) -> CsvC
 
 
 def csv_pieces(
-    file: TableFile, piece: int, texts: Sequence[str] = (), columns: Sequence[str] | None = None
+    file: TableFile,
+    piece: int,
+    texts: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    part: CsvRange | None = None,
+    report: Report | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield data frames of at most `piece` rows; the columns `texts` are read as text."""
-    options: dict[str, Any] = {**_CSV, "chunksize": piece, "dtype": dict.fromkeys(texts, str)}
+    """Yield data frames of at most `piece` rows of a file, or of a range; the columns `texts` are read as text."""
+    options = _CSV if part is None or part.padded else _UNPADDED
+    options = {**options, "chunksize": piece, "dtype": dict.fromkeys(texts, str)}
     wanted = None if columns is None else list(columns)
-    with _parsing(file) as source, pd.read_csv(source, **options, usecols=wanted) as reader:
+    with _parsing(file, part, report) as source, pd.read_csv(source, **options, usecols=wanted) as reader:
         for frame in reader:
             _check_fields(file, frame)
             yield frame
@@ -84,12 +110,12 @@ def _kind(column: pd.Series[Any]) -> str:
 
 
 @contextmanager
-def _parsing(file: TableFile) -> Iterator[IO[bytes]]:
+def _parsing(file: TableFile, part: CsvRange | None = None, report: Report | None = None) -> Iterator[IO[bytes]]:
     """Open a file whose header is right, and turn the errors of parsing it into a FairmendError."""
     try:
         with _plain(file) as source:
             _check_header(file.name, source)
-        with _plain(file) as source:
+        with _plain(file, part, report) as source:
             yield source
     except UnicodeDecodeError as error:
         raise FairmendError(f"{file.name}: not UTF-8 text; save the table as UTF-8 CSV") from error
@@ -102,14 +128,46 @@ def _parsing(file: TableFile) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _plain(file: TableFile) -> Iterator[IO[bytes]]:
-    """Open a file, without its compression."""
-    with file.open() as source:
+def _plain(file: TableFile, part: CsvRange | None = None, report: Report | None = None) -> Iterator[IO[bytes]]:
+    """Open a file, without its compression, or a range of it."""
+    with file.open() as opened:
+        source: IO[bytes] = opened
+        if part is not None or report is not None:
+            source = io.BufferedReader(_RangeReader(opened, part, report), _BUFFER)
         if not file.is_compressed:
             yield source
             return
         with gzip.open(source, "rb") as unpacked:
             yield unpacked  # type: ignore[misc]  # it reads bytes like any other
+
+
+class _RangeReader(io.RawIOBase):
+    """The bytes of a range behind those of the header, or all bytes of a file without a range."""
+
+    def __init__(self, source: IO[bytes], part: CsvRange | None, report: Report | None) -> None:
+        super().__init__()
+        self._source, self._report, self._left = source, report, 0
+        start, end = (0, sys.maxsize) if part is None else (part.start, part.end)
+        header = [(0, part.header)] if part is not None and start else []
+        self._sections = iter([*header, (start, end)])
+
+    def readable(self) -> bool:
+        """It is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what fits into the buffer and belongs together."""
+        while self._left == 0:
+            start, end = next(self._sections, (None, 0))
+            if start is None:
+                return 0
+            self._source.seek(start)
+            self._left = end - start
+        read: int = self._source.readinto(memoryview(buffer)[: self._left])  # type: ignore[attr-defined]  # all have it
+        self._left -= read
+        if self._report is not None:
+            self._report(read)
+        return read
 
 
 def _check_header(name: str, source: IO[bytes]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 from dataclasses import replace
 
 from fairmend.data_source import is_url
@@ -17,16 +16,17 @@ __all__ = ["describe_files", "read_from_elsewhere", "require_visible"]
 
 def read_from_elsewhere(table: TableStream) -> TableStream:
     """Return the table for a process that runs in another folder."""
-    return replace(table, parts=tuple(replace(part, base=os.getcwd(), spooled=None) for part in table.parts))
+    return replace(table, parts=tuple(map(_from_elsewhere, table.parts)))
+
+
+def _from_elsewhere(part: TableSlice) -> TableSlice:
+    shared = part.spooled is not None and part.spooled.store.is_shared
+    return replace(part, base=os.getcwd(), spooled=part.spooled if shared else None)
 
 
 def require_visible(part: TableSlice) -> None:
     """Raise an error if this process works for another one and does not see the file."""
-    if part.base and not is_url(part.place) and not os.path.exists(part.place):
-        raise FairmendError(
-            f"{part.place}: the worker on {socket.gethostname()} does not see this file; workers need it under the "
-            "same path, or give the URL of an object store that they can read"
-        )
+    part.file.require_visible()
 
 
 def describe_files(table: TableStream) -> str:
@@ -35,7 +35,7 @@ def describe_files(table: TableStream) -> str:
     Which columns are read does not change it.
     """
     digest = hashlib.sha256()
-    for place in dict.fromkeys(part.place for part in table.parts):
+    for place in dict.fromkeys(part.file.place for part in table.parts):
         digest.update(f"{os.path.abspath(place)!r} {_state(place)}\n".encode())
     for part in table.slices():
         digest.update(f"{replace(part, columns=None)!r}\n".encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,10 +37,25 @@ class TableFile:
     ----------
     name : its path or URL
     partition : the columns that the names of its folders give, with their values
+    base : the folder that a path starts from in another process; empty for the one in which this process runs
     """
 
     name: str
     partition: tuple[tuple[str, Any], ...] = ()
+    base: str = ""
+
+    @property
+    def place(self) -> str:
+        """The path or URL to open."""
+        return self.name if is_url(self.name) else os.path.join(self.base, self.name)
+
+    @property
+    def size(self) -> int | None:
+        """The number of bytes of a file on this disk; None for any other."""
+        try:
+            return None if is_url(self.name) else os.stat(self.place).st_size
+        except OSError:
+            return None  # opening it says why
 
     @property
     def is_csv(self) -> bool:
@@ -51,11 +67,19 @@ class TableFile:
         """Whether it is compressed as a whole, with gzip."""
         return self.name.lower().endswith(".gz")
 
+    def require_visible(self) -> None:
+        """Raise an error if this process works for another one and does not see the file."""
+        if self.base and not is_url(self.name) and not os.path.exists(self.place):
+            raise FairmendError(
+                f"{self.place}: the worker on {socket.gethostname()} does not see this file; workers need it under the "
+                "same path, or give the URL of an object store that they can read"
+            )
+
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Open the file for reading; a file that is missing, empty or unreadable is refused."""
         try:
-            with _open(self.name) as file:
+            with _open(self.place) as file:
                 if not file.read(1):
                     raise FairmendError(f"{self.name}: the file is empty; give a table with a header and rows")
                 file.seek(0)

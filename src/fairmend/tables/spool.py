@@ -1,79 +1,188 @@
-"""Pieces of CSV files, kept in a temporary file once they are parsed, so that files are parsed once and read twice.
+"""Pieces of CSV files, kept in temporary files once they are parsed, so that files are parsed once and read twice.
 
 A column of texts with few different values is kept as a dictionary of them and a small number for each row.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
+import shutil
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from tempfile import TemporaryFile
-from typing import Any
+from dataclasses import dataclass, field
+from tempfile import TemporaryFile, mkdtemp
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from fairmend.errors import FairmendError
 
-__all__ = ["Spool", "SpooledPieces"]
+__all__ = ["PrivateStore", "SharedFolder", "SharedStore", "Spool", "SpooledPieces", "Store"]
 
 _MOST_VALUES = 10_000  # of a dictionary; a column with more is kept as it is
 
-_logger = logging.getLogger(__name__)
+Place = tuple[int, int]
+"""The first byte, and the number of bytes."""
 
 
-class Spool:
-    """A temporary file with some columns of pieces that were parsed; the system deletes it with this object.
+class Store(Protocol):
+    """A file to which parsed pieces are written."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes of this machine can read it."""
+
+    def is_there(self) -> bool:
+        """Return whether this process can read it."""
+
+    def append(self, data: bytes) -> Place:
+        """Write at the end, and return where."""
+
+    def read(self, place: Place) -> bytes:
+        """Return what was written there."""
+
+
+class PrivateStore:
+    """A temporary file without a name; the system deletes it with this object, also if this process is killed."""
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile()  # noqa: SIM115  # it lives as long as this object
+        weakref.finalize(self, self._file.close)
+        self._end = 0
+
+    def is_there(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def append(self, data: bytes) -> Place:
+        """Write at the end, and return where."""
+        self._file.write(data)
+        self._file.flush()
+        self._end += len(data)
+        return self._end - len(data), len(data)
+
+    def read(self, place: Place) -> bytes:
+        """Return what was written there; several threads may read."""
+        return os.pread(self._file.fileno(), place[1], place[0])
+
+
+class SharedFolder:
+    """A temporary folder for files that processes of this machine share; deleted with this object."""
+
+    def __init__(self) -> None:
+        self.path = mkdtemp(prefix="fairmend-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class SharedStore:
+    """A file in a shared folder; `owner` keeps the folder, and does not travel to other processes."""
+
+    path: str
+    owner: SharedFolder | None = None
+
+    is_shared = True
+
+    def __reduce__(self) -> tuple[type[SharedStore], tuple[str]]:
+        """Send the path."""
+        return SharedStore, (self.path,)
+
+    def is_there(self) -> bool:
+        """Return whether this process runs on the machine that has it."""
+        return os.path.exists(self.path)
+
+    def append(self, data: bytes) -> Place:
+        """Write at the end, and return where."""
+        with open(self.path, "ab") as file:
+            file.write(data)
+            return file.tell() - len(data), len(data)
+
+    def read(self, place: Place) -> bytes:
+        """Return what was written there."""
+        with open(self.path, "rb") as file:
+            file.seek(place[0])
+            return file.read(place[1])
+
+
+@dataclass(frozen=True, eq=False)
+class SpooledPieces:
+    """Some columns of the pieces of one slice, as they were parsed.
 
     Attributes
     ----------
+    store : the file that has them
     columns : those that are kept
-    failed : whether the disk was full, so that the pieces must be parsed again
+    pieces : where the pieces are
+    dictionaries : where the dictionaries of the columns are
     """
 
-    def __init__(self, columns: Collection[str]) -> None:
-        self.columns, self.failed = frozenset(columns), False
-        self._file = TemporaryFile()  # noqa: SIM115  # it lives as long as this object
-        weakref.finalize(self, self._file.close)
-        self._places: list[tuple[int, int]] = []
-        self._dictionaries: dict[str, dict[str, int]] = {}
-        self._without: set[str] = set()
+    store: Store
+    columns: frozenset[str]
+    pieces: tuple[Place, ...]
+    dictionaries: Place
 
-    def __len__(self) -> int:
-        """Return the number of pieces."""
-        return len(self._places)
+    def has(self, columns: Collection[str]) -> bool:
+        """Return whether it has these columns, and this process can read them."""
+        return self.columns.issuperset(columns) and self.store.is_there()
+
+    def read(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the pieces with these columns."""
+        dictionaries: dict[str, list[str]] = self._load(self.dictionaries)
+        kinds = {name: pd.CategoricalDtype(dictionaries[name]) for name in columns if name in dictionaries}
+        for place in self.pieces:
+            rows, content = self._load(place)
+            found = {
+                name: pd.Categorical.from_codes(values, dtype=kinds[name]) if coded else values
+                for name, values, coded in content
+                if name in columns
+            }
+            yield pd.DataFrame(found, index=pd.RangeIndex(rows), copy=False)
+
+    def _load(self, place: Place) -> Any:
+        data = self.store.read(place)
+        if len(data) != place[1]:
+            raise FairmendError("a temporary file was cut off; start again")
+        return pickle.loads(data)  # written by this process, or by one that it started
+
+
+@dataclass(eq=False)
+class Spool:
+    """Writes some columns of the pieces of one slice to a store.
+
+    Attributes
+    ----------
+    problem : why the store takes no more, such as that the disk is full; empty if all was written
+    """
+
+    store: Store
+    columns: frozenset[str]
+    problem: str = ""
+    _pieces: list[Place] = field(default_factory=list)
+    _dictionaries: dict[str, dict[str, int]] = field(default_factory=dict)
+    _without: set[str] = field(default_factory=set)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Keep a piece."""
-        if self.failed:
-            return
-        content = [(str(name), *self._packed(str(name), frame[name])) for name in frame if name in self.columns]
-        start = self._places[-1][0] + self._places[-1][1] if self._places else 0
-        data = pickle.dumps((len(frame), content), protocol=5)
-        try:
-            self._file.write(data)
-            self._file.flush()
-        except OSError as error:
-            _logger.warning("the temporary folder is full (%s): CSV files are parsed twice; set TMPDIR", error.strerror)
-            self.failed = True
-            return
-        self._places.append((start, len(data)))
+        if not self.problem:
+            content = [(str(name), *self._packed(str(name), frame[name])) for name in frame if name in self.columns]
+            place = self._append((len(frame), content))
+            self._pieces += [] if place is None else [place]
 
-    def read(self, number: int, columns: Sequence[str]) -> pd.DataFrame:
-        """Return some columns of a piece."""
-        start, size = self._places[number]
-        data = os.pread(self._file.fileno(), size, start)  # has no position: several threads may read
-        if len(data) != size:
-            raise FairmendError("a temporary file was cut off; start again")
-        rows, content = pickle.loads(data)  # written by this process
-        index = pd.RangeIndex(rows)
-        found = {name: self._unpacked(name, values, coded) for name, values, coded in content if name in columns}
-        return pd.DataFrame(found, index=index, copy=False)
+    def finish(self) -> SpooledPieces | None:
+        """Return what was kept; None if not all of it could be written."""
+        place = None if self.problem else self._append({name: list(own) for name, own in self._dictionaries.items()})
+        return None if place is None else SpooledPieces(self.store, self.columns, tuple(self._pieces), place)
+
+    def _append(self, content: Any) -> Place | None:
+        try:
+            return self.store.append(pickle.dumps(content, protocol=5))
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+            return None
 
     def _packed(self, name: str, column: pd.Series[Any]) -> tuple[Any, bool]:
         """Return the numbers of the values in the dictionary of the column, or the values, and which of the two."""
@@ -91,27 +200,3 @@ class Spool:
             dictionary[value] = len(dictionary)
         numbers = np.array([*(dictionary[value] for value in values), -1], dtype=np.int16)
         return numbers[codes], True
-
-    def _unpacked(self, name: str, values: Any, coded: bool) -> Any:
-        return pd.Categorical.from_codes(values, dtype=self._kinds[name]) if coded else values
-
-    @cached_property
-    def _kinds(self) -> dict[str, pd.CategoricalDtype]:
-        """The type of each column with a dictionary; asked for when all pieces are there."""
-        return {name: pd.CategoricalDtype(list(values)) for name, values in self._dictionaries.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class SpooledPieces:
-    """The pieces of one file in a spool: their numbers."""
-
-    spool: Spool
-    numbers: range
-
-    def has(self, columns: Collection[str]) -> bool:
-        """Return whether it has these columns."""
-        return self.spool.columns.issuperset(columns)
-
-    def read(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Yield the pieces with these columns."""
-        return (self.spool.read(number, columns) for number in self.numbers)

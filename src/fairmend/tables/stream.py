@@ -6,20 +6,25 @@ import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairmend.arrays import Ints
-from fairmend.data_source import DataURL, is_url
+from fairmend.data_source import DataURL
 from fairmend.errors import FairmendError
+from fairmend.progress import Progress, shows_progress
 from fairmend.tables.agreement import Columns
-from fairmend.tables.csv_files import CsvContents, csv_pieces, examine_csv
+from fairmend.tables.csv_files import CsvContents, csv_pieces
+from fairmend.tables.csv_ranges import CsvRange
+from fairmend.tables.examine import Examined, examine_files
 from fairmend.tables.files import TableFile, find_files
-from fairmend.tables.parquet_files import ParquetContents, examine_parquet, parquet_pieces, read_all_pages
-from fairmend.tables.spool import Spool, SpooledPieces
+from fairmend.tables.parquet_files import ParquetContents, parquet_pieces
+from fairmend.tables.spool import SpooledPieces
 from fairmend.text import listed
+from fairmend.workers.engine import HERE, Engine
 
 __all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
 
@@ -43,14 +48,15 @@ class TableSlice:
     source : the path of the file, or its URL
     first : the number, from 0, of its first row in the whole table
     rows : how many rows it has
-    groups : the row groups of a Parquet file; None for a CSV file, which is one slice
+    groups : the row groups of a Parquet file; None for a CSV file
+    part : the range of a large CSV file; None for a whole file
     piece : how many rows to read at a time
     texts : columns that hold text, although some pieces of them hold only numbers
     names : the columns of the table, in the order of its first file
     columns : those that are read; None reads all of them
     partition : columns that the names of folders give, with their values
     dictionaries : columns of Parquet files with few different texts, which are read as categoricals
-    spooled : the pieces of a CSV file that were parsed before, which are read instead of the file; they do not travel
+    spooled : the pieces of a CSV file that were parsed before, which are read instead of the file
     base : the folder that a path starts from in another process; empty for the one in which this process runs
     """
 
@@ -58,6 +64,7 @@ class TableSlice:
     first: int
     rows: int
     groups: tuple[int, ...] | None
+    part: CsvRange | None = None
     piece: int = PIECE
     texts: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -68,9 +75,9 @@ class TableSlice:
     base: str = ""
 
     @property
-    def place(self) -> str:
-        """The path or URL to open."""
-        return self.source if is_url(self.source) else os.path.join(self.base, self.source)
+    def file(self) -> TableFile:
+        """The file."""
+        return TableFile(self.source, self.partition, self.base)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `piece` rows; the index counts over the whole table."""
@@ -83,12 +90,13 @@ class TableSlice:
             raise FairmendError(f"{self.source}: the file was changed while it was read; start again")
 
     def _pieces(self) -> Iterator[pd.DataFrame]:
-        file, given = TableFile(self.place), {name for name, _ in self.partition}
+        file, given = self.file, {name for name, _ in self.partition}
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if self.spooled is not None and columns is not None and self.spooled.has(columns):
             return self.spooled.read(columns)
         if file.is_csv:
-            return csv_pieces(file, self.piece, [name for name in self.texts if name not in given], columns)
+            texts = [name for name in self.texts if name not in given]
+            return csv_pieces(file, self.piece, texts, columns, self.part)
         return parquet_pieces(file, self.piece, self.groups, columns, self.dictionaries)
 
     def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -186,19 +194,24 @@ class TableStream:
         return [(names[file], int(row)) for file, row in zip(found, rows - firsts[found], strict=True)]
 
 
+@shows_progress
 def stream_table(
     source: str | os.PathLike[str] | DataURL,
     rows: int | None = None,
     *,
     keep_going: bool = False,
     spool: Collection[str] = (),
+    engine: Engine = HERE,
+    progress: Progress | None = None,
 ) -> TableStream:
     """Return a table as a stream of data frames with the same values as `read_table`.
 
     CSV files are read once by this call, so that a column has one type in all pieces, and so that an error in the last
-    line is raised before any work on the first. The columns `spool` of them go to a temporary file, from which a stream
+    line is raised before any work on the first. The columns `spool` of them go to temporary files, from which a stream
     of `only` these columns comes without parsing them again; texts with few values are then categoricals, as in Parquet
     files. Of Parquet files this call reads the footers.
+
+    An `engine` examines large CSV files in ranges side by side. The slices do not depend on it.
 
     With `keep_going`, files that cannot be read are left out and listed as `broken`; Parquet files are then decoded
     once, because only that shows damaged pages. At least one file must be left, and all that are left have the same
@@ -206,46 +219,46 @@ def stream_table(
     """
     piece = PIECE if rows is None else rows
     columns, parts, broken, total = Columns(), [], [], 0
-    kept = Spool(spool) if spool else None
-    for file in find_files(source):
-        before = 0 if kept is None else len(kept)
-        try:
-            contents = _examine(file, piece, keep_going, kept)
-        except FairmendError as error:
+    problem = ""
+    for file, found in examine_files(
+        find_files(source), piece, thoroughly=keep_going, spool=spool, engine=engine, progress=progress
+    ):
+        if isinstance(found, FairmendError):
             if not keep_going:
-                raise
-            broken.append(BrokenFile(file.name, str(error)))
+                raise found
+            broken.append(BrokenFile(file.name, str(found)))
             continue
-        columns.add(file, contents)
-        pieces = None if kept is None or not file.is_csv else SpooledPieces(kept, range(before, len(kept)))
-        for part in _slices(file, contents):
-            parts.append(replace(part, first=total, spooled=pieces))
+        columns.add(file, _together(found))
+        for part in chain.from_iterable(_slices(file, examined) for examined in found):
+            parts.append(replace(part, first=total))
             total += part.rows
+        problem = problem or next((examined.problem for examined in found if examined.problem), "")
     if not parts and broken:
         raise FairmendError(f"{source}: none of its files can be read; the first: {broken[0].reason}")
     if total == 0:
         raise FairmendError(f"{source}: the table has no rows; give at least one")
-    if kept is not None and (kept.failed or kept.columns.intersection(columns.texts)):
+    if problem:
+        _logger.warning("the temporary folder is full (%s): CSV files are parsed twice; set TMPDIR", problem)
+    if set(spool).intersection(columns.texts):
         parts = [replace(part, spooled=None) for part in parts]  # some numbers are texts, which only the files have
     _logger.info("%s has %d rows in %d slices, read %d at a time", source, total, len(parts), piece)
     return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
 
 
-def _examine(
-    file: TableFile, piece: int, thoroughly: bool, spool: Spool | None = None
-) -> CsvContents | ParquetContents:
-    """Return what one file holds."""
-    if file.is_csv:
-        return examine_csv(file, piece, spool)
-    contents = examine_parquet(file)
-    if thoroughly:
-        read_all_pages(file, piece)
+def _together(found: Sequence[Examined]) -> CsvContents | ParquetContents:
+    """Return what all parts of a file hold."""
+    contents = found[0].contents
+    for part in found[1:]:
+        assert isinstance(contents, CsvContents)  # a Parquet file has one part
+        assert isinstance(part.contents, CsvContents)
+        contents += part.contents
     return contents
 
 
-def _slices(file: TableFile, contents: CsvContents | ParquetContents) -> list[TableSlice]:
-    """Return the slices of one file, as if it were the first."""
-    whole = TableSlice(file.name, 0, 0, None, partition=file.partition)
+def _slices(file: TableFile, examined: Examined) -> list[TableSlice]:
+    """Return the slices of one file or range, as if it were the first."""
+    contents = examined.contents
+    whole = TableSlice(file.name, 0, 0, None, examined.part, partition=file.partition, spooled=examined.spooled)
     if isinstance(contents, CsvContents):
         return [replace(whole, rows=contents.rows)] if contents.rows else []
     whole = replace(whole, dictionaries=tuple(sorted(contents.dictionaries)))

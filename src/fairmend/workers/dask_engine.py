@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,11 +15,14 @@ from fairmend.workers.remote_call import SharedPart, call_remotely, pack
 
 __all__ = ["DaskEngine"]
 
+_PATIENCE = 60.0  # seconds without any worker: a nanny starts a killed one again in less
+_ASK_AGAIN, _LOOK_AGAIN = 2.0, 0.01  # seconds: the scheduler for workers, and Dask for results
+
 
 class DaskEngine:
     """Runs tasks on the workers of a Dask scheduler."""
 
-    is_here = False
+    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to the scheduler, and count its workers."""
@@ -84,6 +88,7 @@ class _DaskPool:
 
         from distributed import KilledWorker
 
+        self._wait()
         future = next(self._finished)
         number = self._numbers.pop(future)
         try:
@@ -98,6 +103,22 @@ class _DaskPool:
             raise FairmendError(f"{self._address}: the connection to the scheduler was lost; start again") from error
         finally:
             future.release()
+
+    def _wait(self) -> None:
+        """Wait until a task is finished; without workers that would be forever."""
+        there = asked = time.monotonic()
+        while not self._finished.has_ready():
+            time.sleep(_LOOK_AGAIN)
+            now = time.monotonic()
+            if now - asked < _ASK_AGAIN or self._client.status != "running":
+                continue
+            asked = now
+            there = now if self._client.nthreads() else there
+            if now - there > _PATIENCE:
+                raise FairmendError(
+                    f"{self._address}: the scheduler has lost all its workers; start some (dask worker "
+                    f"{self._address}), and start again"
+                )
 
     def cancel(self) -> None:
         """Stop what is under way."""

@@ -51,11 +51,13 @@ class Engine(Protocol):
     slots : how many tasks run at once
     window : how many tasks may be under way, or finished and not yet given back
     is_here : whether tasks run in this process, one after another
+    on_this_machine : whether tasks run on this machine, and see its temporary files
     """
 
     slots: int
     window: int
     is_here: bool
+    on_this_machine: bool
 
     def open(self, function: Callable[[Any, Any], Any], shared: Any) -> AbstractContextManager[Pool]:
         """Prepare to call ``function(shared, task)``; both are pickled, unless tasks run here."""
@@ -71,7 +73,7 @@ class Here:
     """Runs tasks in this process, each when its result is asked for."""
 
     slots = window = 1
-    is_here = True
+    is_here = on_this_machine = True
 
     def open(self, function: Callable[[Any, Any], Any], shared: Any) -> AbstractContextManager[Pool]:
         """Return a pool that calls the function itself."""

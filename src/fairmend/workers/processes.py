@@ -25,7 +25,7 @@ _part: SharedPart | None = None  # of a worker: each process has one
 class Processes:
     """Runs tasks in so many processes, which start with the first task and end with the last."""
 
-    is_here = False
+    is_here, on_this_machine = False, True
 
     def __init__(self, jobs: int) -> None:
         self.slots, self.window = jobs, 2 * jobs

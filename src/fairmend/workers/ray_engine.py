@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from fairmend.errors import FairmendError
-from fairmend.text import first_line
+from fairmend.text import first_line, printable
 from fairmend.workers.engine import Failure, Pool
 from fairmend.workers.ray_messages import RayMessages
 from fairmend.workers.remote_call import call_remotely, pack
@@ -22,7 +23,7 @@ class RayEngine:
     ray://local:2 starts one with two workers; without a number it has one for each core.
     """
 
-    is_here = False
+    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to Ray, unless this program is connected already, and count its cores."""
@@ -39,16 +40,16 @@ class RayEngine:
 
     def _connect(self) -> None:
         word, _, number = self._address.partition("://")[2].partition(":")
+        logging.getLogger("ray.util.client").setLevel(logging.CRITICAL)  # errors are raised here
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if word == "local":
             options |= {"include_dashboard": False, "num_cpus": int(number) if number else None}
         try:
             self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
         except Exception as error:  # Ray raises what its transport raises
-            reason = first_line(error)
             raise FairmendError(
-                f"{self._address}: cannot connect to Ray ({reason}); correct the address, and if this Ray asks for a "
-                "token, set RAY_AUTH_TOKEN"
+                f"{self._address}: cannot connect to Ray ({_reason(error)}); correct the address, and if this Ray asks "
+                "for a token, set RAY_AUTH_TOKEN"
             ) from error
 
     @contextmanager
@@ -78,23 +79,44 @@ class _RayPool:
         # Ray runs the tasks of a worker that dies again: three times by default.
         self._call = ray.remote(num_cpus=1)(call_remotely)
         self._numbers: dict[Any, int] = {}
+        errors = ray.exceptions
+        self._lost = (ConnectionError, errors.RaySystemError, errors.LocalRayletDiedError, *_transport_errors())
 
     def submit(self, number: int, task: Any) -> None:
-        self._numbers[self._call.remote(self._part, task)] = number
+        with self._connection():
+            self._numbers[self._call.remote(self._part, task)] = number
 
     def next_finished(self) -> tuple[int, Any]:
         errors = self._ray.exceptions
-        try:
+        with self._connection():
             (done, *_), _ = self._ray.wait(list(self._numbers), num_returns=1)
             number = self._numbers.pop(done)
             try:
                 return number, self._ray.get(done)
             except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
                 return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
-        except (ConnectionError, errors.RaySystemError, errors.LocalRayletDiedError) as error:
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        try:
+            yield
+        except self._lost as error:
             raise FairmendError(f"{self._address}: the connection to Ray was lost; start again") from error
 
     def cancel(self) -> None:
-        """Stop what is under way."""
-        for reference in self._numbers:
-            self._ray.cancel(reference, force=True)
+        """Stop what is under way; without a connection, nothing is."""
+        with suppress(*self._lost):
+            for reference in self._numbers:
+                self._ray.cancel(reference, force=True)
+
+
+def _transport_errors() -> list[type[Exception]]:
+    """Return what a client of Ray raises if its server has ended; without a client, grpc need not be installed."""
+    grpc = sys.modules.get("grpc")
+    return [] if grpc is None else [grpc.RpcError]
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error, and the last one if the first announces the traceback of Ray's server."""
+    first, lines = first_line(error), str(error).strip().splitlines()
+    return f"{first} {printable(lines[-1].strip())}" if first.endswith(":") and len(lines) > 1 else first

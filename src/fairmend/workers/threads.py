@@ -16,7 +16,7 @@ __all__ = ["ExecutorPool", "Threads"]
 class Threads:
     """Runs tasks in so many threads; each has a copy of what they share, with buffers of its own."""
 
-    is_here = False
+    is_here, on_this_machine = False, True
 
     def __init__(self, slots: int) -> None:
         self.slots, self.window = slots, 2 * slots

@@ -144,7 +144,9 @@ class Affine:
             raise FairmendError(f"takes {self.weight.shape[1]} values, but the layer before it gives {widths[0]}")
         return int(self.weight.shape[0])
 
-    def compute(self, values: Sequence[FloatArray], out: FloatArray) -> None:
-        """Compute weight·x + bias for each row."""
-        np.matmul(values[0], self.weight.T, out=out)
+    def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
+        """Compute weight·x + bias for each row; the product for so many rows at a time, or for all."""
+        x, step = values[0], max(1, len(out)) if part is None else part
+        for start in range(0, len(out), step):
+            np.matmul(x[start : start + step], self.weight.T, out=out[start : start + step])
         out += self.bias

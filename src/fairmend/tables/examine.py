@@ -1,0 +1,202 @@
+"""Examine the files of a table before any work on them: what they hold, and whether they can be read.
+
+CSV files are parsed once, large ones in ranges, and what is needed of them is kept in temporary files. Of Parquet files
+the footers are read. An engine examines files and ranges side by side.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from uuid import uuid4
+
+from fairmend.errors import FairmendError
+from fairmend.progress import Progress
+from fairmend.tables.csv_files import CsvContents, examine_csv
+from fairmend.tables.csv_ranges import RANGE_BYTES, CsvRange, find_ranges
+from fairmend.tables.files import TableFile
+from fairmend.tables.parquet_files import ParquetContents, examine_parquet, read_all_pages
+from fairmend.tables.spool import PrivateStore, SharedFolder, SharedStore, Spool, SpooledPieces, Store
+from fairmend.workers.engine import HERE, Engine, run_tasks
+
+__all__ = ["Examination", "Examined", "examine_files"]
+
+_WORTHWHILE = 4 * RANGE_BYTES  # bytes to examine, below which workers take longer to start
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """What a file, or a range of it, holds.
+
+    Attributes
+    ----------
+    contents : its rows and columns
+    part : the range of a CSV file; None for a whole file
+    spooled : the pieces of a CSV file; None if they were not kept
+    problem : why they were not kept; empty if nothing went wrong
+    """
+
+    contents: CsvContents | ParquetContents
+    part: CsvRange | None = None
+    spooled: SpooledPieces | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """How to examine a file; it can be sent to a worker, unless there is a private store or a report.
+
+    Attributes
+    ----------
+    piece : how many rows to read at a time
+    thoroughly : whether to decode Parquet files, of which the footer does not show damage
+    spooled : the columns of CSV files to keep
+    store : the file to which they go
+    folder : where to make such a file for each slice, if there is none
+    base : the folder that paths start from in another process
+    report : called with the number of bytes of CSV files that were read since the last call
+    """
+
+    piece: int
+    thoroughly: bool = False
+    spooled: frozenset[str] = frozenset()
+    store: PrivateStore | None = None
+    folder: str | None = None
+    base: str = ""
+    report: Callable[[int], None] | None = None
+
+    def open_spool(self) -> Spool | None:
+        """Return what keeps the pieces of a slice; None if they are not to be kept."""
+        store: Store | None = self.store
+        if store is None and self.folder is not None:
+            store = SharedStore(os.path.join(self.folder, uuid4().hex))
+        return None if store is None else Spool(store, self.spooled)
+
+
+@dataclass(frozen=True)
+class _Task:
+    file: TableFile
+    part: CsvRange | None
+    problem: str = ""  # why the file cannot be cut
+
+    @property
+    def size(self) -> int:
+        return (self.file.size or 0) if self.part is None else self.part.end - self.part.start
+
+
+def examine_files(
+    files: Sequence[TableFile],
+    piece: int,
+    *,
+    thoroughly: bool,
+    spool: Collection[str],
+    engine: Engine,
+    progress: Progress | None,
+) -> Iterator[tuple[TableFile, list[Examined] | FairmendError]]:
+    """Yield each file with what its parts hold, in order, or with the error that it cannot be read."""
+    how, folder = Examination(piece, thoroughly, frozenset(spool)), None
+    several = len(files) > 1 or any(_is_cut(file) for file in files)
+    if spool and (engine.is_here or not several):
+        how = replace(how, store=PrivateStore())
+    elif spool and engine.on_this_machine:
+        folder = SharedFolder()
+        how = replace(how, folder=folder.path)
+    chosen = engine if several and _work(files, thoroughly) >= _WORTHWHILE else HERE
+    steps = _Steps(progress, files)
+    sent = replace(how, report=steps.report) if chosen.is_here else replace(how, base=os.getcwd())
+    results = steps.count(run_tasks(chosen, _examine, sent, _tasks(files)), chosen)
+    for file, found in groupby(results, key=lambda result: result[0].file):
+        outcome = _gather(found, how)
+        if folder is not None and not isinstance(outcome, FairmendError):
+            outcome = [_owned(part, folder) for part in outcome]
+        yield file, outcome
+
+
+def _tasks(files: Iterable[TableFile]) -> Iterator[_Task]:
+    """Yield the parts of the files."""
+    return chain.from_iterable(map(_tasks_of, files))
+
+
+def _tasks_of(file: TableFile) -> Iterator[_Task]:
+    """Yield the parts of a file; those of a large one as they are found."""
+    try:
+        for part in find_ranges(file) if file.is_csv else [None]:
+            yield _Task(file, part)
+    except FairmendError as error:
+        yield _Task(file, None, str(error))
+
+
+def _examine(how: Examination, task: _Task) -> Examined | str:
+    """Return what a part holds, or why it cannot be read."""
+    file = replace(task.file, base=how.base)
+    file.require_visible()
+    if task.problem:
+        return task.problem
+    try:
+        if file.is_csv:
+            spool = how.open_spool()
+            contents = examine_csv(file, how.piece, spool, task.part, how.report)
+            if spool is None:
+                return Examined(contents, task.part)
+            return Examined(contents, task.part, spool.finish(), spool.problem)
+        footer = examine_parquet(file)
+        if how.thoroughly:
+            read_all_pages(file, how.piece)
+        return Examined(footer)
+    except FairmendError as error:
+        return str(error)
+
+
+def _gather(results: Iterable[tuple[_Task, Examined | str]], how: Examination) -> list[Examined] | FairmendError:
+    """Return the parts of one file; if one cannot be read, the error about the whole file, which counts its lines."""
+    parts: list[Examined] = []
+    for task, found in results:
+        if isinstance(found, str):
+            whole = found if task.part is None else _examine(how, replace(task, part=None))
+            return FairmendError(whole) if isinstance(whole, str) else [whole]
+        parts.append(found)
+    return parts
+
+
+def _owned(part: Examined, folder: SharedFolder) -> Examined:
+    """Return a part that keeps the folder of its pieces."""
+    if part.spooled is None or not isinstance(part.spooled.store, SharedStore):
+        return part
+    return replace(part, spooled=replace(part.spooled, store=SharedStore(part.spooled.store.path, folder)))
+
+
+def _is_cut(file: TableFile) -> bool:
+    """Return whether a file may have several ranges."""
+    return file.is_csv and not file.is_compressed and (file.size or 0) > RANGE_BYTES
+
+
+def _work(files: Iterable[TableFile], thoroughly: bool) -> int:
+    """Return how many bytes are to be examined; those of remote files are not known."""
+    sizes = [file.size for file in files if file.is_csv or thoroughly]
+    return sum(RANGE_BYTES if size is None else size for size in sizes)
+
+
+class _Steps:
+    """Reports progress: the bytes that were read, of all bytes of the files."""
+
+    def __init__(self, progress: Progress | None, files: Iterable[TableFile]) -> None:
+        sizes = [file.size for file in files]
+        self._total = 0 if None in sizes else sum(size or 0 for size in sizes)
+        self._progress, self._done = progress, 0
+        self.report = None if progress is None else self._add
+
+    def _add(self, read: int) -> None:
+        assert self._progress is not None
+        self._done += read
+        self._progress("read", min(self._done, self._total) if self._total else self._done, self._total)
+
+    def count(
+        self, results: Iterable[tuple[_Task, Examined | str]], engine: Engine
+    ) -> Iterator[tuple[_Task, Examined | str]]:
+        """Pass results on, and report those of workers, which cannot report themselves."""
+        for task, found in results:
+            yield task, found
+            if self.report is not None and not (engine.is_here and task.file.is_csv):
+                self.report(task.size)

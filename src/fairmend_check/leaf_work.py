@@ -1,0 +1,60 @@
+"""How much work the leaves of a certificate of shares take, counted as it is done, up to a limit.
+
+A file does not show beforehand how often its leaves are halved and their people counted. The unit is a multiplication,
+of which there are more than a billion a second; what other steps cost is measured.
+"""
+
+from __future__ import annotations
+
+from fairmend_check.errors import CheckError
+from fairmend_check.model import Dense, Model
+from fairmend_check.people import People
+from fairmend_check.regions import box_work, point_work
+from fairmend_check.tally import Tally
+
+MAX_WORK = 10**13  # multiplications for all leaves: about two hours
+_PER_PIECE = 50_000  # what a piece of a leaf costs beside its bounds
+_PER_UNIT, _PER_COLUMN, _PER_LINK = 50, 100, 10  # what a form costs at each unit, each column, and that for each link
+_PER_STEP = 100_000  # what a step costs for leaves that are proven at once, however few they are
+
+
+class LeafWork:
+    """Adds up the work for the leaves of a model."""
+
+    def __init__(self, model: Model, people: People) -> None:
+        self.done = 0
+        links = 0 if people.links is None else people.links.steps
+        weights = sum(node.operation.weight.size for node in model.nodes if isinstance(node.operation, Dense))
+        self._input, self._piece = point_work(model), _PER_PIECE + box_work(model)
+        self._form = weights + _PER_UNIT * sum(model.widths) + (_PER_COLUMN + _PER_LINK * links) * people.width
+        self._axes = len(people.axes) + len(people.protected) + links
+        self._pairs = len(model.nodes) ** 2 // 8  # of layers: each is substituted in those before
+
+    def of_bounds(self, pieces: int, forms: int) -> int:
+        """Return the work to bound forms of the outputs, so many in each of so many pieces of leaves."""
+        return _PER_STEP * self._pairs + pieces * (self._piece + forms * self._form)
+
+    def of_forms(self, forms: int, leaves: int) -> int:
+        """Return the work for forms of the inputs that are taken one by one, each over so many leaves."""
+        return forms * (_PER_STEP * self._axes + leaves * self._form)
+
+    def of_inputs(self, inputs: int) -> int:
+        """Return the work to evaluate inputs."""
+        return inputs * self._input
+
+    def of_count(self, tally: Tally) -> int:
+        """Return the work to count people by a form."""
+        return _PER_STEP * self._axes + tally.work
+
+    def require(self, work: int) -> None:
+        """Refuse work above the limit."""
+        if self.done + work > MAX_WORK:
+            raise CheckError(
+                f"certificate.shares: checking these boxes takes more than {MAX_WORK:,} multiplications (about two "
+                "hours), the limit for one certificate; quantify for fewer seconds, or up to a share, gives fewer boxes"
+            )
+
+    def add(self, work: int) -> None:
+        """Note work, and refuse more than the limit."""
+        self.require(work)
+        self.done += work
