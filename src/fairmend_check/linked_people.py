@@ -54,18 +54,16 @@ class LinkedAxis:
     def choices(self) -> int:
         """The most values that a link gives someone; 1 for a continuous feature, where they are not told apart."""
         if self.axis.feature.categories:
-            return max(len(self.targets(effect, code)) for _, effect in self.effects for code in range(self.axis.cells))
+            named = (runs for _, effect in self.effects for _, runs in effect.categories)  # the others keep their own
+            return int(max(sum(high - low + 1 for low, high in runs) for runs in named))
         widths = [effect.high - effect.low for _, effect in self.effects]
         return int(min(max(widths), self.axis.cells - 1)) + 1 if self.axis.feature.whole else 1
 
-    def targets(self, effect: Effect, code: int) -> list[int]:
-        """Return the categories that replace one."""
-        runs = effect.values(self.axis.feature, float(code)) or ((code, code),)
-        return [number for low, high in runs for number in range(int(low), int(high) + 1)]
-
     def images(self, effect: Effect, choice: int) -> Iterator[list[int]]:
         """Yield lists of the category that replaces each one; all of them contain every one that is meant."""
-        lists = [self.targets(effect, code) for code in range(self.axis.cells)]
+        lists = [[code] for code in range(self.axis.cells)]
+        for own, runs in effect.categories:
+            lists[int(own)] = [number for low, high in runs for number in range(int(low), int(high) + 1)]
         most = max(map(len, lists))
         for number in range(most) if choice == ALL else [choice]:
             yield [each[min(number, len(each) - 1)] for each in lists]
@@ -123,6 +121,11 @@ class PeopleLinks:
         choices = (linked.choices if linked.axis.feature.categories else 1 for linked in self.axes)
         effects = sum(len(linked.effects) * count for linked, count in zip(self.axes, choices, strict=True))
         return sum(map(len, self.conditions)) + effects
+
+    @property
+    def categories(self) -> int:
+        """How many categories the features that links set have together."""
+        return sum(linked.axis.cells for linked in self.axes if linked.axis.feature.categories)
 
     def cuts(self, number: int) -> set[int]:
         """Return where pieces of a protected axis must begin, so that links match all of a piece or nothing."""
@@ -203,8 +206,9 @@ def _reached(
     reached = np.zeros_like(among)
     for effect, possible in outcomes:
         for image, rows in _images(linked, effect, possible, choice):
-            for code, target in enumerate(image):
-                reached[rows, target] |= among[rows, code]
+            order = np.argsort(image, kind="stable")  # categories with the same target follow one another
+            targets, starts = np.unique(np.array(image)[order], return_index=True)
+            reached[np.ix_(rows, targets)] |= np.logical_or.reduceat(among[np.ix_(rows, order)], starts, axis=1)
     return reached
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.spec import Link, Spec
+from fairmend.spec import Feature, Link, Spec
 from fairmend_check import leaf_work
 from fairmend_check.errors import CheckError
 from fairmend_check.leaf_bounds import LeafProver
@@ -40,6 +40,22 @@ def test_links_cost_more():
     linked = Spec(SMALL.features, links=(Link(when={names[0]: [20, 21]}, then={names[1].name: to_all}),))
     assert work_for(spec=linked).of_bounds(1, 1) > work_for().of_bounds(1, 1)
     assert work_for(spec=linked).of_forms(1, 0) > work_for().of_forms(1, 0)
+
+
+@pytest.mark.parametrize("encoding", ["ordinal", "one-hot"])
+def test_linked_features_with_many_categories_cost_more(encoding):
+    """Each category is replaced by itself, for every input that is listed and in every step."""
+
+    def work(count):
+        names = tuple(f"job {number}" for number in range(count))
+        job = Feature("job", "categorical", categories=names, encoding=encoding)
+        link = Link(when={"age": 20}, then={"job": {names[0]: names[1]}})
+        return work_for((), spec=Spec([SMALL.features[0], job], links=(link,)))
+
+    few, many = work(10), work(5000)
+    assert many.of_inputs(1) > 100 * few.of_inputs(1)
+    assert many.of_bounds(0, 0) > 5 * few.of_bounds(0, 0)
+    assert many.of_forms(1, 0) > 5 * few.of_forms(1, 0)
 
 
 def test_counting_people_is_work():

@@ -13,6 +13,7 @@ from fairmend.quantify.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
 from fairmend_check.leaf_bounds import LeafProver
 from fairmend_check.leaf_listing import list_people
+from fairmend_check.links import Effect
 from fairmend_check.people import People
 from support.quantify_cases import LINKED, linear, people_of, unequal_people
 from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
@@ -143,3 +144,37 @@ def test_a_forged_certificate_with_links_is_invalid(linked, forgery, tmp_path):
     (tmp_path / "forged.json").write_text(json.dumps(content))
     checked = fairmend.check(tmp_path / "forged.json", linked / "model.onnx")
     assert not checked.valid
+
+
+def test_several_categories_may_become_the_same():
+    """The hull of two people whose jobs are replaced by one is that job alone."""
+    job = Feature("job", "categorical", categories=("a", "b", "c", "d"), encoding="one-hot")
+    age = Feature("age", "integer", range=(0, 1), protected=True)
+    spec = Spec([age, job], links=[{"when": {"age": 0}, "then": {"job": {"a": "c", "b": ["c", "d"]}}}])
+    people = people_of_spec(spec, [2])
+    assert [linked.choices for linked in people.links.axes] == [2]
+    first, last = np.array([[0, 1]]), np.array([[1, 1]])  # jobs a and b, own age 1
+    lower, upper = people.hulls(first, last, people.cases(1, people.all_values))
+    columns = spec.columns("job")
+    found = {
+        (int(age), int(choice)): (low.tolist(), high.tolist())
+        for age, choice, low, high in zip(
+            people.all_values.first[:, 0],
+            people.all_values.choice[:, 0],
+            lower[:, columns],
+            upper[:, columns],
+            strict=True,
+        )
+    }
+    assert found[0, 0] == ([0, 0, 1, 0], [0, 0, 1, 0])
+    assert found[0, 1] == ([0, 0, 0, 0], [0, 0, 1, 1])
+    assert found[1, 0] == found[1, 1] == ([0, 0, 0, 0], [1, 1, 0, 0])
+
+
+def test_links_of_many_categories_are_read_at_once(monkeypatch):
+    """How many values a link gives is counted from those that it names, not from all categories."""
+    monkeypatch.setattr(Effect, "values", None)
+    names = tuple(f"job {number}" for number in range(50))
+    job, age = Feature("job", "categorical", categories=names), Feature("age", "integer", range=(0, 9), protected=True)
+    links = [{"when": {"age": k}, "then": {"job": {names[0]: list(names[: k + 1])}}} for k in range(1, 10)]
+    assert people_of_spec(Spec([age, job], links=links)).links.axes[0].choices == 10
