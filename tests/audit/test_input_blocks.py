@@ -45,6 +45,20 @@ def test_blocks_hold_the_inputs_in_order_and_have_one_size(monkeypatch, sizes):
     assert np.array_equal(np.concatenate(blocks), X)
 
 
+def test_a_stream_may_fill_one_array_again_and_again():
+    net, X = network(), people(300)
+
+    def chunks():
+        buffer = np.empty_like(X[:50])
+        for start in range(0, len(X), 50):
+            buffer[:] = X[start : start + 50]
+            yield buffer
+
+    found = fairmend.audit(net, SPEC, chunks())
+    assert without_time(found) == without_time(fairmend.audit(net, SPEC, X))
+    assert found.count > 0
+
+
 def test_samples_do_not_depend_on_how_many_are_drawn_after_them(monkeypatch):
     monkeypatch.setattr(input_blocks, "_ROWS", 64)
     few, many = (np.concatenate(list(sample_blocks(SPEC, n, 3, np.float32))) for n in (128, 300))

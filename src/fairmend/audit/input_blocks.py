@@ -38,7 +38,7 @@ def encode_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[Float
                 spec.as_inputs(X, dtype)  # type: ignore[arg-type]  # raises the same error, counted over all rows
             raise
         done += len(encoded)
-        yield encoded
+        yield _kept(encoded, chunk) if _is_stream(X) else encoded
 
 
 def cut_blocks(pieces: Iterable[FloatArray], size: int) -> Iterator[FloatArray]:
@@ -69,6 +69,11 @@ def sample_blocks(spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike) -> 
 def block_rows(spec: Spec) -> int:
     """Return the number of inputs in a block: fewer if they are wide."""
     return max(64, min(_ROWS, _NUMBERS // spec.width))
+
+
+def _kept(encoded: FloatArray, chunk: pd.DataFrame | npt.ArrayLike) -> FloatArray:
+    """Return inputs that stay as they are, even if a stream fills the array of a chunk again for the next one."""
+    return encoded if is_frame(chunk) or not np.may_share_memory(encoded, np.asarray(chunk)) else encoded.copy()
 
 
 def _is_stream(X: Inputs) -> bool:
