@@ -127,6 +127,16 @@ def test_a_mistake_in_a_range_is_named_as_in_the_whole_file(file, engine, mistak
         stream_table(file, 4, engine=engine)
 
 
+def test_a_surplus_field_at_the_start_of_a_range_shifts_no_columns(file):
+    people = [b"%d,%d\n" % (n, n) for n in range(10, 60)]  # pandas could take the ages for row names
+    Path(file).write_bytes(b"age,job\n" + b"".join(people))
+    start = stream_table(file).parts[1]
+    surplus = people[start.first].replace(b"\n", b",\n")
+    Path(file).write_bytes(b"age,job\n" + b"".join([*people[: start.first], surplus, *people[start.first + 1 :]]))
+    with pytest.raises(FairmendError, match=f"Expected 2 fields in line {start.first + 2}, saw 3"):
+        stream_table(file)
+
+
 @pytest.mark.parametrize("engine", [examine.HERE, PickledEngine()])
 def test_a_broken_file_is_left_out_with_all_its_ranges(file, engine):
     Path("people").mkdir()
