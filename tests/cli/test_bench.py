@@ -1,6 +1,5 @@
 """`fairmend bench`: what it refuses, how it ends, and which extra it needs."""
 
-
 import pytest
 
 from fairmend import FairmendError
