@@ -10,6 +10,7 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.tables import csv_files, csv_ranges, examine, stream_table
 from fairmend.tables.elsewhere import describe_files, read_from_elsewhere
+from fairmend.tables.spool import Spool
 from support.engines import PickledEngine
 
 COLUMNS = ("job", "age")
@@ -101,6 +102,23 @@ def test_temporary_files_go_with_the_table(file, tmp_path, monkeypatch):
     del some, sent
     assert not folder.exists()
     assert before
+
+
+@pytest.mark.parametrize("engine", [examine.HERE, PickledEngine()])
+def test_a_full_disk_is_emptied_for_the_work_that_follows(file, engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    expected, finish = rows(stream_table(file, 4).only(COLUMNS)), Spool.finish
+
+    def fill(own):
+        own.problem = "No space left on device"
+
+    finishes = iter([finish, fill])  # and then there is space again
+    monkeypatch.setattr(Spool, "finish", lambda own: next(finishes, finish)(own))
+    table = stream_table(file, 4, spool=COLUMNS, engine=engine).only(COLUMNS)
+    assert [part.spooled for part in table.parts] == [None] * len(table.parts)
+    assert not list(tmp_path.glob("fairmend-*"))
+    assert rows(table) == expected
 
 
 def test_pieces_that_are_gone_are_parsed_again(file):
