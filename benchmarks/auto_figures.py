@@ -66,13 +66,21 @@ class AutoRun:
     def _regret(self, X: np.ndarray, y: np.ndarray) -> Figures:
         """Return how many points of balanced accuracy the chosen candidate is behind the best proven one.
 
-        "regret at this level" compares only with the candidates that have the same guarantee.
+        "regret at this level" compares only with the candidates that have the same guarantee. "leads" and "leads at
+        this level" say how far each is ahead of the chosen one.
         """
         scores = [(100 * balanced_accuracy(y, network.predict(X)), candidate) for candidate, network in self.proven]
         own = next(score for score, candidate in scores if candidate.chosen)
-        most, best = max(scores, key=lambda pair: (pair[0], pair[1].chosen))
-        peers = [score for score, candidate in scores if candidate.guarantee == self.chosen.guarantee]
-        return {"regret": most - own, "regret at this level": max(peers) - own, "best": best.recipe.name}
+        _, best = max(scores, key=lambda pair: (pair[0], pair[1].chosen))
+        leads = {candidate.recipe.name: score - own for score, candidate in scores}
+        peers = {c.recipe.name: leads[c.recipe.name] for _, c in scores if c.guarantee == self.chosen.guarantee}
+        return {
+            "regret": max(leads.values()),
+            "regret at this level": max(peers.values()),
+            "best": best.recipe.name,
+            "leads": leads,
+            "leads at this level": peers,
+        }
 
 
 def run_auto(

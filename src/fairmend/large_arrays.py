@@ -34,7 +34,7 @@ __all__ = [
 CHUNK = 1 << 20
 """How many rows are read at a time."""
 
-_MEMORY = 1 << 25  # bytes of an array in memory
+_MEMORY = 1 << 23  # bytes of an array in memory
 _FEW = 1 << 23  # rows of which NumPy may make copies
 _BITS = 16  # that one pass over the values decides
 _SIGN = np.uint64(1 << 63)

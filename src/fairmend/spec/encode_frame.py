@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["encode_frame"]
 
 _BLOCK = 1 << 20  # bytes of the matrix that are written at a time: measured, as the cache of one core holds it
+_FEWEST = 256  # rows of a block, however wide they are
 
 
 def encode_frame(
@@ -32,7 +33,7 @@ def encode_frame(
     """Return a data frame as the network reads it (rows, width); `placed` are all features with their columns."""
     X = np.empty((len(frame), width), dtype=require_float_type(dtype))
     writers = [_writer(f, where.start, read_column(f, frame, first_row), X.dtype) for f, where in placed]
-    size = max(1, _BLOCK // (width * X.itemsize))
+    size = max(_FEWEST, _BLOCK // (width * X.itemsize))
     starts = np.arange(0, min(size, len(X)) * width, width)  # of the rows of a block
     for start in range(0, len(X), size):
         rows = slice(start, start + size)
