@@ -46,7 +46,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table as Grid
 
 import chunks
-from auto_figures import Figures, Limit, common_limits, mean, run_auto, within
+from auto_figures import Figures, Limit, common_limits, mean, over_runs, run_auto, within
 from auto_listed import listed_figures
 from auto_retrained import beside, describe_retrained, retrained_figures
 from fairmend import FairmendError, Network, Spec
@@ -133,36 +133,10 @@ def idi(network: Network, spec: Spec, X: np.ndarray) -> float:
 
 
 def over_draws(setting: Setting, draws: int, results: dict[str, chunks.Result]) -> chunks.Result:
-    """Return the figures of a setting: the means of its draws, and the most frequent words with their counts."""
+    """Return the figures of a setting over its draws."""
     drawn = [results[replace(setting, draw=draw).name] for draw in range(draws)]
     failed = [r for r in drawn if "error" in r]
-    if failed:
-        return failed[0]
-    means = {key: mean(drawn, key) for key, value in drawn[0].items() if isinstance(value, (int, float))}
-    words = {key: counted([r[key] for r in drawn]) for key, value in drawn[0].items() if isinstance(value, str)}
-    collapsed = any(r["collapsed"] for r in drawn)
-    return {
-        **means,
-        **words,
-        "regret of each draw": means["regret"],
-        "regret": best_lead([r["leads"] for r in drawn]),
-        "regret at this level": best_lead([r["leads at this level"] for r in drawn]),
-        "levels": Counter(r["guarantee"] for r in drawn),
-        "collapsed": collapsed,
-        "largest fall": max(r["fall"] for r in drawn),
-    }
-
-
-def best_lead(leads: list[dict[str, float]]) -> float:
-    """Return how far the best recipe is ahead in the mean of the draws; where it was not proven, it is not ahead."""
-    recipes = {recipe for each in leads for recipe in each}
-    return max(float(np.mean([each.get(recipe, 0.0) for each in leads])) for recipe in recipes)
-
-
-def counted(words: list[str]) -> str:
-    """Return the word if all are equal, or each with its count, the most frequent first."""
-    counts = Counter(words).most_common()
-    return words[0] if len(counts) == 1 else ", ".join(f"{count} × {word}" for word, count in counts)
+    return failed[0] if failed else over_runs(drawn)
 
 
 def show(results: dict[Setting, chunks.Result], console: Console) -> None:
@@ -260,7 +234,7 @@ def judge(results: dict[Setting, chunks.Result], console: Console) -> bool:
         worst = max(falls, key=lambda setting: falls[setting]["fall"])
         console.print(f"the largest fall is that of {worst.name}; in one draw {falls[worst]['largest fall']:.2f}")
         lines.append(("largest fall of balanced accuracy (COMPAS's age excepted)", falls[worst]["fall"], MOST_FALL))
-        each = mean(list(good.values()), "regret of each draw")
+        each = mean(list(good.values()), "regret of each run")
         console.print(f"mean regret against the best candidate of each draw: {each:.3f}")
         lines += common_limits(list(good.values()), MOST_REGRET, console)
     return within(lines, console)
