@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,21 +67,35 @@ class AutoRun:
     def _regret(self, X: np.ndarray, y: np.ndarray) -> Figures:
         """Return how many points of balanced accuracy the chosen candidate is behind the best proven one.
 
-        "regret at this level" compares only with the candidates that have the same guarantee.
+        "regret at this level" compares only with the candidates that have the same guarantee. "leads" and "leads at
+        this level" say how far each is ahead of the chosen one.
         """
         scores = [(100 * balanced_accuracy(y, network.predict(X)), candidate) for candidate, network in self.proven]
         own = next(score for score, candidate in scores if candidate.chosen)
-        most, best = max(scores, key=lambda pair: (pair[0], pair[1].chosen))
-        peers = [score for score, candidate in scores if candidate.guarantee == self.chosen.guarantee]
-        return {"regret": most - own, "regret at this level": max(peers) - own, "best": best.recipe.name}
+        _, best = max(scores, key=lambda pair: (pair[0], pair[1].chosen))
+        leads = {candidate.recipe.name: score - own for score, candidate in scores}
+        peers = {c.recipe.name: leads[c.recipe.name] for _, c in scores if c.guarantee == self.chosen.guarantee}
+        return {
+            "regret": max(leads.values()),
+            "regret at this level": max(peers.values()),
+            "best": best.recipe.name,
+            "leads": leads,
+            "leads at this level": peers,
+        }
 
 
 def run_auto(
-    network: Network, spec: Spec, X_repair: np.ndarray, X_cal: np.ndarray, y_cal: np.ndarray, X_unlabelled: np.ndarray
+    network: Network,
+    spec: Spec,
+    X_repair: np.ndarray,
+    X_cal: np.ndarray,
+    y_cal: np.ndarray,
+    X_unlabelled: np.ndarray,
+    seed: int = 0,
 ) -> AutoRun:
     started = time.process_time()
     with _recorded() as recorder:
-        result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, X_unlabelled=X_unlabelled)
+        result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, X_unlabelled=X_unlabelled, seed=seed)
     return AutoRun(network, result, recorder.proven(result), time.process_time() - started)
 
 
@@ -121,6 +136,35 @@ def verdict(result: RepairResult) -> str:
         result.certificate.save(path, model)
         check = fairmend.check(path, model)
     return "valid" if check.valid else f"INVALID: {check.reasons[0]}"
+
+
+def over_runs(runs: list[Figures]) -> Figures:
+    """Return the means of the figures of several runs, and the most frequent words with their counts."""
+    means = {key: mean(runs, key) for key, value in runs[0].items() if isinstance(value, (int, float))}
+    words = {key: counted([r[key] for r in runs]) for key, value in runs[0].items() if isinstance(value, str)}
+    return {
+        **means,
+        **words,
+        "regret of each run": means["regret"],
+        "regret": best_lead([r["leads"] for r in runs]),
+        "regret at this level": best_lead([r["leads at this level"] for r in runs]),
+        "levels": Counter(r["guarantee"] for r in runs),
+        "collapsed": any(r["collapsed"] for r in runs),
+        "largest fall": max(r["fall"] for r in runs),
+        "each accuracy lost": [r["accuracy lost"] for r in runs],
+    }
+
+
+def counted(words: list[str]) -> str:
+    """Return the word if all are equal, or each with its count, the most frequent first."""
+    counts = Counter(words).most_common()
+    return words[0] if len(counts) == 1 else ", ".join(f"{count} × {word}" for word, count in counts)
+
+
+def best_lead(leads: list[dict[str, float]]) -> float:
+    """Return how far the best recipe is ahead in the mean of the runs; where it was not proven, it is not ahead."""
+    recipes = {recipe for each in leads for recipe in each}
+    return max(float(np.mean([each.get(recipe, 0.0) for each in leads])) for recipe in recipes)
 
 
 def mean(group: list[Figures], key: str) -> float:

@@ -1,19 +1,21 @@
 """Data of any size: rows and bytes a second that are read, encoded and audited, and memory against rows.
 
-    python benchmarks/stream.py [--rows 1000000] [--copies 1 4 16] [--against FOLDER]
+    python benchmarks/stream.py [--rows 1000000] [--copies 1 4 16] [--of csv|parquet] [--jobs N] [--against FOLDER]
 
 The table is that of benchmarks/million.py, with sex as the only protected feature: two counterfactuals each, so that
 reading counts. Each stage is a process of its own, beside plain pandas (CSV) and plain pyarrow (Parquet) on the same
 file and columns. It runs once, and then three times; the least processor time of these three counts. That is the rate
 of the steady state, without what only the first run pays for, such as imports and memory that the system hands out.
-Fixed costs of every run, such as reading the model, are in the figures. "ratio" is that of the processor times.
+Fixed costs of every run, such as reading the model, are in the figures. "ratio" is that of the processor times. Below
+the table is the rate of the disk: a file is read once, in seconds on the wall, after the system has dropped it from its
+memory (where it can).
 
-Memory is measured on folders with copies of the Parquet file, as links: what the process cannot give back to the system
-(RssAnon), at most. With --against, the folder "src" of another version: `fairmend audit`, and a short `fairmend
-search`, of each file in turn with that version and with this one; the least processor time and the least peak memory of
-three runs each (start included), and their ratios. The script exits with 1 if the two versions give different results,
-if an audit of a folder does not count the multiple of what the file has, or if its memory grows by more than 6 bytes a
-row.
+Time and memory are measured on folders with copies of the Parquet file, or of the CSV file, as links. Memory is what
+the process, or all of its processes with --jobs, cannot give back to the system (RssAnon), at most. With --against, the
+folder "src" of another version: `fairmend audit`, and a short `fairmend search`, of each file in turn with that version
+and with this one; the least processor time and the least peak memory of three runs each (start included), and their
+ratios. The script exits with 1 if the two versions give different results, if an audit of a folder does not count the
+multiple of what the file has, or if its memory grows by more than 6 bytes a row.
 """
 
 from __future__ import annotations
@@ -134,16 +136,27 @@ def show_rates(folder: Path, rows: int) -> None:
     Console(width=110).print(table)
 
 
-def audit_copies(folder: Path, copies: int) -> tuple[dict[str, object], float]:
+def show_disk(file: Path) -> None:
+    """Print how fast the disk gives a file."""
+    with file.open("rb", buffering=0) as opened:
+        os.fsync(opened.fileno())
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        started = time.perf_counter()
+        size = sum(len(part) for part in iter(lambda: opened.read(1 << 20), b""))
+        print(f"the disk gives {size / 1e6 / (time.perf_counter() - started):,.0f} MB a second")
+
+
+def audit_copies(folder: Path, copies: int, kind: str, jobs: int) -> tuple[dict[str, object], float]:
     """Audit a folder with copies of the table; return the result, and the memory in MB."""
-    many = folder / f"copies-{copies}"
+    many = folder / f"copies-{copies}-{kind}"
     many.mkdir(exist_ok=True)
     for number in range(copies):
-        link = many / f"{number:04}.parquet"
+        link = many / f"{number:04}.{kind}"
         link.unlink(missing_ok=True)
-        link.symlink_to(folder / "people.parquet")
+        link.symlink_to(folder / f"people.{kind}")
     program = "import sys; from fairmend.cli.main import main; sys.exit(main())"
-    options = ["--spec", "spec.toml", "--data", many.name, "--json", "--no-config"]
+    options = ["--spec", "spec.toml", "--data", many.name, "--json", "--no-config", "--jobs", str(jobs)]
     command = [sys.executable, "-c", program, "audit", "model.onnx", *options]
     with (
         (folder / "stdout").open("w+") as out,
@@ -200,24 +213,29 @@ def show_against(folder: Path, other: Path) -> bool:
 
 
 def own_megabytes(process: int) -> float:
+    """Return the memory of a process and of those that it started."""
     try:
         found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
-    return int(found[1]) / 1024 if found else 0.0
+    return (int(found[1]) / 1024 if found else 0.0) + sum(own_megabytes(int(child)) for child in children)
 
 
-def show_memory(folder: Path, rows: int, copies: list[int]) -> bool:
-    """Print memory against rows; return whether counts and growth are as they should be."""
-    table = Table(title="fairmend audit, with its report, of a folder of Parquet files")
-    for heading in ("files", "rows", "MB", "seconds", "treated unequally"):
+def show_copies(folder: Path, rows: int, copies: list[int], kind: str, jobs: int) -> bool:
+    """Print time and memory against rows; return whether counts and growth are as they should be."""
+    table = Table(title=f"fairmend audit --jobs {jobs}, with its report, of a folder of {kind} files")
+    for heading in ("files", "rows", "MB", "seconds", "rows/s", "treated unequally"):
         table.add_column(heading, justify="right")
-    found = {number: audit_copies(folder, number) for number in copies}
+    found = {number: audit_copies(folder, number, kind, jobs) for number in copies}
     for number, (result, memory) in found.items():
-        counts = (f"{number:,}", f"{number * rows:,}", f"{memory:.0f}", f"{result['seconds']:.1f}")
-        table.add_row(*counts, f"{result['count']:,}")
+        seconds = float(result["seconds"])  # type: ignore[arg-type]
+        counts = (f"{number:,}", f"{number * rows:,}", f"{memory:.0f}")
+        table.add_row(*counts, f"{seconds:.1f}", f"{number * rows / seconds:,.0f}", f"{result['count']:,}")
     Console(width=110).print(table)
     shares = {int(result["count"]) / number for number, (result, _) in found.items()}  # type: ignore[call-overload]
+    if len(found) == 1:
+        return True
     growth = np.polyfit([number * rows for number in found], [memory * 2**20 for _, memory in found.values()], 1)[0]
     print(f"memory grows by {growth:.1f} bytes a row; the limit is {BYTES_PER_ROW}")
     return len(shares) == 1 and growth < BYTES_PER_ROW
@@ -227,6 +245,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--copies", type=int, nargs="+", default=COPIES)
+    parser.add_argument("--of", choices=("parquet", "csv"), default="parquet", help="the file that is copied")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that audit the copies")
     parser.add_argument("--folder", type=Path, help="keep the files here, and use those that are there already")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
@@ -243,7 +263,8 @@ def main() -> int:
         if arguments.against:
             return 0 if show_against(folder, arguments.against.resolve()) else 1
         show_rates(folder, arguments.rows)
-        good = show_memory(folder, arguments.rows, arguments.copies)
+        show_disk(folder / "people.csv")
+        good = show_copies(folder, arguments.rows, arguments.copies, arguments.of, arguments.jobs)
     return 0 if good else 1
 
 

@@ -1,8 +1,5 @@
 """`fairmend bench`: what it refuses, how it ends, and which extra it needs."""
 
-import os
-import signal
-
 import pytest
 
 from fairmend import FairmendError
@@ -25,15 +22,3 @@ def test_an_out_that_is_a_file_is_refused(tmp_path):
     with pytest.raises(FairmendError, match=r"out: this is a file; choose a folder for --out"):
         run_bench("table1", tmp_path / "out")
     assert (tmp_path / "out").read_text() == "mine"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals differ")
-def test_sigterm_ends_a_run_like_ctrl_c(tmp_path, monkeypatch):
-    def terminated(*_, **__):
-        signal.raise_signal(signal.SIGTERM)
-
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("fairmend.bench.run.run", terminated)
-    with pytest.raises(KeyboardInterrupt):
-        run_bench("table1", tmp_path / "out", json_output=True)
-    assert signal.getsignal(signal.SIGTERM) == before

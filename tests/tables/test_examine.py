@@ -10,6 +10,7 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.tables import csv_files, csv_ranges, examine, stream_table
 from fairmend.tables.elsewhere import describe_files, read_from_elsewhere
+from fairmend.tables.spool import Spool
 from support.engines import PickledEngine
 
 COLUMNS = ("job", "age")
@@ -103,6 +104,23 @@ def test_temporary_files_go_with_the_table(file, tmp_path, monkeypatch):
     assert before
 
 
+@pytest.mark.parametrize("engine", [examine.HERE, PickledEngine()])
+def test_a_full_disk_is_emptied_for_the_work_that_follows(file, engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    expected, finish = rows(stream_table(file, 4).only(COLUMNS)), Spool.finish
+
+    def fill(own):
+        own.problem = "No space left on device"
+
+    finishes = iter([finish, fill])  # and then there is space again
+    monkeypatch.setattr(Spool, "finish", lambda own: next(finishes, finish)(own))
+    table = stream_table(file, 4, spool=COLUMNS, engine=engine).only(COLUMNS)
+    assert [part.spooled for part in table.parts] == [None] * len(table.parts)
+    assert not list(tmp_path.glob("fairmend-*"))
+    assert rows(table) == expected
+
+
 def test_pieces_that_are_gone_are_parsed_again(file):
     table = stream_table(file, 4, spool=COLUMNS, engine=PickledEngine()).only(COLUMNS)
     expected = rows(table)
@@ -125,6 +143,16 @@ def test_a_mistake_in_a_range_is_named_as_in_the_whole_file(file, engine, mistak
     Path(file).write_bytes(b"".join([*lines[:41], mistake, *lines[41:]]))
     with pytest.raises(FairmendError, match=f"^{message}"):
         stream_table(file, 4, engine=engine)
+
+
+def test_a_surplus_field_at_the_start_of_a_range_shifts_no_columns(file):
+    people = [b"%d,%d\n" % (n, n) for n in range(10, 60)]  # pandas could take the ages for row names
+    Path(file).write_bytes(b"age,job\n" + b"".join(people))
+    start = stream_table(file).parts[1]
+    surplus = people[start.first].replace(b"\n", b",\n")
+    Path(file).write_bytes(b"age,job\n" + b"".join([*people[: start.first], surplus, *people[start.first + 1 :]]))
+    with pytest.raises(FairmendError, match=f"Expected 2 fields in line {start.first + 2}, saw 3"):
+        stream_table(file)
 
 
 @pytest.mark.parametrize("engine", [examine.HERE, PickledEngine()])

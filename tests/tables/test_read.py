@@ -48,6 +48,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
         ("t.csv", b'a,b\n1,2\n"3,4\n5,6\n', "not a readable CSV"),
         ("t.csv", b"a,b\n1,2\n3,4,5\n", "not a readable CSV table .*line 3"),
         ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
+        ("t.csv", b"a,b\n1,2,\n2,3,\n3,4,\n4,5,\n", "more fields than the header"),
         ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
         ("t.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),

@@ -1,6 +1,7 @@
 """Pieces of CSV files come back from the spool as they were parsed, and files are parsed once."""
 
 import gzip
+import os
 
 import numpy as np
 import pandas as pd
@@ -92,17 +93,29 @@ def test_a_column_with_many_values_stays_text(file, monkeypatch):
 
 
 def test_a_full_disk_means_that_files_are_parsed_again(file, monkeypatch, caplog):
-    class Full:
-        def write(self, data):
-            raise OSError(28, "No space left on device")
+    def write(descriptor, data, place):
+        raise OSError(28, "No space left on device")
 
-        def close(self):
-            pass
-
-    monkeypatch.setattr(spool, "TemporaryFile", Full)
+    monkeypatch.setattr(spool.os, "pwrite", write)
     table = stream_table(file, 16, spool=COLUMNS).only(COLUMNS)
     assert plain(table) == plain(stream_table(file, 16).only(COLUMNS))
     assert "No space left on device" in caplog.text
+
+
+def test_a_disk_that_was_full_for_a_while_mixes_no_pieces_up(monkeypatch):
+    space, write = [5, 0, 100], os.pwrite
+
+    def scarce(descriptor, data, place):
+        if not space[0]:
+            space.pop(0)
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[: space.pop(0)], place)
+
+    store = spool.PrivateStore()
+    monkeypatch.setattr(spool.os, "pwrite", scarce)
+    with pytest.raises(OSError, match="No space"):
+        store.append(b"first piece")
+    assert store.read(store.append(b"second piece")) == b"second piece"
 
 
 def test_a_spool_does_not_travel_and_changes_no_digest(file):

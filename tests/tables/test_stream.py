@@ -63,6 +63,7 @@ def test_a_code_stays_text_also_in_pieces_that_hold_only_numbers(tmp_path):
         ("t.csv", b"a,b\n1,2\n3,4\n5,6\n7,8,9\n", "not a readable CSV table .*line 5"),
         ("t.csv", b"a,b\n1,2\n3,4\n5,6\n\xff\xfe,1\n", "not UTF-8"),
         ("t.csv", b"a,b\n1,2,3\n", "more fields than the header"),
+        ("t.csv", b"a,b\n1,2,\n2,3,\n3,4,\n4,5,\n", "more fields than the header"),
         ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
         ("t.xlsx", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),

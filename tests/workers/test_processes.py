@@ -1,6 +1,9 @@
 """Processes give what one process gives, and one that ends is an error that says what to do."""
 
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -19,3 +22,28 @@ def test_tasks_run_in_other_processes_in_order():
 def test_a_process_that_ends_is_an_error_that_says_what_to_do():
     with pytest.raises(FairmendError, match="pass fewer jobs"):
         list(run_tasks(Processes(2), end_at, 2, range(6)))
+
+
+_WORKERS_OF_A_KILLED_PROCESS = """
+import os, signal
+from fairmend.workers.engine import run_tasks
+from fairmend.workers.processes import Processes
+from support.worker_tasks import end_at
+
+if __name__ == "__main__":
+    print(next(run_tasks(Processes(1), end_at, None, range(6)))[1][0], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+def test_workers_end_with_the_process_that_started_them(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(_WORKERS_OF_A_KILLED_PROCESS)
+    paths = os.pathsep.join(path for path in sys.path if path)
+    # The pipe stays open as long as a worker lives.
+    done = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE, timeout=60
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert int(done.stdout) > 0

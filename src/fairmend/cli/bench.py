@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +64,7 @@ def run_bench(
             raise FairmendError(f"{folder}: no such folder")
     check_folder(out, ["run.json"], whole=False)
     sources, effort = Sources(models_dir, data_dir, splits_dir, seed), QUICK if quick else Effort()
-    with _sigterm_as_ctrl_c(), progress_bars(quiet=json_output) as progress:
+    with progress_bars(quiet=json_output) as progress:
         workers = workers or default_workers()
         results = run(what, out, sources, effort, workers=workers, resume=resume, progress=progress)
     files = write_tables(out, results.tables, results.figures)
@@ -79,16 +75,3 @@ def run_bench(
     show_tables(screen, results.tables)
     for path in files:
         echo_line(f"Saved {path}")
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM, which schedulers send, end a run like Ctrl-C, with the message that says how to continue."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -18,6 +18,7 @@ import click
 from fairmend._version import __version__
 from fairmend.cli.config import command_defaults, find_config
 from fairmend.cli.echo import echo_line
+from fairmend.cli.sigterm import sigterm_as_ctrl_c
 from fairmend.errors import FairmendError
 from fairmend.text import printable
 
@@ -89,7 +90,8 @@ class Command(click.Command):
             if used:  # these influence the answer, so the user must see them
                 echo_line(f"Defaults from {config}: {', '.join(used)}", err=True, dim=True)
         try:
-            return super().invoke(ctx)
+            with sigterm_as_ctrl_c():
+                return super().invoke(ctx)
         finally:
             _logger.info("%s ended after %.2f s", ctx.command_path, time.perf_counter() - started)
 

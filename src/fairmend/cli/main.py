@@ -43,5 +43,5 @@ def main() -> None:
     such as [repair] with method = "prof", and [defaults] for options that several commands share.
 
     The exit code is 0 if the result is good, 1 if it is bad (such as unequal treatment or an invalid certificate), 2 if
-    there is no result (such as after invalid input), and 130 after Ctrl-C.
+    there is no result (such as after invalid input), and 130 after Ctrl-C or SIGTERM.
     """

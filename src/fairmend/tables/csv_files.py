@@ -89,16 +89,13 @@ def csv_pieces(
     options = {**options, "chunksize": piece, "dtype": dict.fromkeys(texts, str)}
     wanted = None if columns is None else list(columns)
     with _parsing(file, part, report) as source, pd.read_csv(source, **options, usecols=wanted) as reader:
-        for frame in reader:
-            _check_fields(file, frame)
-            yield frame
+        yield from reader
 
 
 def read_csv(file: TableFile) -> pd.DataFrame:
     """Return the whole file; only an empty field is missing, "NA" and "None" are values."""
     with _parsing(file) as source:
         frame: pd.DataFrame = pd.read_csv(source, **_CSV)
-    _check_fields(file, frame)
     return frame
 
 
@@ -115,6 +112,8 @@ def _parsing(file: TableFile, part: CsvRange | None = None, report: Report | Non
     try:
         with _plain(file) as source:
             _check_header(file.name, source)
+        with _plain(file, part) as source:
+            _check_first_row(file.name, source)
         with _plain(file, part, report) as source:
             yield source
     except UnicodeDecodeError as error:
@@ -184,9 +183,14 @@ def _check_header(name: str, source: IO[bytes]) -> None:
         seen.add(column)
 
 
-def _check_fields(file: TableFile, frame: pd.DataFrame) -> None:
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus fields for row names
-        raise FairmendError(f"{file.name}: the rows have more fields than the header; correct the header")
+def _check_first_row(name: str, source: IO[bytes]) -> None:
+    """Refuse surplus fields in the first row after the header: pandas would take the first column for row names."""
+    try:
+        pd.read_csv(source, header=None, nrows=2, dtype=str, **_TEXT)
+    except pd.errors.ParserError as error:
+        if "Expected" not in str(error):  # as in "Expected 2 fields in line 2, saw 3"
+            raise
+        raise FairmendError(f"{name}: the rows have more fields than the header; correct the header") from error
 
 
 def write_csv(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:

@@ -50,7 +50,7 @@ class PrivateStore:
     is_shared = False
 
     def __init__(self) -> None:
-        self._file = TemporaryFile()  # noqa: SIM115  # it lives as long as this object
+        self._file = TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
         weakref.finalize(self, self._file.close)
         self._end = 0
 
@@ -59,11 +59,12 @@ class PrivateStore:
         return True
 
     def append(self, data: bytes) -> Place:
-        """Write at the end, and return where."""
-        self._file.write(data)
-        self._file.flush()
-        self._end += len(data)
-        return self._end - len(data), len(data)
+        """Write at the end, and return where; what a full disk has left of an earlier piece is written over."""
+        start, written = self._end, 0
+        while written < len(data):
+            written += os.pwrite(self._file.fileno(), memoryview(data)[written:], start + written)
+        self._end += written
+        return start, written
 
     def read(self, place: Place) -> bytes:
         """Return what was written there; several threads may read."""

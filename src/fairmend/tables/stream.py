@@ -239,8 +239,9 @@ def stream_table(
         raise FairmendError(f"{source}: the table has no rows; give at least one")
     if problem:
         _logger.warning("the temporary folder is full (%s): CSV files are parsed twice; set TMPDIR", problem)
-    if set(spool).intersection(columns.texts):
-        parts = [replace(part, spooled=None) for part in parts]  # some numbers are texts, which only the files have
+    if problem or set(spool).intersection(columns.texts):
+        # The audit needs the space of a full disk. Some numbers may be texts, which only the files have.
+        parts = [replace(part, spooled=None) for part in parts]
     _logger.info("%s has %d rows in %d slices, read %d at a time", source, total, len(parts), piece)
     return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 from fairmend.errors import FairmendError
@@ -59,7 +61,16 @@ class Processes:
 
 def _start(file: str) -> None:
     global _part  # what a process keeps between its tasks
+    Thread(target=_end_with_parent, daemon=True).start()
     _part = pickle.loads(Path(file).read_bytes())  # written by the process that started this one
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed: it would wait for tasks forever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _run(task: Any) -> Any:
