@@ -33,6 +33,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - people.py: all people that a spec allows, as cells and boxes of them
    - linked_people.py: what links make of the counterfactuals of people in a box
    - tally.py: how many people of a box are on one side of a linear form
+   - leaf_work.py: how much work boxes take, up to a limit
    - leaf_bounds.py, leaf_listing.py: what is proven about a box, by linear bounds or person by person
    - leaf_scores.py: the same for claims about scores
    - shares.py: the steps above, for every box of a certificate of shares
