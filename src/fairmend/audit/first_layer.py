@@ -30,7 +30,7 @@ class FirstLayer:
         self._added = [spec.columns(feature.name) for feature in spec.varying if feature.protected]
         units, width = self._weight.shape
         self._step = max(64, _PRODUCTS // self._weight.size)
-        rows = self._step * max(1, _NUMBERS // (self._step * width))
+        rows = self._step * max(1, _NUMBERS // (self._step * max(units, width)))
         # Allocated once: the system hands out new memory of this size page by page.
         self._fixed, self._sums = np.empty((rows, width)), np.empty((units, rows))
         self._base: FloatArray = np.empty(0, affine.weight.dtype)
