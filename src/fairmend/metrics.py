@@ -90,7 +90,7 @@ def _numbers(y: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[_Numbers, _Num
     true, guess = np.asarray(y), np.asarray(predicted)
     if true.ndim != 1 or true.shape != guess.shape or len(true) == 0:
         raise FairmendError(
-            f"there are {true.shape} true and {guess.shape} predicted numbers; pass one of each per row, and a row"
+            f"y has the shape {true.shape}, and predicted {guess.shape}; pass one of each per row, for at least one row"
         )
     return true, guess
 

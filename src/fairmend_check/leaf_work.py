@@ -57,7 +57,8 @@ class LeafWork:
         if self.done + work > MAX_WORK:
             raise CheckError(
                 f"certificate.shares: checking these boxes takes more than {MAX_WORK:,} multiplications (about two "
-                "hours), the limit for one certificate; quantify for fewer seconds, or up to a share, gives fewer boxes"
+                "hours), the limit for one certificate; run quantify with fewer --seconds, or with --share, to get "
+                "fewer boxes"
             )
 
     def add(self, work: int) -> None:

@@ -222,7 +222,7 @@ class DisparityCollector:
 
 
 class _ThresholdGrid:
-    """Counts how many thresholds a probability reaches: of cells with few thresholds each, which is faster than search.
+    """Counts how many thresholds a probability reaches; each cell has few, which is faster than a search over all.
 
     Attributes
     ----------

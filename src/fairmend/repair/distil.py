@@ -6,7 +6,7 @@ have lost a feature that mattered, and must learn to do without it, from inputs 
 - works in standardised inputs: the mean and deviation of each column are folded into the first layer, and out of it
   afterwards, because Adam's steps have one size for all weights, and raw inputs do not;
 - takes small random batches of all rows, with a learning rate that falls to 0. On synthetic data this keeps more of the
-  model than to stop early by rows that are held back: these then teach nothing, and calibration rows are few;
+  model than stopping early on held-out rows, which are then not trained on: calibration rows are few;
 - changes nothing if it fails: where the loss is not lower at the end, the network stays as it was.
 
 Networks of one shape are trained together: small ones cost mostly overhead, so that five take little longer than one.

@@ -1,4 +1,4 @@
-"""The label in a data frame: read it as classes or numbers, and report the rows without a right one."""
+"""The label in a data frame: read it as classes or numbers, and report the rows whose label is missing or unknown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Features in a data frame: read the user's values, and report the rows that do not fit the spec.
 
-Most columns fit. That is found out without looking at each row twice: numbers by their least and greatest, categories
-in the dictionary of their different values. Only a column that may not fit is checked row by row.
+Most columns fit. For numbers, their minimum and maximum show it, and for categories, the dictionary of their different
+values. Only a column that may not fit is checked row by row.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class _Check:
-    """What can be wrong with a value: the rows that fail, a message about one of them, and whether it is the range."""
+    """One way in which values can be wrong: its name, the rows that fail, and the message about one of them."""
 
     name: str
     bad: NDArray[np.bool_]

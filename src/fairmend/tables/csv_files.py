@@ -151,7 +151,7 @@ class _RangeReader(io.RawIOBase):
         self._sections = iter([*header, (start, end)])
 
     def readable(self) -> bool:
-        """It is for reading."""
+        """Return True: it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -1,7 +1,7 @@
 """Where a large CSV file is cut into ranges that different processes parse: after lines that surely end a row.
 
 pandas is inside a quoted field after an odd number of quotes, as long as each quote that opens a field follows a comma,
-a line end, or the quote that has just closed the field. Elsewhere a quote may be a letter of the text. So the scan
+a line end, or the quote that has just closed the field. Elsewhere a quote may be text. So the scan
 counts quotes from the start of the file, cuts at line ends outside of quoted fields, and stops cutting at the first
 quote that follows anything else. Cuts depend on the file alone, never on the number of workers.
 """

@@ -45,7 +45,7 @@ class Store(Protocol):
 
 
 class PrivateStore:
-    """A temporary file without a name; the system deletes it with this object, also if this process is killed."""
+    """A temporary file without a name; the system deletes it with this object, even if this process is killed."""
 
     is_shared = False
 
@@ -55,7 +55,7 @@ class PrivateStore:
         self._end = 0
 
     def is_there(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the process that made it can read it."""
         return True
 
     def append(self, data: bytes) -> Place:
@@ -81,7 +81,7 @@ class SharedFolder:
 
 @dataclass(frozen=True)
 class SharedStore:
-    """A file in a shared folder; `owner` keeps the folder, and does not travel to other processes."""
+    """A file in a shared folder; `owner` keeps the folder, and is not sent to other processes."""
 
     path: str
     owner: SharedFolder | None = None

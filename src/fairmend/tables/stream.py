@@ -238,9 +238,13 @@ def stream_table(
     if total == 0:
         raise FairmendError(f"{source}: the table has no rows; give at least one")
     if problem:
-        _logger.warning("the temporary folder is full (%s): CSV files are parsed twice; set TMPDIR", problem)
+        _logger.warning(
+            "cannot write to the temporary folder (%s), so CSV files are parsed twice; set TMPDIR to a folder with "
+            "enough space",
+            problem,
+        )
     if problem or set(spool).intersection(columns.texts):
-        # The audit needs the space of a full disk. Some numbers may be texts, which only the files have.
+        # Frees the space for the audit. Or some numbers are texts, which only the files have.
         parts = [replace(part, spooled=None) for part in parts]
     _logger.info("%s has %d rows in %d slices, read %d at a time", source, total, len(parts), piece)
     return TableStream(str(source), piece, total, columns.texts, columns.names, tuple(parts), broken=tuple(broken))

@@ -105,7 +105,7 @@ class _DaskPool:
             future.release()
 
     def _wait(self) -> None:
-        """Wait until a task is finished; without workers that would be forever."""
+        """Wait until a task is finished; raise an error if there are no workers for a minute."""
         there = asked = time.monotonic()
         while not self._finished.has_ready():
             time.sleep(_LOOK_AGAIN)
@@ -117,7 +117,7 @@ class _DaskPool:
             if now - there > _PATIENCE:
                 raise FairmendError(
                     f"{self._address}: the scheduler has lost all its workers; start some (dask worker "
-                    f"{self._address}), and start again"
+                    f"{self._address}), and run again"
                 )
 
     def cancel(self) -> None:

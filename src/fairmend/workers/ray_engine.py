@@ -104,7 +104,7 @@ class _RayPool:
             raise FairmendError(f"{self._address}: the connection to Ray was lost; start again") from error
 
     def cancel(self) -> None:
-        """Stop what is under way; without a connection, nothing is."""
+        """Stop what is under way, unless the connection is lost."""
         with suppress(*self._lost):
             for reference in self._numbers:
                 self._ray.cancel(reference, force=True)
