@@ -106,6 +106,22 @@ def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_to
     assert any("no proven candidate keeps balanced accuracy within 2 points" in warning for warning in result.warnings)
 
 
+def test_where_the_model_is_lost_a_weaker_guarantee_is_named_if_the_policy_accepts_one():
+    (warning,) = [each for each in fairmend.repair(*arguments(SPEC, 2)).warnings if "keeps balanced accuracy" in each]
+    assert 'or guarantee="listed", which accepts a proof for the repair inputs alone, may help' in warning
+    strict = fairmend.repair(*arguments(SPEC, 2), guarantee="everyone")
+    (warning,) = [each for each in strict.warnings if "keeps balanced accuracy" in each]
+    assert warning.endswith("unlabelled rows, or a spec in which fewer features vary may help")
+
+
+def test_decisions_are_compared_with_100_per_cent():
+    result = fairmend.repair(*arguments(SPEC, 2), prefer="decisions")
+    (warning,) = [each for each in result.warnings if each.startswith("no proven candidate")]
+    assert warning.startswith("no proven candidate keeps agreement with the original within 2 points of 100 %: blind")
+    with pytest.raises(FairmendError, match=r"agreement with the original is about [\d.]+ points below 100 %; allow"):
+        fairmend.repair(*arguments(SPEC, 2), prefer="decisions", guarantee="everyone", keep=0.001)
+
+
 def test_a_network_that_collapsed_is_marked_where_there_is_no_other():
     result = fairmend.repair(*income_decides(), guarantee="everyone")
     assert result.collapsed == chosen(result).collapsed
