@@ -172,6 +172,19 @@ def test_the_same_seed_gives_the_same_network_and_table():
     assert first.candidates == second.candidates
 
 
+def test_where_all_labels_are_equal_the_decisions_of_the_original_are_kept():
+    """A network without income has the same accuracy on them, and decides something else."""
+    *rest, y_cal = income_decides()
+    result = fairmend.repair(*rest, np.zeros_like(y_cal))
+    assert result.policy.prefer == "decisions"
+    assert chosen(result).level == 1
+    assert chosen(result).agreement > 0.9
+    assert any("; auto keeps the decisions of the original network instead" in each for each in result.warnings)
+    asked = fairmend.repair(*rest, np.zeros_like(y_cal), prefer="accuracy")
+    assert asked.policy.prefer == "accuracy"
+    assert not any("auto keeps the decisions" in each for each in asked.warnings)
+
+
 def test_unlabelled_rows_are_used():
     network, spec, X_repair, X_cal, y_cal = arguments(SPEC, 3)
     more = spec.sample_inputs(200, np.random.default_rng(0))
