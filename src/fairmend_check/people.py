@@ -387,11 +387,11 @@ def _with_choices(links: PeopleLinks | None, first: Whole, last: Whole) -> Cases
         for linked in links.axes:
             given = linked.choices if any(matches[link][row] for link, _ in linked.effects) else 1
             each.append(range(given) if linked.axis.feature.categories and given > 1 else [ALL])
+        if len(rows) + math.prod(map(len, each)) > MAX_VALUES:
+            return whole
         for choice in product(*each):
             rows.append(row)
             choices.append(choice)
-        if len(rows) > MAX_VALUES:
-            return whole
     return Cases(first[rows], last[rows], np.array(choices, np.int64))
 
 
