@@ -59,7 +59,8 @@ def prove_shares(
     columns = pieces * max(prover.forms, model.held)
     step = max(1, min(_MOST_LEAVES, _NUMBERS // columns, _COEFFICIENTS // prover.coefficients))
     for part in leaves.parts(step):
-        _prove_leaves(prover, part, proven, _HALVINGS, step)
+        with np.errstate(all="ignore"):  # of what overflows, nothing is proven
+            _prove_leaves(prover, part, proven, _HALVINGS, step)
         done += len(part.proof)
         if progress is not None:
             progress(done, count)

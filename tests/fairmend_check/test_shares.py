@@ -15,7 +15,10 @@ from fairmend.spec.encoding import encode_values
 from fairmend_check import leaf_bounds, leaf_work, shares
 from fairmend_check.errors import CheckError
 from fairmend_check.leaf_work import LeafWork
+from fairmend_check.model import make_model
+from fairmend_check.people import People
 from fairmend_check.shares import prove_shares
+from fairmend_check.spec import read_spec
 from fairmend_check.split_tree import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
@@ -364,3 +367,18 @@ def test_leaves_that_need_many_coefficients_are_proven_some_at_once(monkeypatch)
     monkeypatch.setattr(shares, "MAX_NUMBERS", coefficients - 1)
     with pytest.raises(CheckError, match="a box needs more numbers than the limit"):
         prove(net, spec, people, random_leaves(people, np.random.default_rng(3), 6))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("on", [None, "probability", "logit"])
+def test_of_what_overflows_nothing_is_proven(on):
+    """The spec of a certificate may have any scale that is finite."""
+    age = {"name": "age", "kind": "integer", "range": [0, 4], "protected": True, "scale": {"mean": -1e308, "std": 1}}
+    hours = {"name": "hours", "kind": "integer", "range": [-1, 1], "tolerance": 1}
+    claim = {} if on is None else {"claim": {"kind": "score", "delta": 0.1, "on": on}}
+    spec = read_spec({"feature": [age, hours], **claim}, "spec", 5)
+    people = People.of(spec, "float64", 1, [1])
+    leaves = random_leaves(people, np.random.default_rng(0), 0)
+    found = prove_shares(make_model([(np.ones((1, 2)), None)], []), spec, people, leaves)
+    assert found.unfair == 0
+    assert on is None or found.fair == 0
