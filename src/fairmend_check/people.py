@@ -380,7 +380,8 @@ def _with_choices(links: PeopleLinks | None, first: Whole, last: Whole) -> Cases
     whole = Cases(first, last, np.full((len(first), 0 if links is None else len(links.axes)), ALL))
     if links is None:
         return whole
-    rows, choices = [], []
+    rows: list[int] = []
+    choices: list[tuple[int, ...]] = []
     matches = [links.matches(link, whole)[0] for link in range(len(links.conditions))]
     for row in range(len(first)):
         each = []

@@ -282,7 +282,7 @@ def _with_choices(links: SpaceLinks | None, first: Ints, last: Ints) -> tuple[In
     """Return pieces once for each choice of categories that links give there; all at once if they are too many."""
     if links is None:
         return first, last, np.zeros((len(first), 0), np.int64)
-    found = []
+    found: list[tuple[int, tuple[int, ...]]] = []
     for row in range(len(first)):
         one = first[row : row + 1], last[row : row + 1]
         choices = []
