@@ -1,4 +1,4 @@
-"""Leaves of few people, who are listed one by one with every combination of protected values."""
+"""Leaves of few people: everyone who is similar to them is listed, with every combination of protected values."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from fairmend_check.tally import Counts
 
 Whole = NDArray[np.int64]
 
-LISTED_INPUTS = 2**14  # of a leaf: its people, each with every combination of protected values
+LISTED_INPUTS = 2**14  # of a leaf: all who are similar to its people, with every combination of protected values
 FEW_INPUTS = 2**9  # so few are listed in any case
 _NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
+_COMPARED = 2**20  # outputs of similar people that are compared at once
 
 
 def count_inputs(people: People, first: Whole, last: Whole) -> Array:
     """Return how many inputs are to be listed in each box (boxes,); infinite where a cell is not one person."""
-    if not people.finite:
+    if not people.finite or people.combinations > LISTED_INPUTS:
         return np.full(len(first), np.inf)
+    first, last = _similar(people, first, last)
     with np.errstate(over="ignore"):
-        return np.asarray(np.prod((last - first + 1).astype(np.float64), axis=1) * len(people.all_values.first))
+        return np.asarray(np.prod((last - first + 1).astype(np.float64), axis=1) * people.combinations)
 
 
 def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, rows: Whole) -> None:
     """Count the people of these rows of boxes (boxes, axes) one by one, and note the numbers in what is found."""
     people = prover.people
-    most = max(1, _NUMBERS // (len(people.all_values.first) * max(prover.model.widths))) if len(rows) else 1
+    if any(axis.reach for axis in people.axes):
+        for row in rows.tolist():
+            _list_with_tolerances(prover, first[row], last[row], found, row)
+        return
+    most = max(1, _NUMBERS // (people.combinations * max(prover.model.widths))) if len(rows) else 1
     sizes = np.prod(last[rows] - first[rows] + 1, axis=1)
     ends = np.cumsum(sizes)
     start = 0
@@ -38,15 +44,55 @@ def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, ro
         part = rows[start:stop]
         cells = np.concatenate([_cells(*box) for box in zip(first[part], last[part], strict=True)])
         owner = np.repeat(np.arange(len(part)), sizes[start:stop])
-        inputs = people.inputs(cells, people.all_values)
-        prover.work.add(prover.work.of_inputs(len(inputs)))
-        with np.errstate(all="ignore"):
-            outputs = interval_layers(prover.model, inputs, inputs)[-1]
-        low, high = (each.reshape(len(cells), -1, prover.model.outputs) for each in outputs)
+        low, high = _outputs(prover, cells)
         fair, unfair = prover.verdicts(low, high, prover.errors(first[part], last[part])[owner])
         found.fair[part], found.unfair[part] = (np.bincount(owner, each, len(part)) for each in (fair, unfair))
         found.exact[part] = True
         start = stop
+
+
+def _list_with_tolerances(prover: LeafProver, first: Whole, last: Whole, found: Counts, row: int) -> None:
+    """Count the people of one box (axes,), each with everyone in the cells within the tolerances."""
+    people = prover.people
+    lowest, highest = (end[0] for end in _similar(people, first[None], last[None]))
+    around, cells = _cells(lowest, highest), _cells(first, last)
+    step = max(1, _NUMBERS // (people.combinations * max(prover.model.widths)))
+    parts = [_outputs(prover, around[start : start + step]) for start in range(0, len(around), step)]
+    low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
+    error = prover.errors(first[None], last[None])
+    # Of each person, the places of all similar cells among those around the box; cells at the ends count repeatedly.
+    reach = np.array([axis.reach for axis in people.axes], np.int64)
+    steps = _cells(-reach, reach)
+    strides = np.append(np.cumprod((highest - lowest + 1)[:0:-1])[::-1], 1)[: len(reach)]
+    outputs = low.shape[1] * low.shape[2]
+    prover.work.add(len(cells) * len(steps) * outputs * prover.classes)
+    some = max(1, _COMPARED // (len(steps) * outputs))
+    fair = unfair = 0
+    for start in range(0, len(cells), some):
+        similar = np.clip(cells[start : start + some, None] + steps, lowest, highest)
+        places = (similar - lowest) @ strides
+        each_low, each_high = (end[places].reshape(len(places), -1, low.shape[2]) for end in (low, high))
+        verdicts = prover.verdicts(each_low, each_high, np.repeat(error, len(places)))
+        fair, unfair = fair + int(verdicts[0].sum()), unfair + int(verdicts[1].sum())
+    found.fair[row], found.unfair[row], found.exact[row] = fair, unfair, True
+
+
+def _outputs(prover: LeafProver, cells: Whole) -> tuple[Array, Array]:
+    """Return bounds of the outputs of someone in each cell with all protected values (cells, values, outputs)."""
+    inputs = prover.people.inputs(cells, prover.people.all_values)
+    prover.work.add(prover.work.of_inputs(len(inputs)))
+    with np.errstate(all="ignore"):
+        outputs = interval_layers(prover.model, inputs, inputs)[-1]
+    low, high = (each.reshape(len(cells), -1, prover.model.outputs) for each in outputs)
+    return low, high
+
+
+def _similar(people: People, first: Whole, last: Whole) -> tuple[Whole, Whole]:
+    """Return the boxes of all who are within the tolerances of people in boxes (boxes, axes)."""
+    low, high = first.copy(), last.copy()
+    for k, axis in enumerate(people.axes):
+        low[:, k], high[:, k] = people.similar(axis, first[:, k], last[:, k])
+    return low, high
 
 
 def _cells(first: Whole, last: Whole) -> Whole:
