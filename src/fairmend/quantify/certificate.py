@@ -16,7 +16,7 @@ from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_shares
 from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.listing import count_inputs
-from fairmend.quantify.space import CELLS, Space
+from fairmend.quantify.space import CELLS, MOST_COMBINATIONS, Space, make_space
 from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_claim
@@ -62,6 +62,11 @@ class Evidence:
             "cuts": _packed(tree.cuts, "<u4"),
         }
         return certificate_of_shares(self.network, self.space.spec, shares, describe_shares(self.space.spec, shares))
+
+    def finer(self) -> Evidence | None:
+        """Return the same boxes with more pieces of protected values; None if there are no more."""
+        space = make_space(self.network, self.space.spec, MOST_COMBINATIONS)
+        return None if space.parts == self.space.parts else replace(self, space=space)
 
     def _proofs(self) -> Ints:
         """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
