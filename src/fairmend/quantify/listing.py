@@ -65,12 +65,14 @@ class Listing:
         return decider.settle(_within_tolerances(space, box, around, spreads))
 
     def _decide_people(self, people: Boxes, error: float) -> tuple[Bools, Bools]:
-        """Return which single people are treated equally, and which unequally: by bounds, or each by itself."""
-        found = self._decider.decide(people, np.full(len(people), error))
-        fair, unfair = found.fair > 0.5, found.unfair > 0.5  # one person is decided as a whole
-        for row in np.flatnonzero(~(fair | unfair) & (found.error < error)):
-            one = self._settle(people.take(slice(row, row + 1)), float(found.error[row]))
-            fair[row], unfair[row] = (bool(verdict[0]) for verdict in one)
+        """Return which single people are treated equally, and which unequally: each by itself, or by bounds."""
+        own = np.minimum(error, self._decider.error_over(people))
+        each = [self._settle(people.take(slice(row, row + 1)), own[row]) for row in range(len(people))]
+        fair, unfair = (np.array([verdict[side][0] for verdict in each]) for side in (0, 1))
+        rest = np.flatnonzero(~(fair | unfair))
+        if len(rest):
+            found = self._decider.decide(people.take(rest), own[rest])
+            fair[rest], unfair[rest] = found.fair > 0.5, found.unfair > 0.5  # one person is decided as a whole
         return fair, unfair
 
 
