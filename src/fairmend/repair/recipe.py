@@ -261,7 +261,7 @@ def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[
     if not trained.cut_short:
         return ()
     limit, done = task.deadline.limit, len(trained.history)
-    return (f"the time limit of {limit:g} s ended the training after {done:,} of {recipe.steps:,} steps; allow more time",)
+    return (f"the time limit of {limit:g} s ended the training after {done:,} of {recipe.steps:,} steps",)
 
 
 def _calibrate(
