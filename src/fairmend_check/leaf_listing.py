@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.bounds import interval_layers
 from fairmend_check.leaf_bounds import LeafProver
+from fairmend_check.linked_people import Cases
 from fairmend_check.people import People
 from fairmend_check.rounding import Array
 from fairmend_check.tally import Counts
@@ -16,7 +17,6 @@ Whole = NDArray[np.int64]
 LISTED_INPUTS = 2**14  # of a leaf: all who are similar to its people, with every combination of protected values
 FEW_INPUTS = 2**9  # so few are listed in any case
 _NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
-_COMPARED = 2**20  # outputs of similar people that are compared at once
 
 
 def count_inputs(people: People, first: Whole, last: Whole) -> Array:
@@ -35,7 +35,7 @@ def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, ro
         for row in rows.tolist():
             _list_with_tolerances(prover, first[row], last[row], found, row)
         return
-    most = max(1, _NUMBERS // (people.combinations * max(prover.model.widths))) if len(rows) else 1
+    most = _cells_at_once(prover)
     sizes = np.prod(last[rows] - first[rows] + 1, axis=1)
     ends = np.cumsum(sizes)
     start = 0
@@ -56,35 +56,45 @@ def _list_with_tolerances(prover: LeafProver, first: Whole, last: Whole, found: 
     people = prover.people
     lowest, highest = (end[0] for end in _similar(people, first[None], last[None]))
     around, cells = _cells(lowest, highest), _cells(first, last)
-    step = max(1, _NUMBERS // (people.combinations * max(prover.model.widths)))
+    step = _cells_at_once(prover)
     parts = [_outputs(prover, around[start : start + step]) for start in range(0, len(around), step)]
     low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
     error = prover.errors(first[None], last[None])
-    # Of each person, the places of all similar cells among those around the box; cells at the ends count repeatedly.
+    prover.work.add(len(cells) * len(around) * low.shape[1] * low.shape[2])
     reach = np.array([axis.reach for axis in people.axes], np.int64)
-    steps = _cells(-reach, reach)
-    strides = np.append(np.cumprod((highest - lowest + 1)[:0:-1])[::-1], 1)[: len(reach)]
-    outputs = low.shape[1] * low.shape[2]
-    prover.work.add(len(cells) * len(steps) * outputs * prover.classes)
-    some = max(1, _COMPARED // (len(steps) * outputs))
     fair = unfair = 0
-    for start in range(0, len(cells), some):
-        similar = np.clip(cells[start : start + some, None] + steps, lowest, highest)
-        places = (similar - lowest) @ strides
-        each_low, each_high = (end[places].reshape(len(places), -1, low.shape[2]) for end in (low, high))
-        verdicts = prover.verdicts(each_low, each_high, np.repeat(error, len(places)))
-        fair, unfair = fair + int(verdicts[0].sum()), unfair + int(verdicts[1].sum())
+    for cell in cells:
+        similar = (np.abs(around - cell) <= reach).all(axis=1)
+        each = (end[similar].reshape(1, -1, low.shape[2]) for end in (low, high))
+        verdicts = prover.verdicts(*each, error)
+        fair, unfair = fair + int(verdicts[0][0]), unfair + int(verdicts[1][0])
     found.fair[row], found.unfair[row], found.exact[row] = fair, unfair, True
 
 
 def _outputs(prover: LeafProver, cells: Whole) -> tuple[Array, Array]:
     """Return bounds of the outputs of someone in each cell with all protected values (cells, values, outputs)."""
-    inputs = prover.people.inputs(cells, prover.people.all_values)
-    prover.work.add(prover.work.of_inputs(len(inputs)))
-    with np.errstate(all="ignore"):
-        outputs = interval_layers(prover.model, inputs, inputs)[-1]
-    low, high = (each.reshape(len(cells), -1, prover.model.outputs) for each in outputs)
-    return low, high
+    values, model = prover.people.all_values, prover.model
+    step = max(1, _NUMBERS // (len(cells) * _columns(prover)))
+    lows, highs = [], []
+    for start in range(0, len(values.first), step):
+        part = slice(start, start + step)
+        inputs = prover.people.inputs(cells, Cases(values.first[part], values.last[part], values.choice[part]))
+        prover.work.add(prover.work.of_inputs(len(inputs)))
+        with np.errstate(all="ignore"):
+            low, high = interval_layers(model, inputs, inputs)[-1]
+        lows.append(low.reshape(len(cells), -1, model.outputs))
+        highs.append(high.reshape(len(cells), -1, model.outputs))
+    return np.concatenate(lows, axis=1), np.concatenate(highs, axis=1)
+
+
+def _columns(prover: LeafProver) -> int:
+    """Return how many numbers an input takes."""
+    return max(prover.model.held, prover.people.width)
+
+
+def _cells_at_once(prover: LeafProver) -> int:
+    """Return how many cells are listed at once, each with all protected values."""
+    return max(1, _NUMBERS // (prover.people.combinations * _columns(prover)))
 
 
 def _similar(people: People, first: Whole, last: Whole) -> tuple[Whole, Whole]:
