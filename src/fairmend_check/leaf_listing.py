@@ -65,8 +65,8 @@ def _list_with_tolerances(prover: LeafProver, first: Whole, last: Whole, found: 
     fair = unfair = 0
     for cell in cells:
         similar = (np.abs(around - cell) <= reach).all(axis=1)
-        each = (end[similar].reshape(1, -1, low.shape[2]) for end in (low, high))
-        verdicts = prover.verdicts(*each, error)
+        least, most = (end[similar].reshape(1, -1, low.shape[2]) for end in (low, high))
+        verdicts = prover.verdicts(least, most, error)
         fair, unfair = fair + int(verdicts[0][0]), unfair + int(verdicts[1][0])
     found.fair[row], found.unfair[row], found.exact[row] = fair, unfair, True
 
