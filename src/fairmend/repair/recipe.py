@@ -124,6 +124,7 @@ class RepairAttempt:
     margin: float
     attempts: int
     seconds: dict[str, float]
+    warnings: tuple[str, ...] = ()
 
     @property
     def blind(self) -> bool:
@@ -251,7 +252,16 @@ def _calibrate_and_prove(
             "check": done.check_seconds,
             "total": ended - started,
         },
+        warnings=_cut_short(recipe, task, trained),
     )
+
+
+def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[str, ...]:
+    """Return a warning if the time limit ended the training."""
+    if not trained.cut_short:
+        return ()
+    limit, done = task.deadline.limit, len(trained.history)
+    return (f"the time limit of {limit:g} s ended the training after {done:,} of {recipe.steps:,} steps",)
 
 
 def _calibrate(
@@ -279,6 +289,7 @@ def _calibrate(
         seed=task.seed,
         squared_error=task.spec.regression,
         device=task.device,
+        is_over=lambda: task.cuts_training and task.deadline.passed,
         progress=progress,
     )
     found = units.network_in_raw_inputs(trained.network)

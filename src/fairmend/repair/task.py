@@ -60,7 +60,7 @@ class RepairTask:
     """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
 
     ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
-    where networks are trained.
+    where networks are trained. ``cuts_training`` says whether training ends at the deadline with what it has reached.
     """
 
     network: Network
@@ -73,6 +73,7 @@ class RepairTask:
     seed: int
     deadline: Deadline
     device: torch.device = CPU
+    cuts_training: bool = False
 
     @cached_property
     def regions(self) -> Regions:
