@@ -226,3 +226,20 @@ def test_a_network_that_ignores_the_protected_features_treats_no_one_unequally_e
     assert found.count == 0
     assert not found.disparity.differences.any()
     assert sample_unequal(net, spec, X).count == 0
+
+
+def test_random_neighbours_leave_nothing_open_of_a_network_that_ignores_what_varies():
+    spec = Spec(
+        [
+            Feature("income", "continuous", range=(0.0, 1.0), protected=True),
+            Feature("debt", "continuous", range=(0.0, 1.0)),
+        ]
+    )
+    weight = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    weight[:, 0] = 0
+    head = Affine(np.ones((1, 4), np.float32), np.float32([-0.5]))
+    net = Network([Affine(weight, np.zeros(4, np.float32)), head], [Activation("relu")])
+    found = fairmend.audit(net, spec, spec.sample_inputs(200, np.random.default_rng(1)), method="sample")
+    assert (found.count, found.unknown, found.exact) == (0, 0, True)
+    assert found.disparity.exact
+    assert found.disparity.largest == 0

@@ -230,12 +230,14 @@ class RandomScan:
     def __init__(self, net: Network, spec: Spec, per_row: int, seed: int) -> None:
         self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
         self._seeds = np.random.default_rng(seed)
+        self._constant = not reads_what_varies(net, spec)
 
     def scan(self, X: FloatArray, seed: int | None = None) -> WorstNeighbours:
         """Return which of X (inputs, width) are treated unequally; without a seed, each call draws new neighbours."""
         stream = self._stream(X, int(self._seeds.integers(2**32)) if seed is None else seed)
         found = _worst(self._net, self._spec, X, stream, exact=False)
-        return replace(found, unknown=~found.unequal)
+        # If the network ignores all in which neighbours differ, nothing is unknown of those that were not drawn.
+        return found if self._constant else replace(found, unknown=~found.unequal)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst of many random neighbours of each of X (inputs, width)."""

@@ -76,8 +76,9 @@ class SpreadTracker:
         self._highest[:, owner] = np.maximum(self._highest[:, owner], np.maximum.reduceat(values, starts, axis=1))
 
     def spread(self, *, exact: bool) -> ScoreSpread:
-        """Return the spread so far; `exact` says whether every neighbour was taken in."""
-        return spread_of_extremes(self._lowest, self._highest, regression=self._regression, exact=exact)
+        """Return the spread so far; `exact` says whether every neighbour was taken in, which constant scores need not."""
+        known = exact or self._constant
+        return spread_of_extremes(self._lowest, self._highest, regression=self._regression, exact=known)
 
     def _values(self, logits: FloatArray) -> FloatArray:
         """Return what is compared (k, rows): rows last, and in the network's own precision, which is faster."""
