@@ -60,7 +60,8 @@ class RepairTask:
     """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
 
     ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
-    where networks are trained.
+    where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
+    between them.
     """
 
     network: Network
@@ -73,11 +74,12 @@ class RepairTask:
     seed: int
     deadline: Deadline
     device: torch.device = CPU
+    split: tuple[str, ...] = ()
 
     @cached_property
     def regions(self) -> Regions:
         """The neighbourhoods of the repair inputs."""
-        return self.spec.regions(self.X_repair, self.network.dtype)
+        return self.spec.regions(self.X_repair, self.network.dtype, self.split)
 
     @cached_property
     def protected_columns(self) -> list[int]:
