@@ -252,7 +252,7 @@ def audit(console: Console, cpu: bool) -> None:
         fast.extremes(block)
         alone = points / min(seconds(lambda fast=fast, block=block: fast.extremes(block)) for _ in range(3))
         options = {"method": "enumerate", "device": "cuda"}
-        fairmend.audit(network, spec, block, **options)
+        fairmend.audit(network, spec, X, **options)  # every thread starts its part of the GPU's libraries
         started = time.perf_counter()
         found = fairmend.audit(network, spec, X, **options)
         spent = time.perf_counter() - started

@@ -3,7 +3,8 @@
 A GPU adds in another order than the CPU, so its scores differ in their last bits. It therefore only finds which points
 can hold an extreme: those whose score is within twice the largest possible difference of the lowest or highest one. For
 most inputs that is one point each. `LaterLayers` computes the scores of these points, as it does without a GPU, and
-computes all points of inputs whose scores are nearly equal. So no result depends on the device.
+computes all points of inputs whose scores are nearly equal. So no result depends on the device, if BLAS rounds a column
+of a product alike wherever it stands; otherwise the last bits of a score may.
 
 As in `later_layers`, the first layer of an input at a point is a base plus a table.
 """
@@ -44,7 +45,8 @@ _FEW = 20_000
 # Bytes of the largest array of one chunk: starting kernels takes little of the time then.
 _CHUNK_BYTES = 2**29
 _MASK_BYTES = 2**28  # of the marks of all points that can hold an extreme, of a part of the inputs
-_THREADS = 2  # while one waits for the GPU, the other prepares and confirms; more wait for the interpreter's lock
+# While one waits for the GPU, the others prepare and confirm; more than these wait for the interpreter's lock.
+_THREADS = 4
 _ROUNDING = 1.01  # for the roundings of the bound itself, in float64
 
 

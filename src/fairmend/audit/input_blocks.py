@@ -19,7 +19,7 @@ __all__ = ["Inputs", "block_rows", "cut_blocks", "encode_chunks", "known_length"
 
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 
-_ROWS, _NUMBERS = 16_384, 2_000_000
+_ROWS, _NUMBERS = 65_536, 2_000_000
 
 
 def known_length(X: Inputs) -> int:

@@ -28,6 +28,7 @@ _PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 4, 131_072
 _ROWS = 256  # inputs in a block, or more of few points: enough for long inner loops
 # Columns of a product come in multiples of the first number, and not more than the second. BLAS rounds columns that are
 # left at the end, and those of wider products, differently: a score would depend on which others are computed with it.
+# OpenBLAS without AVX-512 does that in float32 all the same. Scores then differ in their last bits, within their error.
 _COLUMNS, _MOST_COLUMNS = 64, 16_384
 
 

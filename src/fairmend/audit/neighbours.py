@@ -148,6 +148,7 @@ class ExhaustiveScan:
         self._varying = [(feature, spec.columns(feature.name)) for feature in spec.varying]
         # For what FastScores does not know, every point goes through the network.
         self._scores = FastScores(net, spec, device) if FastScores.knows(net) else None
+        self._constant = not reads_what_varies(net, spec)
         self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
 
     def scan(self, X: FloatArray) -> ScanResult:
@@ -156,7 +157,8 @@ class ExhaustiveScan:
             return self.worst(X)
         if self._spec.claim.is_score:
             return self._scan_scores(X, self._scores)
-        extremes = self._scores.extremes(X)
+        logits = self._net.logits(X)
+        extremes = self._extremes(X, logits, self._scores)
         more = extremes.regrouping + self._rounding
         error = extremes.error + more
         lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
@@ -166,7 +168,6 @@ class ExhaustiveScan:
             error[rest] = self._scores.errors(X[rest]) + more[rest]
             undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
         unequal = (lowest < 0) & (highest > 0)
-        logits = self._net.logits(X)
         spread = _spread(self._spec, extremes)
         gap = _gap_to_other_prediction(self._net, logits, spread)
         points = len(X) + extremes.points
@@ -180,8 +181,8 @@ class ExhaustiveScan:
 
     def _scan_scores(self, X: FloatArray, fast: FastScores) -> ScanResult:
         """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
-        claim = self._spec.claim
-        extremes = fast.extremes(X)
+        claim, logits = self._spec.claim, self._net.logits(X)
+        extremes = self._extremes(X, logits, fast)
         error = extremes.error + extremes.regrouping
         least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
         rest = np.flatnonzero(~decided & ~extremes.left_out)
@@ -196,7 +197,17 @@ class ExhaustiveScan:
             gap[undecided] = again.gap
             spread.replace_rows(undecided, again.spread)
             points += again.points
-        return ScanResult(np.asarray(gap > claim.limit), gap, points, self._net.logits(X), spread)
+        return ScanResult(np.asarray(gap > claim.limit), gap, points, logits, spread)
+
+    def _extremes(self, X: FloatArray, logits: FloatArray, fast: FastScores) -> Extremes:
+        """Return the extremes around X; the scores themselves if the network ignores all in which neighbours differ.
+
+        Scores that were computed would then differ in their last bits: BLAS rounds columns of a product differently.
+        """
+        if not self._constant:
+            return fast.extremes(X)
+        none = np.zeros(len(X))
+        return Extremes(logits.copy(), logits.copy(), none.astype(np.bool_), none, 0, 0.0)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair for each of X (inputs, width); every point goes through the network."""

@@ -547,7 +547,7 @@ class Spec:
                 f"X has shape {matrix.shape}, but the spec describes inputs of shape (rows, {self._width}). "
                 "Pass one row per input with these columns: " + ", ".join(self.column_names)
             )
-        for f in self._features:
+        for f in self._features if not np.isfinite(matrix).all() else ():
             bad = ~np.isfinite(matrix[:, self._slices[f.name]]).all(axis=1)
             raise_for_rows(
                 f'feature "{f.name}"', bad, lambda row: "not a finite number. Correct it, or remove the row.", first_row
