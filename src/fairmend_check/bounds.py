@@ -121,7 +121,7 @@ def form_bounds(
     And intervals of every node but the last. Without slopes, each function chooses them.
     """
     widest = max(model.widths)
-    step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
+    step = max(1, _ROOM // max(model.held, widest * max(2 * widest, forms.shape[1])))
     found = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
     with np.errstate(all="ignore"):
@@ -156,7 +156,7 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> Input
     Where a number overflows, A is 0 and c is -inf.
     """
     widest = max(model.widths)
-    step = max(1, _ROOM // (widest * max(2 * widest, forms.shape[1])))
+    step = max(1, _ROOM // max(model.held, widest * max(2 * widest, forms.shape[1])))
     A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
     least = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]

@@ -67,7 +67,7 @@ def output_errors(
     With ``thorough`` the errors of hidden nodes are traced backward as well, which is much tighter in deep networks.
     """
     widest = max(model.widths)
-    step = max(1, _ROOM // (widest * max(forms.shape[1], widest if thorough else 1)))
+    step = max(1, _ROOM // max(model.held, widest * max(forms.shape[1], widest if thorough else 1)))
     found = [np.empty((0, forms.shape[1]))]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):

@@ -26,6 +26,7 @@ from fairmend_check.threshold import Threshold
 Whole = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_EVALUATED = 2**21  # numbers in the columns of the inputs that are evaluated at once
 _FINE = 2  # times as many sums, where few people are between two numbers
 _ROUNDED = 600  # terms are rounded to this part of what stays open in a leaf; so with six terms, 1 % more stays open
 
@@ -151,9 +152,9 @@ class LeafProver:
         return len(self._forms)
 
     @property
-    def counts(self) -> int:
-        """How many times the people of a leaf are counted: for each lead."""
-        return len(self._forms)
+    def coefficients(self) -> int:
+        """How many coefficients the forms of a leaf have: those of each lead in each piece."""
+        return len(self._forms) * len(self.people.pieces.first) * self.people.width
 
     def bounds_work(self, leaves: int, pieces: int) -> int:
         """Return the work to bound leaves, each in so many pieces."""
@@ -295,7 +296,7 @@ class LeafProver:
         inputs = self.people.inputs(middle, values)
         self.work.add(self.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
-            outputs = np.nan_to_num(interval_layers(self.model, inputs, inputs)[-1][0])
+            outputs = np.nan_to_num(self._outputs(inputs))
             excess = np.nan_to_num(outputs @ self._forms.T - self._needs)
         each = [excess[:, self._rows(label)].min(axis=1) for label in range(self.classes)]
         best = np.stack(each, axis=1).reshape(len(middle), len(values.first), self.classes)
@@ -310,6 +311,12 @@ class LeafProver:
         both = pair.ravel()
         cases = Cases(values.first[both], values.last[both], values.choice[both])
         return found, cases, np.take_along_axis(label[found], pair, axis=1)
+
+    def _outputs(self, inputs: Array) -> Array:
+        """Return lower bounds of the outputs for inputs (inputs, width), some after the others."""
+        step = max(1, _EVALUATED // self.model.held)
+        parts = [inputs[start : start + step] for start in range(0, len(inputs), step)]
+        return np.concatenate([interval_layers(self.model, part, part)[-1][0] for part in parts])
 
     def _free(self, forms: Array) -> Array:
         """Return forms (boxes, inputs) without their protected part."""

@@ -29,7 +29,8 @@ def count_inputs(people: People, first: Whole, last: Whole) -> Array:
 def list_people(prover: LeafProver, first: Whole, last: Whole, found: Counts, rows: Whole) -> None:
     """Count the people of these rows of boxes (boxes, axes) one by one, and note the numbers in what is found."""
     people = prover.people
-    most = max(1, _NUMBERS // (len(people.all_values.first) * max(prover.model.widths))) if len(rows) else 1
+    columns = max(prover.model.held, people.width)
+    most = max(1, _NUMBERS // (len(people.all_values.first) * columns)) if len(rows) else 1
     sizes = np.prod(last[rows] - first[rows] + 1, axis=1)
     ends = np.cumsum(sizes)
     start = 0

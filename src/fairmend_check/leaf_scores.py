@@ -69,11 +69,16 @@ class ScoreProver(LeafProver):
     @property
     def forms(self) -> int:
         """How many numbers there are of each piece and column of a leaf, about."""
-        return max(len(self._score_forms), self.counts * self.people.width // (8 * len(self.people.pieces.first)))
+        return max(len(self._score_forms), self._pairs * self.people.width // (8 * len(self.people.pieces.first)))
 
     @property
-    def counts(self) -> int:
-        """How many times the people of a leaf are counted: for each score and pair of pieces."""
+    def coefficients(self) -> int:
+        """How many coefficients the forms of a leaf have: in each piece, or for each pair of pieces."""
+        return max(self._pairs, len(self._score_forms) * len(self.people.pieces.first)) * self.people.width
+
+    @property
+    def _pairs(self) -> int:
+        """How many differences are compared: of each score, one for each pair of pieces."""
         return 0 if self._enclosed else self._bounded.outputs * len(self.people.pieces.first) ** 2
 
     def bounds_work(self, leaves: int, pieces: int) -> int:

@@ -20,7 +20,7 @@ from fairmend_check._version import __version__
 from fairmend_check.check import check_files
 from fairmend_check.claim import percent
 from fairmend_check.errors import CannotAnswerError
-from fairmend_check.printable import printable
+from fairmend_check.printable import at_least, at_most, printable
 from fairmend_check.read_model import FORMATS
 from fairmend_check.result import CheckResult
 
@@ -91,13 +91,13 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
         inference = "above" if result.covers_inference else "not above"
         lines += _wrapped(
             f"The least margin of {result.regions:,} neighbourhood{'' if result.regions == 1 else 's'} is "
-            f"{result.least_margin:.3g}, {inference} all rounding errors of inference."
+            f"{at_least(result.least_margin)}, {inference} all rounding errors of inference."
         )
     if result.largest_difference is not None:
         included = "included" if result.covers_inference else "not included"
         where = "1 neighbourhood" if result.regions == 1 else f"{result.regions:,} neighbourhoods"
         lines += _wrapped(
-            f"The largest difference of scores in {where} is {result.largest_difference:.3g}, rounding errors of "
+            f"The largest difference of scores in {where} is {at_most(result.largest_difference)}, rounding errors of "
             f"inference {included}."
         )
     if result.fair is not None and result.unfair is not None:

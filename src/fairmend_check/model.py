@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
 MAX_NODES = 2_000  # the work for bounds grows with the square
+_HELD = 4  # times the widest node: so many numbers of a row may be held at once
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,14 @@ class Model:
         for node in self.nodes:
             found.append(_width(node, [found[source] for source in node.sources]))
         return tuple(found)
+
+    @cached_property
+    def held(self) -> int:
+        """By how much to divide a number of numbers that may be held, for the number of rows to bound at once.
+
+        That is the width of the widest node, or more if there are many nodes, as there is an interval for each.
+        """
+        return max(*self.widths, sum(self.widths) // _HELD)
 
     @property
     def inputs(self) -> int:

@@ -114,7 +114,7 @@ def _step(entry: Any, where: str, number: int) -> Step:
         step = replace(step, activation=read_activation(entry, "function", where))
     if kind == "scale":
         lists = {key: take(entry, key, list, where) for key in _KEYS[kind]}
-        found = {key: tuple(numbers(values, len(values), f"{where}.{key}")) for key, values in lists.items()}
+        found = {key: tuple(numbers(each, len(each), f"{where}.{key}").tolist()) for key, each in lists.items()}
         step = replace(step, numbers=found)
     return step
 
@@ -185,7 +185,7 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
     if named.steps[-1].kind == "function":
         raise CheckError("the certificate names a function after the last affine layer")
     model = graph.finish(values[-1])
-    if model.closed:
+    if model.closed or model.outputs != graph.width(values[-1]):
         raise CheckError("the certificate names a choice of probabilities as the output")
     return replace(model, condition=_condition(model, named, sentences, words[-1]))
 

@@ -33,7 +33,7 @@ _SELU = (float(np.float32(1.6732631921768188)), float(np.float32(1.0507010221481
 class Entry:
     """What a node gives: a value of the graph, its elements and axes, and what is stacked along a new axis of it.
 
-    ``cut`` says that a cast to whole numbers may have cut off digits: only a look-up may read it.
+    ``cut`` says that a cast to whole numbers may have cut off digits, or to fewer bits: only a look-up may read it.
     """
 
     value: int
@@ -241,6 +241,8 @@ class OnnxGraph:
         node.expect("keepdims", 0, 1)
         node.expect("noop_with_empty_axes", 0)
         entry, keep = self.entry(node.inputs[0]), node.attributes["keepdims"]
+        if entry.element != self.element:  # a mean of whole numbers is cut off, and a sum of them can overflow
+            raise CheckError(f"node {node.kind} adds up whole numbers, which cannot be checked")
         if entry.stacked and axes in ([entry.along], [entry.along - 3]) and not keep:
             parts, left = list(entry.stacked), 2
         elif not entry.stacked and axes in ([1], [-1]):
@@ -333,7 +335,8 @@ class OnnxGraph:
             to = node.attributes["to"]
             if entry.cut and to not in WHOLE:
                 raise CheckError("node Cast makes numbers of what a cast to whole numbers may have cut off")
-            return replace(entry, element=to, cut=entry.cut or (to in WHOLE and entry.element not in WHOLE))
+            shorter = to == ELEMENTS["int32"] and entry.element != to
+            return replace(entry, element=to, cut=entry.cut or shorter or (to in WHOLE and entry.element not in WHOLE))
         if node.kind == "Dropout":
             training = self.tensors[node.inputs[2]] if len(node.inputs) == 3 and node.inputs[2] else np.zeros(1)
             if training.any():
@@ -376,7 +379,7 @@ class OnnxGraph:
             return replace(entry, axes=2)
         if entry.axes != 2 or entry.stacked or len(axes) != 1 or not -3 <= axes[0] < 3:
             raise CheckError("node Unsqueeze adds an axis that cannot be checked")
-        return Entry(entry.value, entry.element, 3, (entry.value,), axes[0] % 3)
+        return Entry(entry.value, entry.element, 3, (entry.value,), axes[0] % 3, entry.cut)
 
     def _concat(self, node: Node) -> Entry:
         entries, axis = [self.entry(name) for name in node.inputs], node.attributes["axis"]
@@ -384,7 +387,8 @@ class OnnxGraph:
         if any((each.element, each.axes, each.along) != (first.element, first.axes, first.along) for each in entries):
             raise CheckError("node Concat joins values of several types or shapes")
         if all(each.stacked for each in entries) and axis in (first.along, first.along - 3):
-            return replace(first, stacked=tuple(value for each in entries for value in each.stacked))
+            stacked = tuple(value for each in entries for value in each.stacked)
+            return replace(first, stacked=stacked, cut=any(each.cut for each in entries))
         if any(each.stacked for each in entries) or (first.axes, axis) not in ((2, 1), (2, -1), (3, 1), (3, -2)):
             raise CheckError("node Concat is along an axis that cannot be checked")
         joined = self.graph.concatenate(*(each.value for each in entries))

@@ -380,18 +380,19 @@ def _with_choices(links: PeopleLinks | None, first: Whole, last: Whole) -> Cases
     whole = Cases(first, last, np.full((len(first), 0 if links is None else len(links.axes)), ALL))
     if links is None:
         return whole
-    rows, choices = [], []
+    rows: list[int] = []
+    choices: list[tuple[int, ...]] = []
     matches = [links.matches(link, whole)[0] for link in range(len(links.conditions))]
     for row in range(len(first)):
         each = []
         for linked in links.axes:
             given = linked.choices if any(matches[link][row] for link, _ in linked.effects) else 1
             each.append(range(given) if linked.axis.feature.categories and given > 1 else [ALL])
+        if len(rows) + math.prod(map(len, each)) > MAX_VALUES:
+            return whole
         for choice in product(*each):
             rows.append(row)
             choices.append(choice)
-        if len(rows) > MAX_VALUES:
-            return whole
     return Cases(first[rows], last[rows], np.array(choices, np.int64))
 
 

@@ -106,7 +106,7 @@ class Cover:
         """How many numbers a box needs: leads and differences of outputs are as many as their pairs."""
         if self.model.outputs > MAX_OUTPUTS:
             raise CheckError(f"a model with more than {MAX_OUTPUTS:,} outputs cannot be checked for listed inputs")
-        return max(self.model.outputs**2, *self.model.widths)
+        return max(self.model.outputs**2, self.model.held)
 
     @cached_property
     def most_points(self) -> int:

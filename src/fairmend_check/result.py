@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from fairmend_check.printable import printable
+from fairmend_check.printable import at_least, at_most, printable
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,9 +65,9 @@ class CheckResult:
         """Return the verdict with the claim, or with the reasons."""
         if not self.valid:
             return f"CheckResult({self.verdict.upper()}: {printable('; '.join(self.reasons))})"
-        margin = "" if self.least_margin is None else f", least margin {self.least_margin:.3g}"
+        margin = "" if self.least_margin is None else f", least margin {at_least(self.least_margin)}"
         if self.largest_difference is not None:
-            margin = f", largest difference {self.largest_difference:.3g}"
+            margin = f", largest difference {at_most(self.largest_difference)}"
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
         regions = f" {self.boxes:,} boxes," if self.boxes else regions
         condition = f" Condition: {printable(self.condition)}" if self.condition else ""

@@ -21,9 +21,10 @@ from fairmend_check.spec import Spec
 from fairmend_check.split_tree import LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.tally import Counts
 
-MAX_NUMBERS = 2**26  # in the forms by which the people of a leaf are counted
+MAX_NUMBERS = 2**26  # in the forms by which the people of a leaf are counted: those of all pieces
 _HALVINGS = 4  # of a leaf that is claimed as a whole
 _NUMBERS, _MOST_LEAVES = 2**19, 2**11  # in the columns of the leaves that are checked at once
+_COEFFICIENTS = 2**24  # of the forms of these leaves
 
 
 @dataclass
@@ -49,17 +50,20 @@ def prove_shares(
         proven.fair = people.cells
         return proven
     leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
-    count, inputs = len(leaves.proof), _listed_inputs(people, leaves)
+    done, count, inputs = 0, len(leaves.proof), _listed_inputs(people, leaves)
     prover = make_prover(model, spec, people)
-    if prover.counts * people.width > MAX_NUMBERS:
+    if prover.coefficients > MAX_NUMBERS:
         raise CheckError("certificate.shares: a box needs more numbers than the limit, with so many pieces and classes")
     pieces = len(people.pieces.first)
     prover.work.require(prover.bounds_work(count, pieces) + prover.work.of_inputs(int(inputs.sum())))  # at least that
-    step = max(1, min(_MOST_LEAVES, _NUMBERS // (pieces * max(prover.forms, *model.widths))))
-    for start in range(0, count, step):
-        _prove_leaves(prover, leaves.take(np.arange(start, min(start + step, count))), proven, _HALVINGS)
+    columns = pieces * max(prover.forms, model.held)
+    step = max(1, min(_MOST_LEAVES, _NUMBERS // columns, _COEFFICIENTS // prover.coefficients))
+    for part in leaves.parts(step):
+        with np.errstate(all="ignore"):  # of what overflows, nothing is proven
+            _prove_leaves(prover, part, proven, _HALVINGS, step)
+        done += len(part.proof)
         if progress is not None:
-            progress(min(start + step, count), count)
+            progress(done, count)
     if proven.fair + proven.unfair > proven.cells:
         raise CheckError("certificate.shares: more people are counted than there are; this is an error of the checker")
     return proven
@@ -76,8 +80,11 @@ def _listed_inputs(people: People, leaves: Leaves) -> Array:
     return np.where(inputs <= np.where(leaves.proof == LISTED, LISTED_INPUTS, FEW_INPUTS), inputs, 0)
 
 
-def _prove_leaves(prover: LeafProver, leaves: Leaves, proven: Proven, halvings: int) -> None:
-    """Add what can be proven of leaves; those that are claimed as a whole are halved if they are not proven at once."""
+def _prove_leaves(prover: LeafProver, leaves: Leaves, proven: Proven, halvings: int, step: int) -> None:
+    """Add what can be proven of leaves; those that are claimed as a whole are halved if they are not proven at once.
+
+    Of the halves, so many are proven in one ``step`` as of the leaves themselves.
+    """
     first, last, listed = leaves.first, leaves.last, _listed_inputs(prover.people, leaves) > 0
     split = (leaves.proof == WHOLE) & ~listed & (last > first).any(axis=1) & (halvings > 0)
     found = prover.prove(first, last, ~listed & ~split)
@@ -87,7 +94,8 @@ def _prove_leaves(prover: LeafProver, leaves: Leaves, proven: Proven, halvings: 
     again = left[split[left]]
     if len(again):
         halves = leaves.take(again).halved(prover.widest_axis(first[again], last[again]), WHOLE)
-        _prove_leaves(prover, halves, proven, halvings - 1)
+        for part in halves.parts(step):
+            _prove_leaves(prover, part, proven, halvings - 1, step)
 
 
 def _sum_cells(found: list[float], exact: list[bool], sizes: list[int]) -> int:

@@ -6,6 +6,7 @@ says.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,11 @@ class Leaves:
     def take(self, rows: Whole) -> Leaves:
         """Return some of the leaves."""
         return Leaves(self.first[rows], self.last[rows], self.proof[rows])
+
+    def parts(self, size: int) -> Iterator[Leaves]:
+        """Return the leaves in parts of this size."""
+        for start in range(0, len(self.proof), size):
+            yield self.take(np.arange(start, min(start + size, len(self.proof))))
 
     def halved(self, axis: Whole, proof: int) -> Leaves:
         """Return the lower halves along an axis (leaves,), and then the upper ones."""

@@ -91,11 +91,11 @@ def _category_terms(values: Array, start: Whole, stop: Whole, weight: Array) -> 
     if (start == stop).all():
         term = np.take_along_axis(values, start, axis=1)
         return Terms(term, term, weight)
-    low, high = np.full(start.shape, np.inf), np.full(start.shape, -np.inf)
-    for code in range(values.shape[1]):
-        among, value = (start <= code) & (code <= stop), values[:, code, None]
-        low = np.where(among, np.minimum(low, value), low)
-        high = np.where(among, np.maximum(high, value), high)
+    # The ends of each range follow one another, and every second part between two ends is a range.
+    offset = np.arange(len(values))[:, None] * values.shape[1]
+    ends = np.stack([start + offset, stop + 1 + offset], axis=2).ravel()
+    flat = np.append(values.ravel(), 0.0)  # the last end is behind the last value
+    low, high = (find.reduceat(flat, ends)[::2].reshape(start.shape) for find in (np.minimum, np.maximum))
     return Terms(low, high, weight)
 
 

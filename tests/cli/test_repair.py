@@ -94,7 +94,8 @@ def test_the_policy_of_auto_reaches_the_repair_and_its_choices_are_those_of_the_
 
 
 @pytest.mark.parametrize("option", ["--keep=0.01", "--guarantee=any", "--prefer=accuracy"])
-def test_other_methods_refuse_a_policy(case, option):
+def test_other_methods_refuse_a_policy_before_they_read_the_data(case, option, monkeypatch):
+    monkeypatch.setattr("fairmend.tables.read_table", lambda source: pytest.fail("the data was read"))
     before = case.listing()
     result = case.repair(option)
     assert result.exit_code == 2

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fairmend_check import bounds
 from fairmend_check.bounds import interval_layers, margin_bounds
 from fairmend_check.inference_error import inference_error
 from fairmend_check.model import Activation, make_model
@@ -72,3 +73,20 @@ def test_overflow_gives_no_bound():
         layers = interval_layers(model, lower, upper)
         assert inference_error(model, np.array([1]), lower, upper, layers, np.ones(1), np.zeros(1))[0] == np.inf
         assert not any(np.isnan(end).any() for pair in interval_layers(model, lower, upper) for end in pair)
+
+
+@pytest.mark.parametrize("bound", [bounds.form_bounds, bounds.input_forms])
+def test_memory_does_not_grow_with_the_number_of_layers(bound, monkeypatch):
+    """Of many boxes, some are bounded after the others."""
+    layer = np.ones((1, 1), np.float32), np.ones(1, np.float32)
+    deep = make_model([layer] * 40, [Activation("relu")] * 39)
+    rows, whole = [], bounds._bound_nodes
+
+    def some(model, lower, *others):
+        rows.append(len(lower))
+        return whole(model, lower, *others)
+
+    monkeypatch.setattr(bounds, "_bound_nodes", some)
+    monkeypatch.setattr(bounds, "_ROOM", 2000)
+    bound(deep, np.ones((300, 1, 1)), np.zeros((300, 1)), np.ones((300, 1)), *[None] * (bound is bounds.form_bounds))
+    assert rows == [100, 100, 100]

@@ -14,6 +14,7 @@ from fairmend.bounds.inference import closing_error, lead_error
 from fairmend.network import Activation as NetworkActivation
 from fairmend.network import Affine, Network
 from fairmend.prove.proof import HEADROOM
+from fairmend_check import inference_error as module
 from fairmend_check.bounds import interval_layers
 from fairmend_check.functions import function_of
 from fairmend_check.inference_error import _forward, inference_error, output_errors
@@ -273,3 +274,20 @@ def test_random_networks_of_subnormal_and_huge_numbers_stay_within_the_error(net
         off = [a - b for a, b in zip(computed, truth, strict=True)]
         worst = abs(off[0]) if len(off) == 1 else max(abs(off[0] - other) for other in off[1:])
         assert worst <= Fraction(bounds[0])
+
+
+def test_memory_does_not_grow_with_the_number_of_layers(monkeypatch):
+    """Of many boxes, some are bounded after the others."""
+    layer = np.ones((1, 1), np.float32), np.ones(1, np.float32)
+    deep = make_model([layer] * 40, [Activation("relu")] * 39)
+    rows, forward = [], module._forward
+
+    def some(model, lower, *others, **settings):
+        rows.append(len(lower))
+        return forward(model, lower, *others, **settings)
+
+    monkeypatch.setattr(module, "_forward", some)
+    monkeypatch.setattr(module, "_ROOM", 2000)
+    x = np.zeros((300, 1))
+    output_errors(deep, x, x, interval_layers(deep, x, x)[:-1], np.ones((300, 1, 1)))
+    assert rows == [100, 100, 100]

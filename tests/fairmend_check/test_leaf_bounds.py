@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fairmend_check import leaf_bounds
 from fairmend_check.leaf_bounds import LeafProver
 from support.quantify_cases import MANY, SMALL, linear
 from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
@@ -53,3 +54,13 @@ def test_classes_of_points_need_a_lead_beyond_the_error():
     prover = prover_of(linear([1, 0, 0, 0, 0, 0], 0), SMALL, people)
     low, high = np.array([[0.1], [-0.3], [0.1]]), np.array([[0.2], [-0.2], [0.2]])
     assert prover.sure_classes(low, high, np.array([0.05, 0.05, 0.11])).tolist() == [1, 0, -1]
+
+
+def test_values_of_protected_features_are_evaluated_some_at_once(monkeypatch):
+    net, people = random_network(np.random.default_rng(13), MANY.width, [6]), people_of_spec(MANY)
+    prover, X = prover_of(net, MANY, people), np.random.default_rng(1).normal(size=(50, MANY.width))
+    rows, whole, expected = [], leaf_bounds.interval_layers, prover._outputs(X)
+    monkeypatch.setattr(leaf_bounds, "_EVALUATED", 20 * prover.model.held)
+    monkeypatch.setattr(leaf_bounds, "interval_layers", lambda *given: [rows.append(len(given[1])), whole(*given)][1])
+    assert np.allclose(prover._outputs(X), expected)
+    assert rows == [20, 20, 10]

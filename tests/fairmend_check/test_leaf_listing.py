@@ -9,7 +9,7 @@ from fairmend_check.leaf_bounds import LeafProver
 from fairmend_check.leaf_listing import count_inputs, list_people
 from fairmend_check.tally import Counts
 from support.quantify_cases import SMALL, TOLERANT, unequal_people
-from support.share_cases import CONTINUOUS, checked_model, checked_spec, people_of_spec, random_leaves
+from support.share_cases import CONTINUOUS, checked_model, checked_spec, many_linked, people_of_spec, random_leaves
 from support.strategies import random_network
 
 
@@ -36,3 +36,16 @@ def test_only_single_people_are_listed():
         people = people_of_spec(spec)
         root = random_leaves(people, np.random.default_rng(0), 0)
         assert count_inputs(people, root.first, root.last).tolist() == [inputs]
+
+
+def test_a_linked_feature_of_many_categories_needs_memory_for_each(monkeypatch):
+    """People of two leaves, each with two sexes, fit into what is evaluated at once, but not with all categories."""
+    spec = many_linked(1, 100)
+    people, net = people_of_spec(spec), random_network(np.random.default_rng(3), spec.width, [])
+    prover, rows = LeafProver(checked_model(net), checked_spec(spec), people), []
+    whole = people.inputs
+    object.__setattr__(people, "inputs", lambda cells, values: [rows.append(len(cells)), whole(cells, values)][1])
+    monkeypatch.setattr(leaf_listing, "_NUMBERS", 2 * 200 * 100)
+    job = np.arange(4)[:, None] * [1, 0]
+    list_people(prover, job, job, Counts(np.zeros(4), np.zeros(4), np.zeros(4, bool)), np.arange(4))
+    assert rows == [1, 1, 1, 1]

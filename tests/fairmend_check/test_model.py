@@ -99,3 +99,10 @@ def test_the_digest_of_a_graph_is_that_of_the_stored_arrays_in_no_order():
         assert weights_digest(graph_of(*changed)) != weights_digest(model)
     without = graph_of(arrays[0], None, *arrays[2:])
     assert weights_digest(without) == weights_digest(graph_of(arrays[0], np.zeros(3, np.float32), *arrays[2:]))
+
+
+def test_a_row_of_a_deep_model_needs_more_than_its_widest_node():
+    """There is an interval for each node, so a thousand narrow layers need as much memory as one wide layer."""
+    layer = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
+    shallow, deep = (make_model([layer] * n, [Activation("relu")] * (n - 1)) for n in (2, 500))
+    assert (shallow.held, deep.held) == (1, 250)

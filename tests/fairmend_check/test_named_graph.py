@@ -98,12 +98,23 @@ def test_the_condition_says_a_slope_of_0_too(model):
     assert "v7 = leaky_relu(0.0) of v6;" in built.condition
 
 
-def test_a_choice_of_probabilities_is_not_an_output():
+def test_the_condition_says_the_numbers_of_a_scale():
+    steps = [
+        {"kind": "input", "sources": [], "columns": 2},
+        {"kind": "scale", "sources": [0], "mean": [0.5], "gain": [2, 0.1], "shift": [0]},
+        {"kind": "affine", "sources": [1], "name": "a"},
+    ]
+    condition = graph_model({"a.weight": np.eye(2)}, read_named_graph(steps, "graph")).condition
+    assert "v1 = (x - [0.5]) [2.0, 0.1] + [0.0];" in condition
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+def test_a_choice_of_probabilities_is_not_an_output(function):
     """The condition would be about a module with one output, and the claim about one with two."""
     steps = [
         {"kind": "input", "sources": [], "columns": 2},
         {"kind": "affine", "sources": [0], "name": "a"},
-        {"kind": "function", "sources": [1], "function": "softmax", "slope": 0.0},
+        {"kind": "function", "sources": [1], "function": function, "slope": 0.0},
         {"kind": "columns", "sources": [2], "indices": [1]},
     ]
     with pytest.raises(CheckError, match="a choice of probabilities"):

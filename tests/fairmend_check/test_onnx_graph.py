@@ -12,7 +12,7 @@ from fairmend_check import onnx_graph
 from fairmend_check.errors import CheckError
 from fairmend_check.model import weights_digest
 from fairmend_check.read_model import read_model
-from support.onnx_files import A, W, X, node, runtime, save
+from support.onnx_files import A, B, W, X, node, runtime, save
 
 GEMM, LAST = node("Gemm", "x w b", "p"), node("Gemm", "q v c")
 REST = {"v": np.float32([[1, -2, 0.5]]).T, "c": np.float32([0.25])}
@@ -90,6 +90,13 @@ REFUSED = {
     "Concat is along an axis": ([GEMM, node("Concat", "p p", "q", axis=0), LAST], {}),
 }
 
+STACK = [
+    node("Gather", "x order", "g", axis=1),
+    node("Unsqueeze", "x i", "t"),
+    node("Unsqueeze", "g i", "u"),
+    node("Concat", "t u", "s", axis=1),
+]
+
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_other_chains_are_refused(reason, tmp_path):
@@ -122,6 +129,43 @@ def test_whole_numbers_that_were_cut_off_stay_so_beside_others(tmp_path):
     onnx.save(model, path)
     with pytest.raises(CheckError, match="may have cut off"):
         read_model(path)
+
+
+INTEGERS = {
+    "a cast to 32 bits": (2**32, [node("Cast", "x", "t", to=6), node("Cast", "t", "f", to=1)], "may have cut off"),
+    "a mean": (4, [*STACK, node("ReduceMean", "s i", "r", keepdims=0), node("Cast", "r", "f", to=1)], "whole numbers"),
+    "a sum": (3, [*STACK, node("ReduceSum", "s i", "r", keepdims=0), node("Cast", "r", "f", to=1)], "whole numbers"),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_whole_numbers_are_not_computed_with(name, tmp_path):
+    """A cast can make others of large numbers, and a mean is cut off: ONNX Runtime gives 2 for that of 4 and 1."""
+    number, nodes, reason = INTEGERS[name]
+    constants = A | {"i": np.array([1]), "order": np.array([3, 2, 1, 0])}
+    path = save(tmp_path / "m.onnx", [*nodes, node("Gemm", "f w b")], opset=18, **constants)
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.elem_type = 7
+    onnx.save(model, path)
+    rows = np.array([[number, 2, 4, 1]])
+    moved = rows if name == "a cast to 32 bits" else (rows + rows[:, ::-1]) / (2 if name == "a mean" else 1)
+    plain = moved @ W.T + B
+    assert np.allclose(runtime(path, rows), plain, atol=1e-3) == (name == "a sum")
+    with pytest.raises(CheckError, match=reason):
+        read_model(path)
+    with pytest.raises(FairmendError, match=reason):
+        load_network(path)
+
+
+def test_digits_that_were_cut_off_are_not_added_up(tmp_path):
+    cast = [node("Cast", "x", "t", to=7), node("Unsqueeze", "t i", "s"), node("ReduceSum", "s i", "r", keepdims=0)]
+    nodes = [*cast, node("Cast", "r", "f", to=1), node("Gemm", "f w b")]
+    path = save(tmp_path / "m.onnx", nodes, opset=18, **A, i=np.array([1]))
+    assert not np.allclose(runtime(path, X), X @ W.T + B, atol=0.1)
+    with pytest.raises(CheckError, match="adds up whole numbers"):
+        read_model(path)
+    with pytest.raises(FairmendError, match="adds up whole numbers"):
+        load_network(path)
 
 
 CAST = [node("Gemm", "x w b", "p"), node("Softmax", "p", "q"), node("Cast", "q", to=7)]

@@ -7,10 +7,12 @@ import pytest
 
 from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
+from fairmend_check import people as people_module
 from fairmend_check.errors import CheckError
+from fairmend_check.linked_people import ALL as ALL_VALUES
 from fairmend_check.people import People
 from support.quantify_cases import SPECS
-from support.share_cases import CONTINUOUS, checked_spec, people_of_spec, random_leaves
+from support.share_cases import CONTINUOUS, checked_spec, few_at_once, many_linked, people_of_spec, random_leaves
 
 ALL = {**SPECS, "continuous": CONTINUOUS}
 
@@ -121,3 +123,12 @@ def test_nobody_is_moved_out_of_the_range_by_a_large_tolerance():
         (axis,) = people_of_spec(Spec([sex, hours])).axes
         least, largest = axis.steps
         assert least <= most <= largest == pytest.approx(most, rel=1e-4)
+
+
+def test_the_choices_of_many_linked_features_are_not_listed(monkeypatch):
+    """There can be more combinations than atoms in the universe, and a certificate chooses the links."""
+    monkeypatch.setattr(people_module, "product", few_at_once)
+    pieces = people_of_spec(many_linked(), [2]).pieces
+    assert pieces.choice.tolist() == [[ALL_VALUES] * 5] * 2
+    few = people_of_spec(many_linked(2, 3), [2]).pieces
+    assert sorted(map(tuple, few.choice[few.first[:, 0] == 0])) == [(i, j) for i in range(3) for j in range(3)]

@@ -163,3 +163,13 @@ def test_a_box_is_halved_between_two_rows_of_a_table():
     halves = Boxes(np.arange(2), lower, upper).halved(model)
     assert halves.lower[:, 0].tolist() == [0, 2, 2, 2]
     assert halves.upper[:, 0].tolist() == [1, 2, 3, 2]
+
+
+def test_fewer_points_of_deep_models_are_evaluated_at_once():
+    """Else a small file with a thousand narrow layers needs the memory of a large machine."""
+    spec = read_spec({"feature": [{"name": "age", "kind": "integer", "range": [0, 10**6], "protected": True}]}, "s", 5)
+    layer = np.ones((1, 1), np.float32), np.ones(1, np.float32)
+    deep = make_model([layer] * 500, [Activation("relu")] * 499)
+    found = regions.Regions(0, np.zeros((1, 1)), np.array([True]), None, np.array([1]), None, None)
+    boxes = next(Cover(deep, spec).batches(found))
+    assert len(boxes.owner) * sum(deep.widths) <= 2**23

@@ -15,13 +15,17 @@ from fairmend.spec.encoding import encode_values
 from fairmend_check import leaf_bounds, leaf_work, shares
 from fairmend_check.errors import CheckError
 from fairmend_check.leaf_work import LeafWork
+from fairmend_check.model import make_model
+from fairmend_check.people import People
 from fairmend_check.shares import prove_shares
+from fairmend_check.spec import read_spec
 from fairmend_check.split_tree import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,
     checked_model,
     checked_spec,
+    many_linked,
     part_of,
     people_of_spec,
     random_leaves,
@@ -324,3 +328,57 @@ def test_listed_people_may_have_many_features():
     last[0, :3] = 1
     found = prove(linear([1, 1, *[0] * 69], -1.5), spec, people, Leaves(first, last, np.array([LISTED])))
     assert (found.fair, found.unfair) == (4, 4)
+
+
+def rows_at_once(monkeypatch):
+    """Return a list that will have the number of boxes of each step."""
+    rows, whole = [], leaf_bounds.LeafProver.prove
+
+    def prove_some(self, first, last, count):
+        rows.append(len(first))
+        return whole(self, first, last, count)
+
+    monkeypatch.setattr(leaf_bounds.LeafProver, "prove", prove_some)
+    return rows
+
+
+def test_halves_are_not_proven_all_at_once(monkeypatch):
+    """Four halvings make 16 boxes of each, and all of them would need memory."""
+    monkeypatch.setattr(shares, "_MOST_LEAVES", 2)
+    rows, people = rows_at_once(monkeypatch), people_of_spec(SMALL)
+    leaves = random_leaves(people, np.random.default_rng(3), 4)
+    monkeypatch.setattr(shares, "FEW_INPUTS", 0)
+    undecided = linear([1e-9, 0, 0, 0, 0, 0], 0)
+    assert prove(undecided, SMALL, people, replace(leaves, proof=np.full(5, WHOLE))).fair == 0
+    assert max(rows) == 2
+    assert sum(rows) > 40
+
+
+def test_leaves_that_need_many_coefficients_are_proven_some_at_once(monkeypatch):
+    """Those of each lead in each piece, and in a column for each category of a linked feature."""
+    spec = many_linked(1, 1000)
+    people = people_of_spec(spec, [2])
+    rows, net = rows_at_once(monkeypatch), linear([1, 0.001], -0.5)
+    coefficients = 2 * len(people.pieces.first) * people.width
+    monkeypatch.setattr(shares, "FEW_INPUTS", 0)
+    monkeypatch.setattr(shares, "_COEFFICIENTS", 3 * coefficients)
+    prove(net, spec, people, random_leaves(people, np.random.default_rng(3), 6))
+    assert rows == [3, 3, 1]
+    monkeypatch.setattr(shares, "MAX_NUMBERS", coefficients - 1)
+    with pytest.raises(CheckError, match="a box needs more numbers than the limit"):
+        prove(net, spec, people, random_leaves(people, np.random.default_rng(3), 6))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("on", [None, "probability", "logit"])
+def test_of_what_overflows_nothing_is_proven(on):
+    """The spec of a certificate may have any scale that is finite."""
+    age = {"name": "age", "kind": "integer", "range": [0, 4], "protected": True, "scale": {"mean": -1e308, "std": 1}}
+    hours = {"name": "hours", "kind": "integer", "range": [-1, 1], "tolerance": 1}
+    claim = {} if on is None else {"claim": {"kind": "score", "delta": 0.1, "on": on}}
+    spec = read_spec({"feature": [age, hours], **claim}, "spec", 5)
+    people = People.of(spec, "float64", 1, [1])
+    leaves = random_leaves(people, np.random.default_rng(0), 0)
+    found = prove_shares(make_model([(np.ones((1, 2)), None)], []), spec, people, leaves)
+    assert found.unfair == 0
+    assert on is None or found.fair == 0

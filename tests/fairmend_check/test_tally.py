@@ -1,5 +1,6 @@
 """Counting people on one side of a form: never more than there are, and nearly as many."""
 
+import sys
 from itertools import product
 
 import numpy as np
@@ -98,3 +99,26 @@ def test_numbers_without_a_size_to_count_in_count_nothing_wrong(size):
     with np.errstate(all="ignore"):
         tally = tally_of(people, leaves, np.array([[size, min(size, 1e300), 0.0]]), 0.0)
         assert tally.between(np.array([0.0]), np.array([np.inf]))[0] <= 99
+
+
+def test_ranges_of_many_categories_have_the_terms_of_their_ends():
+    """Without a step for each category: a certificate may have a million of them."""
+    rng, count = np.random.default_rng(2), 1000
+    job = Feature("job", "categorical", categories=tuple(f"job {k}" for k in range(count)), encoding="one-hot")
+    axis = people_of_spec(Spec([SEX, job])).axes[0]
+    first, last = np.array([0, 5, 800, 700]), np.array([999, 500, 999, 703])
+    A, steps = rng.normal(size=(4, count)), []
+    sys.setprofile(lambda *event: steps.append(event[1]))
+    try:
+        terms = axis_terms(axis, A, first, last, np.ones(4, np.bool_))
+    finally:
+        sys.setprofile(None)
+    assert len(steps) < 500
+    assert terms.weight.sum(axis=1).tolist() == (last - first + 1).tolist()
+    for row in range(4):
+        cell = int(first[row])
+        for low, high, weight in zip(terms.low[row], terms.high[row], terms.weight[row].astype(int), strict=True):
+            if weight:
+                values = A[row, cell : cell + weight]
+                assert (low, high) == (values.min(), values.max())
+            cell += weight

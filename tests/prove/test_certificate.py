@@ -18,6 +18,7 @@ from fairmend.spec import Claim, Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
 from support.checker_cases import TWO_FEATURES
 from support.score_cases import largest_differences
+from support.strategies import random_network
 from support.torch_modules import trained_norm
 from support.twin_cases import bump_network, person, twin_spec
 
@@ -148,6 +149,21 @@ def test_a_certificate_of_scores_lists_their_bounds_and_covers_only_who_keeps_de
     net.save(tmp_path / "model.onnx")
     certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
     assert fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx").valid
+
+
+@pytest.mark.parametrize("on", ["logit", "probability"])
+def test_scores_of_functions_without_listed_slopes_are_claimed_in_blocks(on, tmp_path):
+    """The checker finds their bounds by itself: those that fairmend finds with other slopes could be tighter."""
+    rng = np.random.default_rng(0)
+    spec = Spec([AGE, replace(HOURS, tolerance=0.0)], claim=Claim("score", {"logit": 2.0, "probability": 0.4}[on], on))
+    net, X = random_network(rng, 2, [8, 6], 1, "hardswish"), spec.sample_inputs(30, rng)
+    certificate, covered = certificate_of_fair(net, spec, X)
+    assert covered.any()
+    assert certificate.content["format"] == "fairmend-certificate-blocks"
+    net.save(tmp_path / "model.onnx")
+    certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    result = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert result.valid, result.reasons
 
 
 def test_a_file_with_folded_norms_is_checked_as_such(tmp_path):

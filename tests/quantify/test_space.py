@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from fairmend.errors import FairmendError
+from fairmend.quantify import space as space_module
+from fairmend.quantify.linked import WHOLE
 from fairmend.quantify.space import CELLS, make_space
 from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
 from support.quantify_cases import MANY, SMALL, SPECS, TOLERANT, linear, people_of, random_boxes
+from support.share_cases import few_at_once, many_linked
 from support.strategies import random_network
 
 
@@ -91,3 +94,9 @@ def test_a_cell_of_a_continuous_feature_contains_its_exact_ends(dtype):
     first, last = (encode_values(wage, end).astype(dtype) for end in ends)
     assert (axis.low[cells] <= first).all()
     assert (axis.high[cells] >= last).all()
+
+
+def test_the_choices_of_many_linked_features_are_not_listed(monkeypatch):
+    monkeypatch.setattr(space_module, "product", few_at_once)
+    space = space_of(many_linked())
+    assert space.choice.tolist() == [[WHOLE] * 5] * 2

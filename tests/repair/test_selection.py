@@ -106,6 +106,22 @@ def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_to
     assert any("no proven candidate keeps balanced accuracy within 2 points" in warning for warning in result.warnings)
 
 
+def test_where_the_model_is_lost_a_weaker_guarantee_is_named_if_the_policy_accepts_one():
+    (warning,) = [each for each in fairmend.repair(*arguments(SPEC, 2)).warnings if "keeps balanced accuracy" in each]
+    assert 'or guarantee="listed", which accepts a proof for the repair inputs alone, may help' in warning
+    strict = fairmend.repair(*arguments(SPEC, 2), guarantee="everyone")
+    (warning,) = [each for each in strict.warnings if "keeps balanced accuracy" in each]
+    assert warning.endswith("unlabelled rows, or a spec in which fewer features vary may help")
+
+
+def test_decisions_are_compared_with_100_per_cent():
+    result = fairmend.repair(*arguments(SPEC, 2), prefer="decisions")
+    (warning,) = [each for each in result.warnings if each.startswith("no proven candidate")]
+    assert warning.startswith("no proven candidate keeps agreement with the original within 2 points of 100 %: blind")
+    with pytest.raises(FairmendError, match=r"agreement with the original is about [\d.]+ points below 100 %; allow"):
+        fairmend.repair(*arguments(SPEC, 2), prefer="decisions", guarantee="everyone", keep=0.001)
+
+
 def test_a_network_that_collapsed_is_marked_where_there_is_no_other():
     result = fairmend.repair(*income_decides(), guarantee="everyone")
     assert result.collapsed == chosen(result).collapsed
@@ -154,6 +170,19 @@ def test_the_same_seed_gives_the_same_network_and_table():
     first, second = (fairmend.repair(*arguments(SPEC, 3), seed=4) for _ in range(2))
     assert first.network == second.network
     assert first.candidates == second.candidates
+
+
+def test_where_all_labels_are_equal_the_decisions_of_the_original_are_kept():
+    """A network without income has the same accuracy on them, and decides something else."""
+    *rest, y_cal = income_decides()
+    result = fairmend.repair(*rest, np.zeros_like(y_cal))
+    assert result.policy.prefer == "decisions"
+    assert chosen(result).level == 1
+    assert chosen(result).agreement > 0.9
+    assert any("; auto keeps the decisions of the original network instead" in each for each in result.warnings)
+    asked = fairmend.repair(*rest, np.zeros_like(y_cal), prefer="accuracy")
+    assert asked.policy.prefer == "accuracy"
+    assert not any("auto keeps the decisions" in each for each in asked.warnings)
 
 
 def test_unlabelled_rows_are_used():

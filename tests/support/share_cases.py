@@ -1,9 +1,13 @@
 """People, boxes and models for the checker's shares."""
 
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+
 import numpy as np
 
 from fairmend.network import Network
-from fairmend.spec import Feature, Spec
+from fairmend.spec import Feature, Link, Spec
 from fairmend_check.functions import Activation
 from fairmend_check.model import Model, make_model
 from fairmend_check.people import People
@@ -63,3 +67,17 @@ def random_leaves(people: People, rng: np.random.Generator, splits: int) -> Leav
 def part_of(leaves: Leaves, row: int) -> Leaves:
     """Return one leaf."""
     return Leaves(leaves.first[[row]], leaves.last[[row]], leaves.proof[[row]])
+
+
+def many_linked(features: int = 5, categories: int = 10) -> Spec:
+    """Return a spec with a link to so many features, each of which it can give any of its categories."""
+    names = tuple(f"c{number}" for number in range(categories))
+    jobs = [Feature(f"job{k}", "categorical", categories=names) for k in range(features)]
+    sex = Feature("sex", "categorical", categories=("f", "m"), protected=True)
+    return Spec([sex, *jobs], links=(Link(when={"sex": "f"}, then={job.name: {"c0": list(names)} for job in jobs}),))
+
+
+def few_at_once(*parts: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Do as `itertools.product` does, but fail if there are many combinations."""
+    assert math.prod(map(len, parts)) <= 2**10
+    return product(*parts)

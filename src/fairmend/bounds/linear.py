@@ -24,7 +24,7 @@ from fairmend.bounds.forms import (
     tensor_like,
     total,
 )
-from fairmend.bounds.relaxation import Lines, apply_activation, relax
+from fairmend.bounds.relaxation import Lines, relax
 from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
 from fairmend.errors import FairmendError
@@ -223,7 +223,7 @@ class _Graph:
         if isinstance(operation, Affine):
             return _interval_affine(*self.parameters[i], lower, upper)
         if isinstance(operation, Activation):
-            return _image(operation, lower, upper)
+            return operation.function.torch_image(lower, upper)
         if i in self.hulls:
             return self.hulls[i].concretise()
         if isinstance(operation, Scale):
@@ -390,17 +390,6 @@ def _both(lower: Tensor, upper: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Return the function of both, computed once if they are one tensor."""
     result = function(lower)
     return result, result if lower is upper else function(upper)
-
-
-def _image(activation: Activation, lower: Tensor, upper: Tensor) -> Interval:
-    """Return the interval of a function's output."""
-    if activation.increasing:
-        return apply_activation(activation, lower), apply_activation(activation, upper)
-    lines = relax(activation, lower, upper)
-    return (
-        lines.lower_intercept + least_of_line(lines.lower_slope, lower, upper),
-        lines.upper_intercept + least_of_line(lines.upper_slope, upper, lower),
-    )
 
 
 def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:

@@ -249,6 +249,7 @@ def run_repair(
     from fairmend.evaluate.split import split_data
     from fairmend.folders import check_folder
     from fairmend.network.formats import require_room
+    from fairmend.repair.options import check_applicable, has_tolerances
     from fairmend.tables import local_files, read_table
 
     repaired = f"model{model.suffix.lower()}"
@@ -268,6 +269,8 @@ def run_repair(
     replaces = (out / "result.json").exists()
     replaced_model = _model_of_earlier_repair(out, inputs)
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    method_options = {name: value for name, value in options.items() if name != "method"}
+    check_applicable(options["method"], method_options, has_tolerances(spec))  # before the data is read and audited
     require_room(net, model)
     spec = add_about(spec, about)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))

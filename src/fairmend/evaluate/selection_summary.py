@@ -26,8 +26,10 @@ def describe_policy(policy: Policy, measure: str = "balanced accuracy") -> str:
     points = f"{number(100 * policy.keep)} point{'' if policy.keep == 0.01 else 's'}"
     first = "or the first of those that are not clearly different"
     if policy.prefer == "accuracy":
-        loss = number(policy.keep) if measure == "R²" else points
-        kept = f"whose {measure} is at most {loss} below the original network's"
+        figures = f"{measure} is at most {number(policy.keep)}"
+        if measure != "R²":
+            figures = f"accuracy and {measure} are at most {points}"
+        kept = f"whose {figures} below the original network's"
         most = f"keeps the most {measure}, {first}"
     else:
         kept = f"whose agreement with the original network's decisions is at most {points} below 100 %"

@@ -256,10 +256,15 @@ def can_list(network: Network, inputs: int, pieces: int) -> bool:
 def _too_many(network: Network, spec: Spec, inputs: int, pieces: int) -> bool:
     """Return whether inputs are better written in blocks: they take too much space, or nothing else is known of them.
 
-    Of a network that is no chain the checker finds the bounds of scores by itself: listed bounds, which rest on other
+    Where no slopes are listed, the checker finds the bounds of scores by itself: listed bounds, which rest on other
     slopes than its own, could be tighter.
     """
-    return not can_list(network, inputs, pieces) or (spec.claim.is_score and not network.is_chain)
+    return not can_list(network, inputs, pieces) or (spec.claim.is_score and not _lists_slopes(network))
+
+
+def _lists_slopes(network: Network) -> bool:
+    """Return whether a certificate lists the slopes of the network's functions; otherwise the checker chooses them."""
+    return network.is_chain and all(activation.name in _LISTED_SLOPES for activation in network.activations)
 
 
 def _numbers(network: Network, inputs: int, pieces: int) -> int:
@@ -433,7 +438,7 @@ def _entries(
 ) -> list[dict[str, Any]]:
     """Return one region of the certificate for each row of X."""
     slopes: list[Slopes] = []
-    listed = all(activation.name in _LISTED_SLOPES for activation in network.activations) and network.is_chain
+    listed = _lists_slopes(network)
     if regions is not None and listed:
         from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
 

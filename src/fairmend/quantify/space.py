@@ -282,7 +282,7 @@ def _with_choices(links: SpaceLinks | None, first: Ints, last: Ints) -> tuple[In
     """Return pieces once for each choice of categories that links give there; all at once if they are too many."""
     if links is None:
         return first, last, np.zeros((len(first), 0), np.int64)
-    found = []
+    found: list[tuple[int, tuple[int, ...]]] = []
     for row in range(len(first)):
         one = first[row : row + 1], last[row : row + 1]
         choices = []
@@ -290,9 +290,9 @@ def _with_choices(links: SpaceLinks | None, first: Ints, last: Ints) -> tuple[In
             matching = [change.choices for change in each.changes if links.may_match(change.link, *one)[0]]
             several = max(matching, default=1) > 1 and bool(each.axis.feature.categories)
             choices.append(range(max(matching)) if several else [WHOLE])
+        if len(found) + math.prod(map(len, choices)) > MOST_COMBINATIONS:
+            return first, last, np.full((len(first), len(links.axes)), WHOLE)
         found += [(row, choice) for choice in product(*choices)]
-    if len(found) > MOST_COMBINATIONS:
-        return first, last, np.full((len(first), len(links.axes)), WHOLE)
     rows = [row for row, _ in found]
     return first[rows], last[rows], np.array([choice for _, choice in found], np.int64)
 

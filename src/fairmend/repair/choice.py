@@ -54,9 +54,11 @@ class Judgement:
         if policy.prefer == "accuracy":
             predicted = task.original_predictions[: len(task.y_cal)]
             self.original = float(kept_shares(task, task.y_cal, predicted).mean())
+            self.compared_with = "the original's"
             self.measure = "R²" if task.spec.regression else "balanced accuracy"
         else:
             self.original = 1.0
+            self.compared_with = "100 %"
             self.measure = "agreement with the original"
         estimated = policy.prefer == "accuracy" and not task.spec.regression
         self._estimate = FallEstimate(task) if estimated else None
@@ -163,8 +165,8 @@ def _not_kept(judged: JudgedCandidate, judgement: Judgement) -> str:
         )
     return (
         f"keep={judgement.policy.keep:g}: no proven candidate stays within it. The closest is {closest.recipe.name}, "
-        f"whose {judgement.fall(judged).measure} is about {judgement.distance(judgement.fall(judged).value)} below the "
-        f"original network's; allow more{_or_weaker(judgement.policy)}"
+        f"whose {judgement.fall(judged).measure} is about {judgement.distance(judgement.fall(judged).value)} below "
+        f"{judgement.compared_with}; allow more{_or_weaker(judgement.policy)}"
     )
 
 
@@ -196,10 +198,11 @@ def _reason(
         return "collapsed: it lost a class, or agrees with the original hardly more than chance would"
     if keepers and number not in keepers:
         fall = judgement.fall(judged[number])
-        return f"{fall.measure} is about {judgement.distance(fall.value)} below the original's, more than {keep}"
+        below = f"{judgement.distance(fall.value)} below {judgement.compared_with}"
+        return f"{fall.measure} is about {below}, more than {keep}"
     if number not in group:
         if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
-            return f"{judgement.fall(judged[number]).measure} may be more than {keep} below the original's"
+            return f"{judgement.fall(judged[number]).measure} may be more than {keep} below {judgement.compared_with}"
         if candidate.level < chosen.level:
             return f"the guarantee is weaker: for {candidate.guarantee}"
         return f"{judgement.measure} is {shown(kept)}, against {shown(most)}"

@@ -36,7 +36,7 @@ class Policy:
         accepts a proof for the repair inputs, and gives no weight to more. "any" takes the strongest guarantee
         among the candidates that keep the model
     prefer : "accuracy" keeps accuracy and balanced accuracy on labelled rows, "decisions" the decisions of the
-        original network
+        original network. `fairmend.repair` takes the latter where all labels are equal and the caller gave neither
     keep_required : whether to raise an error if no proven candidate stays within ``keep``; without it, `auto` takes
         the best candidate and warns. True if the caller gave ``keep``
     """

@@ -116,7 +116,8 @@ def repair(
         the proof covers the deployed network and not only real arithmetic. True by default.
     pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.
     keep, guarantee, prefer : for "auto", the policy that selects a candidate; `fairmend.repair.policy.Policy` explains
-        it. If no proven candidate meets what you give here, FairmendError names the closest.
+        it. If no proven candidate meets what you give here, FairmendError names the closest. Where all labels are
+        equal, ``prefer`` is "decisions" by default: they say nothing about accuracy.
     X_unlabelled : for "auto" and "blind", further rows of the data without labels, encoded or as a DataFrame. A network
         is trained towards the original's predictions on them, and "auto" compares decisions on them.
     device : where networks are trained (step 1 and distillation) and where bounds are computed, those of the proof in
@@ -167,10 +168,17 @@ def repair(
     task = prepare_task(
         network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled, device or "cpu"
     )
-    policy = Policy.from_options(keep, guarantee, prefer) if method == "auto" else None
+    policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training, policy, progress)
         return _result(task, method, attempt, selection, policy)
+
+
+def _policy(task: RepairTask, keep: float | None, guarantee: str | None, prefer: str | None) -> Policy:
+    """Return the policy of "auto". Labels that are all equal say nothing about accuracy: decisions are kept then."""
+    if prefer is None and not task.spec.regression and len(np.unique(task.y_cal)) == 1:
+        prefer = "decisions"
+    return Policy.from_options(keep, guarantee, prefer)
 
 
 def _run_method(
@@ -233,7 +241,12 @@ def _result(
         ),
         warnings=(
             *(() if selection is None else selection.warnings),
-            *calibration_warnings(task.X_cal, task.y_cal, regression=task.spec.regression),
+            *calibration_warnings(
+                task.X_cal,
+                task.y_cal,
+                regression=task.spec.regression,
+                keeps_decisions=policy is not None and policy.prefer == "decisions",
+            ),
             *outcome_warnings(
                 task.network,
                 attempt.network,

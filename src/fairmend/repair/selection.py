@@ -97,7 +97,7 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
         chosen.attempt,
         _with_reasons(contest, choice),
         chosen.candidate.collapsed,
-        (*_not_tried(contest), *(() if choice.keeps else (_not_kept(chosen, contest.judgement),))),
+        (*_not_tried(contest), *(() if choice.keeps else (_not_kept(chosen, contest),))),
     )
 
 
@@ -300,20 +300,35 @@ def _not_tried(contest: _Contest) -> list[str]:
     ]
 
 
-def _not_kept(chosen: JudgedCandidate, judgement: Judgement) -> str:
+def _not_kept(chosen: JudgedCandidate, contest: _Contest) -> str:
+    judgement = contest.judgement
     fall = judgement.fall(chosen)
     if fall.within(judgement.policy.keep, 0.0):
         return (
             f"every proven candidate collapsed: {chosen.candidate.recipe.name}, the best, keeps {fall.measure}, but "
-            "lost a class or agrees with the original network hardly more than chance would. More calibration rows, "
-            "unlabelled rows, or a spec in which fewer features vary may help"
+            f"lost a class or agrees with the original network hardly more than chance would. {_what_may_help(contest)}"
         )
     how = ", as estimated from rows with and without labels" if judgement.estimated else ""
     return (
-        f"no proven candidate keeps {fall.measure} within {judgement.distance(judgement.policy.keep)} of the original "
-        f"network's: {chosen.candidate.recipe.name}, the best, is about {judgement.distance(fall.value)} below{how}. "
-        "More calibration rows, unlabelled rows, or a spec in which fewer features vary may help"
+        f"no proven candidate keeps {fall.measure} within {judgement.distance(judgement.policy.keep)} of "
+        f"{judgement.compared_with}: {chosen.candidate.recipe.name}, the best, is about "
+        f"{judgement.distance(fall.value)} below{how}. {_what_may_help(contest)}"
     )
+
+
+def _what_may_help(contest: _Contest) -> str:
+    more = "More calibration rows, unlabelled rows"
+    for candidate in contest.candidates:
+        if candidate.recipe == PROF and candidate.problem.startswith("not run") and _accepts_listed(contest):
+            return (
+                f'{more}, a spec in which fewer features vary, or guarantee="listed", which accepts a proof for the '
+                "repair inputs alone, may help"
+            )
+    return f"{more}, or a spec in which fewer features vary may help"
+
+
+def _accepts_listed(contest: _Contest) -> bool:
+    return contest.judgement.policy.guarantee != "everyone"
 
 
 def _nothing_proven(candidates: list[Candidate], task: RepairTask) -> str:

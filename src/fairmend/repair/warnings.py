@@ -20,6 +20,7 @@ FELL = (
     "the repair costs more than accuracy alone shows"
 )
 ONE_CLASS = "every calibration row has the label {label}: the calibration set cannot keep the accuracy of the network"
+KEEPS_DECISIONS = "; auto keeps the decisions of the original network instead"
 EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep the accuracy of the network"
 GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap} smaller than this one"
 NOT_INFERENCE = (
@@ -44,13 +45,15 @@ NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equ
 LARGEST_FALL = 0.05
 
 
-def calibration_warnings(X: FloatArray, y: np.ndarray, *, regression: bool = False) -> list[str]:
-    """Return what is wrong with a calibration set."""
+def calibration_warnings(
+    X: FloatArray, y: np.ndarray, *, regression: bool = False, keeps_decisions: bool = False
+) -> list[str]:
+    """Return what is wrong with a calibration set; ``keeps_decisions`` is for a repair that needs no labels."""
     warnings = []
     if regression:
         warnings += [SAME_TARGET.format(value=y.flat[0])] if (y == y[0]).all() else []
     elif len(np.unique(y)) == 1:
-        warnings.append(ONE_CLASS.format(label=int(y[0])))
+        warnings.append(ONE_CLASS.format(label=int(y[0])) + (KEEPS_DECISIONS if keeps_decisions else ""))
     if len(X) > 1 and (X[0] == X).all():
         warnings.append(EQUAL_ROWS.format(rows=len(X)))
     return warnings

@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,3 +166,15 @@ def test_what_may_overflow_has_no_bound():
 
 def test_the_size_of_an_interval_is_that_of_its_larger_end():
     assert size_of(np.array([-3.0, 1.0]), np.array([2.0, 4.0])).tolist() == [3, 4]
+
+
+@settings(deadline=None, max_examples=250)
+@given(st.sampled_from(FUNCTIONS), st.floats(-8, 8), st.floats(-8, 8))
+def test_the_image_of_tensors_is_the_image(activation, one, other):
+    """It is no wider, as that of two lines would be, and not narrower."""
+    function, ends = activation.function, np.sort([[one], [other]], axis=0)
+    units = len(activation.parameters) if activation.name == "prelu" else 1
+    low, high = (np.tile(end, (1, units)) for end in ends)
+    found = function.torch_image(torch.tensor(low), torch.tensor(high))
+    for end, expected in zip(found, function.image(low, high), strict=True):
+        np.testing.assert_allclose(end.numpy(), expected, rtol=1e-9, atol=1e-9)

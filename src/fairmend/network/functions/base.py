@@ -127,6 +127,12 @@ class Function(ABC):
     def torch(self, z: Tensor) -> Tensor:
         """Return the function of a tensor."""
 
+    def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the ends of the values on ``[lower, upper]`` without rounding errors, differentiable in the ends."""
+        if not self.increasing:
+            raise NotImplementedError(f"the image of {type(self).__name__}, which is not increasing")
+        return self.torch(lower), self.torch(upper)
+
     @abstractmethod
     def derivative(self, z: Floats, y: Floats) -> Floats:
         """Return an approximation of the derivative at z, where the function is y."""

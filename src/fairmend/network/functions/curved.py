@@ -170,6 +170,15 @@ class Valley(Curved):
     minimum: tuple[float, float]
     increasing = False
 
+    def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values at the ends, and the minimum if it lies between them."""
+        import torch
+
+        left, right = self.torch(lower), self.torch(upper)
+        where, value = self.minimum
+        inside = (lower <= where) & (where <= upper)
+        return torch.minimum(left, right).masked_fill(inside, value), torch.maximum(left, right)
+
     def image(self, lower: Floats, upper: Floats) -> Intervals:
         """Return the values at the ends, and the minimum if it may lie between them."""
         (left, left_error), (right, right_error) = self.value(lower), self.value(upper)

@@ -60,6 +60,17 @@ class Kinked(Function):
         around = (lower < 0) & (upper > 0)
         return np.where(around, np.minimum(low, 0.0), low), high
 
+    def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values at the ends, and 0 if the function turns there."""
+        import torch
+
+        left, right = self.torch(lower), self.torch(upper)
+        if self.increasing:
+            return left, right
+        low = torch.minimum(left, right)
+        around = (lower < 0) & (upper > 0)
+        return torch.where(around, low.clamp(max=0), low), torch.maximum(left, right)
+
     def wide_image(self, lower: Floats, upper: Floats) -> Intervals:
         """Return the image itself if no value is rounded."""
         if self.increasing:

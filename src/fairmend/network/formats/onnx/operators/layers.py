@@ -112,6 +112,10 @@ def _reduce(node: Node, to: Conversion) -> Result:
     found = to.data(node.input[0])
     if len(listed) != 1:
         raise to.refuse(node, f"is over the axes {listed}")
+    if found.whole:
+        raise to.refuse(
+            node, "adds up whole numbers, of which a mean is cut off; cast them to those of the weights first"
+        )
     if found.stacked:
         parts = list(found.stacked)
         if listed[0] % 3 != found.stack_axis or given.get("keepdims", 1):

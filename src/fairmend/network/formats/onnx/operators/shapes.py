@@ -15,7 +15,8 @@ from fairmend.network.formats.onnx.graph import Node, attributes, describe_node
 __all__ = ["OPERATORS"]
 
 
-_WHOLE = (6, 7)  # INT32, INT64
+_INT32, _INT64 = 6, 7
+_WHOLE = (_INT32, _INT64)
 
 
 def _dropout(node: Node, to: Conversion) -> Result:
@@ -32,7 +33,9 @@ def _identity(node: Node, to: Conversion) -> Result:
 def _cast(node: Node, to: Conversion) -> Result:
     target, found = attributes(node)["to"], to.data(node.input[0])
     if target in _WHOLE:
-        return Result(found.value, found.axes, whole=True, cut=found.cut or not found.whole)
+        # Of numbers beyond 2^31, a cast to 32 bits makes others.
+        cut = found.cut or not found.whole or target == _INT32
+        return replace(found, whole=True, cut=cut)
     if found.cut:
         raise to.refuse(node, "makes numbers of what a cast to whole numbers may have cut off")
     if target != to.graph.element:
@@ -46,7 +49,8 @@ def _concat(node: Node, to: Conversion) -> Result:
     if all(part.stacked for part in parts):
         if any(part.stack_axis != axis % 3 for part in parts):
             raise to.refuse(node, f"is along axis {axis} of values stacked along another")
-        return Result(parts[0].value, 3, False, tuple(v for part in parts for v in part.stacked), axis % 3)
+        stacked = tuple(value for part in parts for value in part.stacked)
+        return replace(parts[0], stacked=stacked, cut=any(part.cut for part in parts))
     axes = {part.axes for part in parts}
     if axes not in ({2}, {3}) or axis not in ((1, -1) if axes == {2} else (1, -2)):
         raise to.refuse(node, f"is along axis {axis}")
@@ -62,7 +66,7 @@ def _unsqueeze(node: Node, to: Conversion) -> Result:
         return replace(found, axes=2)
     if len(axes) != 1 or found.axes != 2 or found.stacked:
         raise to.refuse(node, f"adds the axes {axes}")
-    return Result(found.value, 3, False, (found.value,), axes[0] % 3)
+    return Result(found.value, 3, found.whole, (found.value,), axes[0] % 3, found.cut)
 
 
 def _gather(node: Node, to: Conversion) -> Result:
