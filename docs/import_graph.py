@@ -62,6 +62,8 @@ def import_graph(src: Path = SRC) -> dict[str, set[str]]:
 def part_of(module: str) -> str:
     """Return the part that a module belongs to: the first name below fairmend, or the checker."""
     names = module.split(".")
+    if module == "fairmend.__main__":  # starts the command line
+        return "cli"
     return CHECKER if names[0] == CHECKER else names[1] if len(names) > 1 else "fairmend"
 
 

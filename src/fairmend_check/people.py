@@ -260,22 +260,22 @@ class People:
 
     @cached_property
     def finite(self) -> bool:
-        """Whether a cell is one person, with no one similar in another cell, and protected values are not many."""
+        """Whether a cell is one person, so that all who are similar can be listed."""
         axes = (*self.free, *self.protected)
         # How many cells a continuous feature has is the certificate's choice, so one cell says nothing about it.
         fixed = [axis.feature.low == axis.feature.high and self.links is None for axis in axes]
-        whole = all(axis.feature.whole or one for axis, one in zip(axes, fixed, strict=True))
-        return whole and not any(axis.reach for axis in self.axes) and self._combinations <= MAX_PIECES
+        return all(axis.feature.whole or one for axis, one in zip(axes, fixed, strict=True))
 
-    @property
-    def _combinations(self) -> int:
+    @cached_property
+    def combinations(self) -> int:
+        """The number of all combinations of protected values, with each choice of linked ones."""
         linked = [] if self.links is None else [each.choices for each in self.links.axes]
         return math.prod([axis.cells for axis in self.protected] + linked)
 
     @cached_property
     def values(self) -> Cases:
         """Cells of protected values, each with a choice of linked ones: all combinations if they are few, else some."""
-        if self._combinations <= MAX_VALUES:
+        if self.combinations <= MAX_VALUES:
             return self.all_values
         first, last, choice = self.pieces.first, self.pieces.last, np.maximum(self.pieces.choice, 0)
         ends = np.concatenate([first, last])

@@ -14,6 +14,11 @@ from fairmend.cli.main import main
 from support.cli_case import run
 
 
+def test_python_runs_the_same_command():
+    done = subprocess.run([sys.executable, "-m", "fairmend", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"fairmend {fairmend.__version__}\n"
+
+
 def test_version():
     result = run("--version")
     assert (result.exit_code, result.stdout) == (0, f"fairmend {fairmend.__version__}\n")

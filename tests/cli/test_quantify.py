@@ -54,6 +54,14 @@ def test_undecided_people_exit_2_unless_their_share_is_small_enough(case):
     assert quantify(case, "--share", 0.01).exit_code == 0
 
 
+@pytest.mark.parametrize("option", [("--keep-going",), ("--out-of-range", "clip")])
+def test_options_about_the_data_need_data(case, option):
+    result = quantify(case, *option)
+    assert result.exit_code == 2
+    assert f"Error: {option[0]} needs --data" in result.stderr
+    assert quantify(case, *option, "--data", case.data).exit_code == 1
+
+
 def test_json_is_one_document(case):
     document = json.loads(quantify(case, "--data", case.data, "--boxes", 2, "--json").stdout)
     assert document["fair"] + document["unfair"] + document["undecided"] == pytest.approx(1)

@@ -53,7 +53,7 @@ def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, divided):
 def test_listed_inputs_are_the_counterfactuals_of_the_spec(name):
     spec = LINKED[name]
     people = people_of_spec(spec)
-    if not people.finite:
+    if any(axis.reach for axis in people.axes):  # these inputs are those of one cell, without its neighbours
         return
     space = make_space(linear([1] * spec.width, 0), spec)
     sizes = [axis.cells for axis in people.axes]

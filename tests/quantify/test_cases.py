@@ -26,7 +26,7 @@ def test_decided_shares_are_lower_bounds(name, seed, outputs, pieces):
     space = make_space(net, spec, pieces)
     decider, boxes = Decider(net, space), random_boxes(space, rng, 4)
     error, listing = np.full(4, decider.root_error()), Listing(decider)
-    found = [decider.decide(boxes, error)] + ([listing.decide(boxes, error)] if listing.possible else [])
+    found = [decider.decide(boxes, error)] + ([listing.decide(boxes, error)] if space.finite else [])
     for row in range(4):
         unequal = unequal_people(net, space, boxes, row).mean()
         for each in found:

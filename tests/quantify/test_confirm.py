@@ -66,3 +66,18 @@ def test_shares_of_people_who_are_all_decided_are_rounded_down():
     assert found.undecided == 0
     assert Fraction(found.unfair) <= Fraction(1, 3) < Fraction(np.nextafter(found.unfair, 1))
     assert Fraction(found.fair) <= Fraction(2, 3) < Fraction(np.nextafter(found.fair, 1))
+
+
+@pytest.mark.parametrize("seed", [0, 5, 11])
+def test_the_checker_gets_more_pieces_where_few_are_too_loose_for_it(seed, tmp_path, monkeypatch):
+    """Its bounds of tanh are looser than those of the search, most of all over ranges of protected values."""
+    spec = fairmend.Spec([*MANY.features[:2], *CONTINUOUS.features[1:]])
+    net = random_network(np.random.default_rng(seed), spec.width, [6, 5], activation="tanh")
+    found = fairmend.quantify(net, spec, seconds=60, share=0.4, samples=0)
+    net.save(tmp_path / "model.onnx")
+    found.certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert checked.valid, checked.reasons
+    assert checked.fair + checked.unfair > 0.9 * (found.fair + found.unfair)
+    pieces = found.certificate.content["shares"]["pieces"]
+    assert np.prod(pieces) > np.prod(found.evidence.space.parts)

@@ -12,7 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.quantify.space import make_space
 from fairmend.spec import Feature, Spec
-from support.quantify_cases import MANY, SMALL, SPECS, linear, people_of, unequal_people
+from support.quantify_cases import CONTINUOUS, MANY, SMALL, SPECS, linear, people_of, unequal_people
 from support.strategies import random_network
 
 
@@ -36,6 +36,23 @@ def test_a_small_space_is_decided_completely():
     assert found.unfair == pytest.approx(unequal_people(net, space, space.root(), 0).mean(), abs=1e-5)
     assert found.undecided < 1e-5
     assert found.seconds < 30
+
+
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_everyone_of_a_small_space_is_decided_whatever_makes_people_similar(name, outputs, tmp_path):
+    """With tolerances, and with more combinations of protected values than there are pieces."""
+    net = random_network(np.random.default_rng(2), SPECS[name].width, [6, 5], outputs)
+    found = fairmend.quantify(net, SPECS[name], seconds=600, share=1e-9)
+    space = make_space(net, SPECS[name])
+    unequal = unequal_people(net, space, space.root(), 0)
+    assert (found.fair, found.unfair) == pytest.approx(((~unequal).mean(), unequal.mean()), abs=1e-15)
+    assert found.undecided == 0
+    net.save(tmp_path / "model.onnx")
+    found.certificate.save(tmp_path / "shares.json", tmp_path / "model.onnx")
+    checked = fairmend.check(tmp_path / "shares.json", tmp_path / "model.onnx")
+    assert checked.valid
+    assert checked.fair + checked.unfair == pytest.approx(1)
 
 
 def test_a_planted_violation_is_found_and_mapped():
@@ -71,6 +88,16 @@ def test_rows_are_counted_in_their_cells():
     assert (found.rows.unfair, found.rows.fair) == (unequal.sum(), (~unequal).sum())
     assert found.rows.undecided == 0
     assert found.as_dict()["rows"]["total"] == 120
+
+
+def test_the_shares_of_an_unfinished_run_add_up_to_exactly_1():
+    undecided = []
+    for seed in range(12):
+        net = random_network(np.random.default_rng(seed), CONTINUOUS.width, [6, 6])
+        found = fairmend.quantify(net, CONTINUOUS, seconds=20, share=0.3, samples=0)
+        assert found.fair + found.unfair + found.undecided == 1
+        undecided.append(found.undecided)
+    assert max(undecided) > 0
 
 
 def test_it_stops_at_the_share():

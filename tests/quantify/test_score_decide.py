@@ -45,7 +45,7 @@ def test_decided_shares_are_lower_bounds(name, seed, outputs, on, pieces):
     space = make_space(net, with_claim(spec, delta, on), pieces)
     decider = make_decider(net, space)
     error, listing = np.full(3, decider.root_error()), Listing(decider)
-    found = [decider.decide(boxes, error)] + ([listing.decide(boxes, error)] if listing.possible else [])
+    found = [decider.decide(boxes, error)] + ([listing.decide(boxes, error)] if space.finite else [])
     for row in range(3):
         beyond = (spread[row] > delta).mean()
         for each in found:

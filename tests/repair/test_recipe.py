@@ -61,6 +61,20 @@ def test_a_tiny_time_limit_still_ends_in_a_proof():
     check(network, repair(network, spec, X, X_cal, y_cal, steps=0, time_limit=1e-6), spec, X)
 
 
+@pytest.mark.parametrize("method", ["prof", "blind"])
+@pytest.mark.parametrize("patience", [None, 3])
+def test_the_time_limit_ends_training_but_not_the_proof(method, patience):
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=16)
+    options = {"steps": 40, "method": method, "patience": patience}
+    result = repair(network, spec, X, X_cal, y_cal, **options, time_limit=1e-6)
+    check(network, result, spec, X)
+    assert len(result.history) == 1
+    assert "ended the training after 1 of 40 steps" in str(result.warnings)
+    unlimited = repair(network, spec, X, X_cal, y_cal, **options, time_limit=1e6)
+    assert len(unlimited.history) > 1
+    assert "ended the training" not in str(unlimited.warnings)
+
+
 def test_points_cost_no_more_than_linear_and_linear_no_more_than_box():
     costs = []
     for features in ("points", "linear", "box"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_shares
 from fairmend.quantify.leaves import Leaves
-from fairmend.quantify.space import CELLS, Space
+from fairmend.quantify.listing import count_inputs
+from fairmend.quantify.space import CELLS, MOST_COMBINATIONS, Space, make_space
 from fairmend.quantify.split_tree import LINEAR, LISTED, NOTHING, WHOLE, tree_of_boxes
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_claim
@@ -25,7 +25,7 @@ from fairmend.text import listed
 __all__ = ["Evidence", "claim_shares"]
 
 MOST_LEAVES, MOST_NUMBERS = 2**22, 2**25  # that the checker reads: boxes, and numbers in their ends
-_MOST_LISTED, _MOST_VALUES = 2**14, 2**6  # inputs of a box that it lists, and combinations of protected values
+_MOST_LISTED = 2**14  # inputs of a box that it lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +63,15 @@ class Evidence:
         }
         return certificate_of_shares(self.network, self.space.spec, shares, describe_shares(self.space.spec, shares))
 
+    def finer(self) -> Evidence | None:
+        """Return the same boxes with more pieces of protected values; None if there are no more."""
+        space = make_space(self.network, self.space.spec, MOST_COMBINATIONS)
+        return None if space.parts == self.space.parts else replace(self, space=space)
+
     def _proofs(self) -> Ints:
         """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
-        leaves, space = self.leaves, self.space
-        axes = (*space.free, *space.protected)
-        single = all(axis.reach == 0 and np.array_equal(axis.low, axis.high) for axis in axes)
-        values = len(space.values) if space.all_values else math.inf
-        inputs = np.prod((leaves.boxes.last - leaves.boxes.first + 1).astype(np.float64), axis=1) * values
-        listed = (leaves.axis == -1) & (inputs <= _MOST_LISTED) & (single and values <= _MOST_VALUES)
+        leaves = self.leaves
+        listed = (leaves.axis == -1) & (count_inputs(self.space, leaves.boxes) <= _MOST_LISTED)
         whole, some = (leaves.fair == 1) | (leaves.unfair == 1), (leaves.fair > 0) | (leaves.unfair > 0)
         return np.select([listed & some, whole, some], [LISTED, WHOLE, LINEAR], NOTHING)
 

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from fairmend.errors import FairmendError
 from fairmend.progress import Progress
 from fairmend.prove.certificate import Certificate
 from fairmend.quantify.certificate import Evidence, claim_shares
 
+if TYPE_CHECKING:
+    from fairmend_check import CheckResult
+
 __all__ = ["confirmed_certificate"]
 
 _ROOM = 0.001  # of the undecided share: another machine may round differently, and count a little less
 _ROUNDING = 1e-12
+_MOST = 0.9  # of what is proven: if the checker confirms less, it tries again with more pieces
 
 
 def confirmed_certificate(
     evidence: Evidence, fair: float, unfair: float, progress: Progress | None = None
 ) -> Certificate:
-    """Return a certificate of these shares, or of as much of them as the checker confirms."""
-    from fairmend_check import check  # the only use that quantify makes of it is to run it
+    """Return a certificate of these shares, or of as much of them as the checker confirms.
 
+    The bounds of the checker may be too loose for the few pieces of protected values of the search. If it confirms much
+    less, it gets more of them, which takes longer.
+    """
     certificate = evidence.certificate()
-    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
-    with TemporaryDirectory() as folder:
-        model, file = Path(folder, "model.onnx"), Path(folder, "certificate.json")
-        evidence.network.save(model)
-        certificate.save(file, model)
-        checked = check(file, model, progress=report)
+    checked = _check(evidence, certificate, progress)
+    if _decided(checked) < _MOST * (fair + unfair) and (finer := evidence.finer()) is not None:
+        again = finer.certificate()
+        found = _check(evidence, again, progress)
+        if _decided(found) > _decided(checked):
+            certificate, checked = again, found
     if checked.fair is None or checked.unfair is None:
         raise FairmendError(f"the checker confirms nothing, so there is no certificate: {checked.reasons[0]}")
     undecided = 1 - checked.fair - checked.unfair
@@ -38,3 +45,18 @@ def confirmed_certificate(
     if not fair and not unfair:
         raise FairmendError("the checker confirms no share, so there is no certificate; allow more seconds")
     return claim_shares(certificate, fair, unfair)
+
+
+def _check(evidence: Evidence, certificate: Certificate, progress: Progress | None) -> CheckResult:
+    from fairmend_check import check  # the only use that quantify makes of it is to run it
+
+    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
+    with TemporaryDirectory() as folder:
+        model, file = Path(folder, "model.onnx"), Path(folder, "certificate.json")
+        evidence.network.save(model)
+        certificate.save(file, model)
+        return check(file, model, progress=report)
+
+
+def _decided(checked: CheckResult) -> float:
+    return (checked.fair or 0.0) + (checked.unfair or 0.0)

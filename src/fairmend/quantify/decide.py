@@ -10,6 +10,7 @@ values, and another class with others, are treated unequally: `_count_unfair` co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from fairmend.quantify.shares import count_share, may_exceed
 from fairmend.quantify.sides import Side, Threshold, best_threshold, common_threshold, make_side, up
 from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["Decided", "Decider"]
+__all__ = ["Decided", "Decider", "Spreads"]
 
 _NOTICEABLE = 20  # the error of inference is computed again where it is more than this part of what is open
 
@@ -46,6 +47,19 @@ class Decided:
     def open(self) -> Floats:
         """The share of each box that is undecided."""
         return np.maximum(1.0 - self.fair - self.unfair, 0.0)
+
+
+class Spreads(NamedTuple):
+    """Between which ends the classes or scores of people lie, with some inputs of each: all ``(people, scores)``.
+
+    They are nowhere outside ``low`` to ``high``, and there is one at ``sure_low`` or below, and one at ``sure_high`` or
+    above. (Of classes that are not sure, there is none.)
+    """
+
+    low: Floats
+    high: Floats
+    sure_low: Floats
+    sure_high: Floats
 
 
 class Decider:
@@ -76,16 +90,22 @@ class Decider:
             found = np.maximum(found, lead_error(self.network, low, high, classes, thorough=True))
         return np.asarray(found.reshape(len(boxes), -1).max(axis=1))
 
-    def settle(self, X: FloatArray, people: int, error: float) -> tuple[Bools, Bools]:
-        """Return who of so many people is surely treated equally, and who unequally, given all of their neighbours X.
+    def spreads(self, X: FloatArray, people: int, error: float) -> Spreads:
+        """Return which classes so many people surely have with all of these inputs X (people * inputs, width).
 
         A logit that is computed in the network's own precision is within the error of inference of the real one, and
         so is a logit that is computed elsewhere. So a lead of more than twice this error is proven for any program.
         """
         sure = self._sure_classes(X, error).reshape(people, -1)
-        fair = (sure[:, 0] >= 0) & (sure == sure[:, :1]).all(axis=1)
-        known = sure.max(axis=1, keepdims=True)
-        return fair, ((sure >= 0) & (sure != known)).any(axis=1)
+        open_, none = (sure < 0).any(axis=1), self.network.outputs + 2  # above every class
+        low, high = np.where(sure < 0, none, sure).min(axis=1), sure.max(axis=1)
+        ends = np.where(open_, -1, low), np.where(open_, none, high), low, high
+        return Spreads(*(end[:, None].astype(np.float64) for end in ends))
+
+    def settle(self, spreads: Spreads) -> tuple[Bools, Bools]:
+        """Return who is surely treated equally, and who unequally, given the spreads over all similar people."""
+        low, high, sure_low, sure_high = (end[:, 0] for end in spreads)
+        return low == high, sure_low < sure_high
 
     def _sure_classes(self, X: FloatArray, error: float) -> Ints:
         """Return the class of each input if it is proven, else -1."""

@@ -108,7 +108,7 @@ def quantify(
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
-        undecided=0.0 if leaves.complete else max(0.0, 1.0 - fair - unfair),
+        undecided=0.0 if leaves.complete else 1.0 - (fair + unfair),
         boxes=make_map(decider, leaves, cells),
         rows=rows,
         sampled=sampled_unequal(network, space, samples, seed),

@@ -23,7 +23,7 @@ from fairmend.network.scores import compute_scores
 from fairmend.prove.score_bounds import score_error, sigmoid_bounds, softmax_bounds
 from fairmend.quantify.cases import Cases, person_forms, settled_cases
 from fairmend.quantify.count import BINS
-from fairmend.quantify.decide import Decided, Decider
+from fairmend.quantify.decide import Decided, Decider, Spreads
 from fairmend.quantify.forms import LeadForms, lead_forms
 from fairmend.quantify.shares import count_share, may_exceed
 from fairmend.quantify.sides import Threshold, bound_forms, down, farther, protected_terms, surely, up
@@ -79,15 +79,20 @@ class ScoreDecider(Decider):
         found = score_error(self.network, self.claim, low, high, thorough=True).max(axis=1)
         return np.asarray(found.reshape(len(boxes), -1).max(axis=1))
 
-    def settle(self, X: FloatArray, people: int, error: float) -> tuple[Bools, Bools]:
-        """Return whose scores surely differ by at most delta, and whose by more, given all of their neighbours X.
+    def spreads(self, X: FloatArray, people: int, error: float) -> Spreads:
+        """Return between which scores so many people surely are with all of these inputs X (people * inputs, width).
 
-        A computed score is off by at most the error, and so is one that is computed elsewhere: a difference by four.
+        A computed score is off by at most the error, and so is one that is computed elsewhere.
         """
         scores = compute_scores(self.network, X, self.claim.on).reshape(people, -1, self.network.outputs)
-        spread = (scores.max(axis=1) - scores.min(axis=1)).max(axis=1)
-        room = 4.000001 * error + 2.0**-50 * float(np.abs(scores).max(initial=1.0))
-        return up(spread + room) < self.claim.limit, down(spread - room) > self.claim.limit
+        room = 2.000001 * error + 2.0**-50 * float(np.abs(scores).max(initial=1.0))
+        low, high = (each.astype(np.float64) for each in (scores.min(axis=1), scores.max(axis=1)))
+        return Spreads(down(low - room), up(high + room), up(low + room), down(high - room))
+
+    def settle(self, spreads: Spreads) -> tuple[Bools, Bools]:
+        """Return whose scores surely differ by at most delta, and whose by more, given the spreads over all similar."""
+        most, least = up(spreads.high - spreads.low), down(spreads.sure_high - spreads.sure_low)
+        return most.max(axis=1) < self.claim.limit, least.max(axis=1) > self.claim.limit
 
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of scores over each ``(n,)``."""

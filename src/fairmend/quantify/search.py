@@ -155,8 +155,6 @@ class _Search:
         return True
 
     def _listable(self, boxes: Boxes, most: int = LISTED) -> Bools:
-        if not self._listing.possible:
-            return np.zeros(len(boxes), np.bool_)
         return np.asarray(self._listing.inputs(boxes) <= most)
 
     def _visit(self, cells: Ints) -> None:

@@ -165,13 +165,17 @@ class Space:
         return bool((self.first == self.last).all())
 
     @cached_property
-    def _variants(self) -> tuple[Ints, bool]:
-        """Protected values and choices, all or those of a grid if many, and whether these are all."""
+    def _variant_sizes(self) -> list[int]:
+        """The number of values of each protected feature, and of those that links give for each linked one."""
         linked = () if self.links is None else self.links.axes
-        sizes = [axis.cells for axis in self.protected] + [each.choices for each in linked]
-        counts = _count_parts(sizes, MOST_COMBINATIONS)
-        ranges = [np.linspace(0, size - 1, n).round() for size, n in zip(sizes, counts, strict=True)]
-        return np.array(list(product(*ranges)), np.int64), counts == sizes
+        return [axis.cells for axis in self.protected] + [each.choices for each in linked]
+
+    @cached_property
+    def _variants(self) -> Ints:
+        """Protected values and choices, all or those of a grid if many."""
+        counts = _count_parts(self._variant_sizes, MOST_COMBINATIONS)
+        ranges = [np.linspace(0, size - 1, n).round() for size, n in zip(self._variant_sizes, counts, strict=True)]
+        return np.array(list(product(*ranges)), np.int64)
 
     @property
     def values(self) -> Ints:
@@ -179,25 +183,39 @@ class Space:
 
         With links, a combination comes once for each of the `value_choices`.
         """
-        return self._variants[0][:, : len(self.protected)]
+        return self._variants[:, : len(self.protected)]
 
     @property
     def value_choices(self) -> Ints:
         """Which of the values that links give each combination has ``(combinations, linked axes)``."""
-        return self._variants[0][:, len(self.protected) :]
+        return self._variants[:, len(self.protected) :]
 
-    @property
-    def all_values(self) -> bool:
-        """Whether `values` are all combinations."""
-        return self._variants[1]
+    @cached_property
+    def finite(self) -> bool:
+        """Whether each cell is one person, so that everyone who is similar can be listed."""
+        exact = all(np.array_equal(axis.low, axis.high) for axis in (*self.free, *self.protected))
+        # The own value of a continuous feature counts as changed and as unchanged.
+        return exact and (self.links is None or all(axis.feature.kind != "continuous" for axis in self.protected))
 
-    def people(self, cells: Ints, values: Ints, dtype: DTypeLike) -> FloatArray:
+    @cached_property
+    def combinations(self) -> int:
+        """The number of all combinations of protected values, with every value that links give."""
+        return math.prod(self._variant_sizes)
+
+    @cached_property
+    def all_values(self) -> tuple[Ints, Ints]:
+        """All combinations, however many, as `values` and `value_choices` have some of them."""
+        found = np.stack(np.unravel_index(np.arange(self.combinations), self._variant_sizes), axis=1)
+        return found[:, : len(self.protected)], found[:, len(self.protected) :]
+
+    def people(self, cells: Ints, values: Ints, dtype: DTypeLike, choices: Ints | None = None) -> FloatArray:
         """Return people in cells ``(n, axes)``, each with all of these protected values: ``(n * values, width)``.
 
-        With links, the values must be `values`, which go with `value_choices`.
+        With links, each of the values goes with one of the choices, which are `value_choices` unless others are given.
         """
         if self.links is not None:
-            cases = Cases(*(np.tile(each, (len(cells), 1)) for each in (values, values, self.value_choices)))
+            chosen = self.value_choices if choices is None else choices
+            cases = Cases(*(np.tile(each, (len(cells), 1)) for each in (values, values, chosen)))
             found: FloatArray = self.hulls(Boxes(cells, cells), cases, similar=False)[0].astype(dtype)
             return found
         X = np.zeros((len(cells), len(values), self.spec.width), dtype)

@@ -72,12 +72,16 @@ class History:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibrated network and its losses. ``idle`` counts the inputs whose features did not vary at the start."""
+    """A calibrated network and its losses. ``idle`` counts the inputs whose features did not vary at the start.
+
+    ``cut_short`` says whether the time was over before the last step.
+    """
 
     network: Network
     history: History
     idle: int
     seconds: float
+    cut_short: bool = False
 
 
 def calibrate(
@@ -96,6 +100,7 @@ def calibrate(
     squared_error: bool = False,
     device: torch.device = CPU,
     tf32: bool = False,
+    is_over: Callable[[], bool] = lambda: False,
     progress: Progress | None = None,
 ) -> Calibration:
     """Minimise mean(width / width at the start) + cross-entropy over all parameters of the network.
@@ -114,6 +119,7 @@ def calibrate(
         task loss is the mean squared error in units of the targets' variance, instead of cross-entropy.
     device : where to train. Regions are taken in chunks that fit its memory.
     tf32 : on a GPU, whether products keep three digits of their factors instead of seven, which is faster.
+    is_over : asked after each step whether to stop there, because the time is over.
     """
     started = time.perf_counter()
     check_values(
@@ -133,7 +139,7 @@ def calibrate(
     task_loss_of = squared_loss(targets) if squared_error else _cross_entropy
     fair: list[float] = []
     task: list[float] = []
-    stopping = _EarlyStopping(patience)
+    stopping, cut_short = _EarlyStopping(patience), False
     with repeatable(device, tf32=tf32):
         parameters = FlatParameters(network, dtype, device)
         same_rows = batch_size is None or batch_size >= len(X_cal)
@@ -158,6 +164,9 @@ def calibrate(
                 optimizer.step()
                 if progress is not None:
                     progress("calibrate", step + 1, steps)
+                if step + 1 < steps and is_over():
+                    cut_short = True
+                    break
             if patience is not None:
                 with torch.no_grad():
                     stopping.record(losses.total(X, y), parameters.flat)
@@ -176,6 +185,7 @@ def calibrate(
         History(tuple(fair), tuple(task)),
         losses.idle,
         time.perf_counter() - started,
+        cut_short,
     )
 
 

@@ -131,6 +131,7 @@ class RepairAttempt:
     attempts: int
     seconds: dict[str, float]
     split: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def blind(self) -> bool:
@@ -261,7 +262,16 @@ def _calibrate_and_prove(
             "total": ended - started,
         },
         split=task.split,
+        warnings=_cut_short(recipe, task, trained),
     )
+
+
+def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[str, ...]:
+    """Return a warning if the time limit ended the training."""
+    if not trained.cut_short:
+        return ()
+    limit, done = task.deadline.limit, len(trained.history)
+    return (f"the time limit of {limit:g} s ended the training after {done:,} of {recipe.steps:,} steps",)
 
 
 def _calibrate(
@@ -289,6 +299,7 @@ def _calibrate(
         seed=task.seed,
         squared_error=task.spec.regression,
         device=task.device,
+        is_over=lambda: task.cuts_training and task.deadline.passed,
         progress=progress,
     )
     found = units.network_in_raw_inputs(trained.network)

@@ -111,7 +111,8 @@ def repair(
     time_limit : seconds for the whole call. Step 2 gets the time that is left and returns the best change that it has
         found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
         selects among those that it has; a warning names the others. If none is proven by then, it raises
-        FairmendError. The training of the other methods is not interrupted.
+        FairmendError. "prof", "prof-concrete" and "blind" end their training then and go on with the network that it
+        has reached; a warning says so. Baselines are not interrupted.
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
         the proof covers the deployed network and not only real arithmetic. True by default.
     pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.
@@ -168,6 +169,7 @@ def repair(
     task = prepare_task(
         network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled, device or "cpu"
     )
+    task = replace(task, cuts_training=method != "auto")
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training, policy, progress)
@@ -241,6 +243,7 @@ def _result(
         ),
         warnings=(
             *(() if selection is None else selection.warnings),
+            *attempt.warnings,
             *calibration_warnings(
                 task.X_cal,
                 task.y_cal,

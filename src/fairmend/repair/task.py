@@ -61,7 +61,7 @@ class RepairTask:
 
     ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
     where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
-    between them.
+    between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
     """
 
     network: Network
@@ -75,6 +75,7 @@ class RepairTask:
     deadline: Deadline
     device: torch.device = CPU
     split: tuple[str, ...] = ()
+    cuts_training: bool = False
 
     @cached_property
     def regions(self) -> Regions:

@@ -7,6 +7,7 @@ from tests.support.onnx_files import runtime
 from fairmend import FairmendError, load_network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Node, Scale, Sum
 from fairmend.network.folding import Norm
+from fairmend_check.read_model import read_model
 
 RNG = np.random.default_rng(1)
 
@@ -43,6 +44,18 @@ def test_what_is_written_is_what_onnx_runtime_and_fairmend_read(tmp_path):
     found = load_network(tmp_path / "m.onnx")
     np.testing.assert_allclose(found.logits(X), network.logits(X), rtol=1e-5)
     assert found.names == ("a", "head")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hardswish_is_written_in_the_precision_of_the_network(dtype, tmp_path):
+    """ONNX's HardSwish has 1/6 in float32: in float64 it is another function, which the checker refuses."""
+    network = Network([affine(4, 3), affine(1, 4)], [Activation("hardswish")]).astype(dtype)
+    network.save(tmp_path / "m.onnx")
+    assert load_network(tmp_path / "m.onnx") == network
+    assert read_model(tmp_path / "m.onnx")[0].dtype == np.dtype(dtype).name
+    X = RNG.normal(size=(50, 3)).astype(dtype)
+    expected = network.logits(X)
+    np.testing.assert_allclose(runtime(tmp_path / "m.onnx", X).ravel(), expected, atol=16 * np.finfo(dtype).eps)
 
 
 def test_a_graph_is_not_written_to_formats_of_chains(tmp_path):

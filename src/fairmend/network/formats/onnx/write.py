@@ -27,7 +27,6 @@ _OPERATORS = {
     "softmax": "Softmax",
     "selu": "Selu",
     "softsign": "Softsign",
-    "hardswish": "HardSwish",
 }
 
 
@@ -198,6 +197,14 @@ def _mish(to: _Writer, activation: Activation, x: str) -> str:
     return to.operator("Mul", [x, to.operator("Tanh", [to.operator("Softplus", [x])])], "activation")
 
 
+def _hardswish(to: _Writer, activation: Activation, x: str) -> str:
+    if to.dtype == np.float32:
+        return to.operator("HardSwish", [x], "activation")
+    # HardSwish has 1/6 in float32 whatever the tensors are.
+    inside = to.operator("Clip", [to.operator("Add", [x, to.number(3.0)]), to.number(0.0), to.number(6.0)])
+    return to.operator("Div", [to.operator("Mul", [x, inside]), to.number(6.0)], "activation")
+
+
 def _gelu(to: _Writer, activation: Activation, x: str) -> str:
     if activation.name == "gelu":
         inner = to.operator("Erf", [to.operator("Mul", [x, to.number(math.sqrt(0.5))])])
@@ -213,6 +220,7 @@ _FUNCTIONS: dict[str, Callable[[_Writer, Activation, str], str]] = {
     "leaky_relu": _leaky_relu,
     "prelu": _prelu,
     "clip": _clip,
+    "hardswish": _hardswish,
     "elu": _with_attributes("Elu", "alpha"),
     "celu": _with_attributes("Celu", "alpha"),
     "hardsigmoid": _with_attributes("HardSigmoid", "alpha", "beta"),
