@@ -1,5 +1,7 @@
 """Certified training: one class for each group of connected neighbourhoods, proven, at little cost elsewhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from fairmend.network import Activation, Affine
 from fairmend.prove.proof import prove_regions
 from fairmend.repair.certified import one_target_for_each_group, train_certified
 from fairmend.repair.options import HeadOptions
-from fairmend.repair.recipe import Recipe, run_recipe
+from fairmend.repair.recipe import Recipe, features_to_split, run_recipe
 from fairmend.repair.task import prepare_task
 from support.strategies import random_network
 
@@ -35,16 +37,40 @@ def priors_decide(outputs=1):
     return network, X_repair, X, network.predict(X)
 
 
+PEOPLE = np.array([[0, 4, 0], [0, 8, 0], [0, 9, 0], [0, 6, 1], [0, 5, 0], [0, 7, 0]], np.float32)
+"""All but the third and the fourth are in the neighbourhoods of the last two, which are connected."""
+
+
+def target_of_the_group(targets, offset=0.0):
+    """The target of PEOPLE's group, and its class."""
+    targets = np.asarray(targets)
+    found, classes = one_target_for_each_group(PEOPLE, targets, PRIORS.regions(PEOPLE[4:]), offset)
+    np.testing.assert_allclose(found[2:4], targets[2:4])  # other rows keep theirs
+    np.testing.assert_allclose(found[[0, 1, 5]], found[[4] * 3])
+    assert classes[0] == classes[1]
+    return found[4], classes[0]
+
+
 def test_a_group_has_one_target_and_other_rows_keep_theirs():
-    X = np.array([[0, 4, 0], [0, 8, 0], [0, 9, 0], [0, 6, 1]], np.float32)
-    repair_inputs = np.array([[0, 5, 0], [0, 7, 0]], np.float32)
-    targets = np.array([[1.0, 0.0], [0.0, 1.0], [0.3, 0.7], [0.2, 0.8], [1.0, 0.0], [1.0, 0.0]])
-    found, of_inputs = one_target_for_each_group(
-        np.concatenate([X, repair_inputs]), targets, PRIORS.regions(repair_inputs)
-    )
-    np.testing.assert_allclose(found[[0, 1, 4, 5]], [[0.75, 0.25]] * 4)
-    np.testing.assert_allclose(found[2:4], targets[2:4])
-    np.testing.assert_allclose(of_inputs, [[0.75, 0.25]] * 2)
+    target, chosen = target_of_the_group([[1.0, 0.0], [0.0, 1.0], [0.3, 0.7], [0.2, 0.8], [1.0, 0.0], [1.0, 0.0]])
+    assert chosen == 0
+    np.testing.assert_allclose(target, [0.875, 0.125])  # between the mean of the rows, 0.75, and the class
+
+
+def test_the_rare_class_gets_a_group_that_it_is_nearly_the_most_frequent_in():
+    targets = np.array([[0.55, 0.45], [0.55, 0.45], [1.0, 0.0], [1.0, 0.0], [0.55, 0.45], [0.55, 0.45]])
+    target, chosen = target_of_the_group(targets)
+    assert chosen == 1
+    np.testing.assert_allclose(target, [0.275, 0.725])
+    assert target_of_the_group(targets[:, ::-1])[1] == 0
+    targets[2:4] = [0.0, 1.0]  # now class 1 is not rare
+    assert target_of_the_group(targets)[1] == 0
+
+
+def test_a_threshold_of_its_own_says_what_a_class_is_worth():
+    targets = np.array([[0.6, 0.4]] * 2 + [[0.0, 1.0]] * 2 + [[0.6, 0.4]] * 2)
+    assert target_of_the_group(targets, np.log(0.39 / 0.61))[1] == 1  # class 1 from a probability of 0.39 on
+    assert target_of_the_group(targets, np.log(0.41 / 0.59))[1] == 0
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -54,11 +80,55 @@ def test_a_network_is_proven_without_step_2_and_keeps_what_is_free(outputs):
     assert attempt.head is None
     assert attempt.blind_features == ("group",)
     assert attempt.proof.covers_inference.all()
-    assert prove_regions(attempt.network, PRIORS.regions(X_repair)).holds.all()
+    assert attempt.split == ("priors",)
+    assert prove_regions(attempt.network, PRIORS.regions(X_repair, split=attempt.split)).holds.all()
     after = attempt.network.predict(X)
     chain = (X[:, 1] >= 4) & (X[:, 1] <= 8) & (X[:, 2] == 0)
     assert len(set(after[chain])) == 1
     assert np.mean(after[~chain] == y[~chain]) > 0.9
+
+
+def test_values_of_whole_numbers_are_proven_one_by_one_and_the_checker_confirms_it(tmp_path):
+    """Between two values the network may decide otherwise: nobody is there."""
+    network, X_repair, X, y = priors_decide()
+    result = fairmend.repair(network, PRIORS, X_repair, X[:200], y[:200], X_unlabelled=X[200:])
+    model, path = tmp_path / "model.onnx", tmp_path / "certificate.json"
+    result.network.save(model)
+    result.certificate.save(path, model)
+    assert fairmend.check(path, model).valid
+    for region in result.certificate.content["regions"]:
+        priors = [(piece["lower"][1], piece["upper"][1]) for piece in region["pieces"]]
+        own = region["input"][1]
+        assert priors == [(value, value) for value in (own - 1, own, own + 1)]
+        region["pieces"] = region["pieces"][::2]  # without the input's own value
+    result.certificate.save(path, model)
+    assert "no piece contains" in fairmend.check(path, model).reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "inputs", "split"),
+    [
+        ({"count": 1}, 1, ("count",)),
+        ({"count": 1, "years": 1}, 1, ("count", "years")),
+        ({"count": 1, "years": 3}, 1, ("count",)),
+        ({"count": 100, "years": 3}, 1, ("years",)),
+        ({"count": 1, "score": 0.1}, 1, ("count",)),
+        ({"count": 1}, 20_000, ()),  # a certificate could not list so many pieces
+    ],
+)
+def test_features_are_split_if_that_leaves_few_pieces(tolerances, inputs, split):
+    kinds = {"count": "integer", "years": "integer", "score": "continuous"}
+    spec = Spec(
+        [
+            Feature("group", "integer", range=(0, 1), protected=True),
+            *(Feature(name, kind, range=(0, 500), tolerance=tolerances.get(name, 0)) for name, kind in kinds.items()),
+        ]
+    )
+    rng = np.random.default_rng(0)
+    network, X = random_network(rng, 4, (6,), 1, "relu", np.float32), spec.sample_inputs(20, rng)
+    task = prepare_task(network, spec, np.repeat(X[:1], inputs, axis=0), X, rng.integers(0, 2, 20), HeadOptions(), 0)
+    assert features_to_split(RECIPE, task) == split
+    assert "count" not in features_to_split(replace(RECIPE, blind_to=("count",)), task)
 
 
 def test_a_margin_that_was_asked_for_is_proven_too():

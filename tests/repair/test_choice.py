@@ -73,6 +73,13 @@ def test_without_one_that_keeps_the_model_the_one_that_keeps_the_most_is_taken()
     assert choice(candidate("everyone", MANY), candidate("prof", slice(0, 90), level=0))[0] == "everyone"
 
 
+def test_a_stronger_guarantee_is_no_tie_break_if_none_keeps_the_model():
+    """Both lose rows of their own, so that a few rows more are within the noise of the paired difference."""
+    name, made = choice(candidate("everyone", slice(0, 66)), candidate("prof", slice(100, 160), level=0, unfair=0.03))
+    assert name == "prof"
+    assert "more than that of the selected one" in made.reasons[0]
+
+
 def test_a_loss_of_accuracy_counts_though_balanced_accuracy_gains():
     judged = candidate("eager", FEW)
     judgement = Judgement(Policy(), TASK)

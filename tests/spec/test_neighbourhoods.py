@@ -71,6 +71,29 @@ def test_every_point_lies_in_a_piece_of_its_row(case):
 
 
 @unhurried
+@given(case=specs_and_inputs(finite=True))
+def test_pieces_have_one_value_of_a_feature_that_is_split(case):
+    spec, X = case
+    numbers = [f.name for f in spec.varying if not f.one_hot]
+    regions = spec.regions(X, X.dtype, numbers)
+    rows, points = gathered(spec, X)
+    assert np.array_equal(regions.lower, regions.upper)
+    for row in range(len(X)):
+        mine = {piece.tobytes() for piece in regions.lower[regions.owner == row]}
+        assert mine == {point.tobytes() for point in points[rows == row]}
+
+
+def test_only_the_features_that_are_named_are_split():
+    spec = Spec([AGE, HOURS, SEX])
+    regions = spec.regions(np.array([[40, 100, 0, 1], [40, 38, 0, 1]], np.float32), split=("hours",))
+    assert regions.owner.tolist() == [0] * 4 + [1] * 6
+    assert np.all(regions.lower[:, 0] == 17)
+    assert np.all(regions.upper[:, 0] == 90)
+    assert np.array_equal(regions.lower[:, 1:], regions.upper[:, 1:])
+    assert sorted(regions.lower[:, 1].tolist()) == [37] * 2 + [38] * 2 + [39] * 2 + [99] * 2 + [100] * 2
+
+
+@unhurried
 @given(case=specs_and_inputs(), seed=st.integers(0, 1000))
 def test_regions_contain_the_input_and_everyone_similar(case, seed):
     spec, X = case

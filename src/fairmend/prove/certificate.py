@@ -38,6 +38,7 @@ from fairmend.text import listed, printable
 
 __all__ = [
     "Certificate",
+    "can_list",
     "certificate_of_blindness",
     "certificate_of_fair",
     "certificate_of_regions",
@@ -247,13 +248,18 @@ def _joined(proofs: list[AnyProof]) -> AnyProof:
     return replace(first, **arrays)
 
 
+def can_list(network: Network, inputs: int, pieces: int) -> bool:
+    """Return whether a certificate can list inputs with their pieces: in blocks, pieces are those of the spec."""
+    return _numbers(network, inputs, pieces) <= _MOST_LISTED
+
+
 def _too_many(network: Network, spec: Spec, inputs: int, pieces: int) -> bool:
     """Return whether inputs are better written in blocks: they take too much space, or nothing else is known of them.
 
     Where no slopes are listed, the checker finds the bounds of scores by itself: listed bounds, which rest on other
     slopes than its own, could be tighter.
     """
-    return _numbers(network, inputs, pieces) > _MOST_LISTED or (spec.claim.is_score and not _lists_slopes(network))
+    return not can_list(network, inputs, pieces) or (spec.claim.is_score and not _lists_slopes(network))
 
 
 def _lists_slopes(network: Network) -> bool:

@@ -141,7 +141,7 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
     if keepers and policy.guarantee != "listed":
         strongest = max(candidates[n].level for n in group)
         group = [n for n in group if candidates[n].level == strongest]
-    winner = _best_of(group, judged, judgement)
+    winner = _best_of(group, judged, judgement) if keepers else closest
     reasons = [
         _reason(n, winner, judged, judgement, pool=pool, sound=sound, keepers=keepers, group=group)
         for n in range(len(judged))
@@ -196,10 +196,10 @@ def _reason(
         return 'not proven for everyone, which guarantee="everyone" demands'
     if number not in sound:
         return "collapsed: it lost a class, or agrees with the original hardly more than chance would"
-    if keepers and number not in keepers:
+    if number not in keepers:
         fall = judgement.fall(judged[number])
-        below = f"{judgement.distance(fall.value)} below {judgement.compared_with}"
-        return f"{fall.measure} is about {below}, more than {keep}"
+        below = f"{fall.measure} is about {judgement.distance(fall.value)} below {judgement.compared_with}"
+        return f"{below}, more than {keep}" if keepers else f"{below}, more than that of the selected one"
     if number not in group:
         if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
             return f"{judgement.fall(judged[number]).measure} may be more than {keep} below {judgement.compared_with}"

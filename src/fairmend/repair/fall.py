@@ -23,7 +23,7 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.repair.task import RepairTask
 
-__all__ = ["Fall", "FallEstimate", "class_probabilities"]
+__all__ = ["Fall", "FallEstimate", "balancing_weights", "class_probabilities"]
 
 MISCALIBRATION = 0.05
 """How far the probability of a class may be off, on average over the rows that changed. Tuned on synthetic data, where
@@ -72,7 +72,10 @@ class FallEstimate:
         labels = np.eye(probabilities.shape[1])[self.y]
         even = np.ones(probabilities.shape[1])
         value, error = self._combine(after, _Measured(probabilities, even), _Measured(labels, even))
-        balanced = _Measured(probabilities, _class_weights(probabilities)), _Measured(labels, _class_weights(labels))
+        balanced = (
+            _Measured(probabilities, balancing_weights(probabilities)),
+            _Measured(labels, balancing_weights(labels)),
+        )
         return Fall(value, error, "accuracy"), Fall(*self._combine(after, *balanced))
 
     def _combine(self, after: Ints, by_probability: _Measured, by_label: _Measured) -> tuple[float, float]:
@@ -108,7 +111,7 @@ class _Measured:
         return np.asarray(values[rows, before] - values[rows, after])
 
 
-def _class_weights(chances: Floats) -> Floats:
+def balancing_weights(chances: Floats) -> Floats:
     """Return what a right decision for a row of each class adds to the balanced accuracy, times the number of rows."""
     shares = chances.mean(axis=0)
     return np.asarray(np.where(shares > 0, 1 / np.where(shares > 0, shares, 1.0), 0.0) / np.count_nonzero(shares))

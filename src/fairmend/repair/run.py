@@ -277,13 +277,14 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
     proven = np.flatnonzero(attempt.proof.holds)
     if not len(proven) and not attempt.blind:
         return None
+    regions = None if task.head_options.features == "points" else replace(task, split=attempt.split).regions
     return certificate_of_regions(
         attempt.network,
         task.spec,
         task.X_repair[proven],
         attempt.proof.subset(proven),
         method=method,
-        regions=None if task.head_options.features == "points" else task.regions.subset(proven),
+        regions=None if regions is None else regions.subset(proven),
         blind_columns=columns,
     )
 

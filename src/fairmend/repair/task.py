@@ -60,7 +60,8 @@ class RepairTask:
     """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
 
     ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
-    where networks are trained. ``cuts_training`` says whether training ends at the deadline with what it has reached.
+    where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
+    between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
     """
 
     network: Network
@@ -73,12 +74,13 @@ class RepairTask:
     seed: int
     deadline: Deadline
     device: torch.device = CPU
+    split: tuple[str, ...] = ()
     cuts_training: bool = False
 
     @cached_property
     def regions(self) -> Regions:
         """The neighbourhoods of the repair inputs."""
-        return self.spec.regions(self.X_repair, self.network.dtype)
+        return self.spec.regions(self.X_repair, self.network.dtype, self.split)
 
     @cached_property
     def protected_columns(self) -> list[int]:

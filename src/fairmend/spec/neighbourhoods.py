@@ -8,7 +8,7 @@ of points, so it multiplies the boxes and is never a box itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,14 +137,17 @@ def _count_boxes(feature: Feature, links: Sequence[Link]) -> int:
     return len(feature.categories or ()) if feature.protected else most_linked_values(links, feature)
 
 
-def build_regions(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> Regions:
-    """Return the regions of the inputs X (inputs, width), which must be valid; the dtype is that of X."""
-    return cover_products(Products.around(placed, X, links), X)[0]
+def build_regions(placed: Placed, X: FloatArray, links: Sequence[Link] = (), split: Collection[str] = ()) -> Regions:
+    """Return the regions of the inputs X (inputs, width), which must be valid; the dtype is that of X.
+
+    Pieces have one value each of the features named in ``split``, which must not be continuous.
+    """
+    return cover_products(Products.around(placed, X, links), X, split)[0]
 
 
-def cover_products(products: Products, X: FloatArray) -> tuple[Regions, NDArray[np.int64]]:
+def cover_products(products: Products, X: FloatArray, split: Collection[str] = ()) -> tuple[Regions, NDArray[np.int64]]:
     """Return the regions of inputs X (inputs, width) with these products, and the product of each piece (pieces,)."""
-    groups = [each for each in products.values if each.feature.one_hot]
+    groups = [each for each in products.values if each.feature.one_hot or each.feature.name in split]
     pieces = _sizes(groups, len(products.owner))
     _require_room(groups, X, np.add.reduceat(pieces, products.starts) if len(X) else pieces)
     product = np.repeat(np.arange(len(pieces), dtype=np.int64), pieces.astype(np.int64))
@@ -153,7 +156,7 @@ def cover_products(products: Products, X: FloatArray) -> tuple[Regions, NDArray[
     lower = _fill(X[owner], groups, product, number)
     upper = lower.copy()
     for each in products.values:
-        if not each.feature.one_hot:
+        if each not in groups:
             low, high = each.ends()
             lower[:, each.columns], upper[:, each.columns] = low[product], high[product]
     return Regions(lower, upper, owner, len(X)), product

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -560,9 +560,14 @@ class Spec:
     def _placed(self) -> list[tuple[Feature, slice]]:
         return [(f, self._slices[f.name]) for f in self._features]
 
-    def regions(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> Regions:
-        """Return the neighbourhoods of X as unions of boxes."""
-        return build_regions(self._placed, self.as_inputs(X, dtype), self._links)
+    def regions(
+        self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32, split: Collection[str] = ()
+    ) -> Regions:
+        """Return the neighbourhoods of X as unions of boxes.
+
+        A box spans all values of a number. Of the features named in ``split``, whole numbers, it has one value only.
+        """
+        return build_regions(self._placed, self.as_inputs(X, dtype), self._links, split)
 
     def hull(self, X: pd.DataFrame | ArrayLike, dtype: DTypeLike = np.float32) -> tuple[FloatArray, FloatArray]:
         """Return the smallest box around each neighbourhood: lower and upper ends, each (rows, width)."""
