@@ -19,8 +19,8 @@ that lost a class in one of them has collapsed:
   mostly be luck, and is printed beside.
 
 With a tolerance, "listed at least" is what a proof for the repair inputs alone, the weakest guarantee, costs with
-hindsight (auto_listed.py). Settings in which this is more than the limit of the mean loss are printed, but not judged
-by the limits: no proven network that decides like the original elsewhere can be within them.
+hindsight (auto_listed.py). Settings in which this is more than the limit of the mean loss do not count for that limit: no
+proven network that decides like the original elsewhere can be within it. All other limits are for all settings.
 
 With --retrained, a network of the same shape is trained for each setting without the features that vary, on all
 training rows with their labels, and its losses stand beside (auto_retrained.py): where it loses as much, that is the
@@ -215,7 +215,7 @@ def judge(results: dict[Setting, chunks.Result], console: Console) -> bool:
         console.print(
             f"mean accuracy lost with tolerance, all {len(tolerant)} settings: {mean(tolerant, 'accuracy lost'):.3f}. "
             f"A proof for the repair inputs alone costs at least {mean(tolerant, 'listed lost'):.3f} in the mean, and "
-            f"more than {MOST_LOSS_WITH_TOLERANCE:g} in {len(good) - len(judged)} settings, which are not judged"
+            f"more than {MOST_LOSS_WITH_TOLERANCE:g} in {len(good) - len(judged)} settings, which the limit leaves out"
         )
     strict = {setting: r for setting, r in judged.items() if not setting.tolerance}
     for which, limit, group in (
@@ -230,8 +230,8 @@ def judge(results: dict[Setting, chunks.Result], console: Console) -> bool:
                 lines.append(
                     (f"mean accuracy lost {which}, {len(group)} settings", mean(group, "accuracy lost"), limit)
                 )
-    if judged:
-        falls = {setting: r for setting, r in judged.items() if not setting.excepted}
+    if good:
+        falls = {setting: r for setting, r in good.items() if not setting.excepted}
         worst = max(falls, key=lambda setting: falls[setting]["fall"])
         console.print(f"the largest fall is that of {worst.name}; in one draw {falls[worst]['largest fall']:.2f}")
         lines.append(("largest fall of balanced accuracy (COMPAS's age excepted)", falls[worst]["fall"], MOST_FALL))

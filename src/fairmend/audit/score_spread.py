@@ -76,7 +76,7 @@ class SpreadTracker:
         self._highest[:, owner] = np.maximum(self._highest[:, owner], np.maximum.reduceat(values, starts, axis=1))
 
     def spread(self, *, exact: bool) -> ScoreSpread:
-        """Return the spread so far; `exact` says whether it is that of all neighbours, as constant scores always are."""
+        """Return the spread so far; `exact` says whether it is that of all neighbours, as with constant scores."""
         known = exact or self._constant
         return spread_of_extremes(self._lowest, self._highest, regression=self._regression, exact=known)
 
