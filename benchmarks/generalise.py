@@ -19,8 +19,9 @@ that lost a class in one of them has collapsed:
   mostly be luck, and is printed beside.
 
 With a tolerance, "listed at least" is what a proof for the repair inputs alone, the weakest guarantee, costs with
-hindsight (auto_listed.py). Settings in which this is more than the limit of the mean loss do not count for that limit: no
-proven network that decides like the original elsewhere can be within it. All other limits are for all settings.
+hindsight (auto_listed.py). Settings in which this is more than the limit of the mean loss do not count for that
+limit: no proven network that decides like the original elsewhere can be within it. All other limits are for all
+settings.
 
 With --retrained, a network of the same shape is trained for each setting without the features that vary, on all
 training rows with their labels, and its losses stand beside (auto_retrained.py): where it loses as much, that is the
