@@ -140,7 +140,7 @@ class Model:
 
     @cached_property
     def held(self) -> int:
-        """By how much to divide a number of numbers that may be held, for the number of rows to bound at once.
+        """About how many numbers a row takes while it is bounded, which limits how many rows are bounded at once.
 
         That is the width of the widest node, or more if there are many nodes, as there is an interval for each.
         """

@@ -186,7 +186,7 @@ def graph_model(tensors: Tensors, named: NamedGraph) -> Model:
         raise CheckError("the certificate names a function after the last affine layer")
     model = graph.finish(values[-1])
     if model.closed or model.outputs != graph.width(values[-1]):
-        raise CheckError("the certificate names a choice of probabilities as the output")
+        raise CheckError("the certificate names a choice of probabilities, or the logarithm of one, as the output")
     return replace(model, condition=_condition(model, named, sentences, words[-1]))
 
 

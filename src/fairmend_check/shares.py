@@ -83,7 +83,7 @@ def _listed_inputs(people: People, leaves: Leaves) -> Array:
 def _prove_leaves(prover: LeafProver, leaves: Leaves, proven: Proven, halvings: int, step: int) -> None:
     """Add what can be proven of leaves; those that are claimed as a whole are halved if they are not proven at once.
 
-    Of the halves, so many are proven in one ``step`` as of the leaves themselves.
+    ``step`` is how many are proven at once, of the leaves and of their halves.
     """
     first, last, listed = leaves.first, leaves.last, _listed_inputs(prover.people, leaves) > 0
     split = (leaves.proof == WHOLE) & ~listed & (last > first).any(axis=1) & (halvings > 0)

@@ -109,7 +109,7 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     refuse_together(ctx, "report", "no_report")
     refuse_together(ctx, "about", "no_report")
     if options["data"] is None and options["out_of_range"] != "refuse":
-        raise FairmendError("--out-of-range needs --data: everyone that the spec allows is in range")
+        raise FairmendError("--out-of-range needs --data: everyone whom the spec allows is in range")
     if options["data"] is None and options["keep_going"]:
         raise FairmendError("--keep-going needs --data: there are no files to leave out")
     folder = None if no_report else report

@@ -73,7 +73,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--prefer",
     type=click.Choice(["accuracy", "decisions"]),
-    help="For auto: what to keep, the accuracy (the default) or the decisions of the original network.",
+    help="For auto: what to keep, the accuracy or the decisions of the original network. By default the accuracy, or "
+    "the decisions if all calibration rows have the same label.",
 )
 @click.option("--repair-data", type=DATA, help="Data with the repair inputs. By default they are drawn from the data.")
 @click.option(
@@ -128,8 +129,8 @@ GOOD, BAD = 0, 1
 @click.option(
     "--time-limit",
     type=POSITIVE,
-    help="Seconds for the whole repair. The solver then returns its best solution, and auto selects among the "
-    "recipes that it has evaluated.",
+    help="Seconds for the whole repair. Then training ends, the solver returns its best solution, and auto selects "
+    "among the recipes that it has evaluated.",
 )
 @click.option(
     "--gap",

@@ -3,7 +3,8 @@
 `fairmend.repair.policy` explains the policy. What a candidate *keeps* is its balanced accuracy on the calibration rows,
 or its balanced agreement with the original network's decisions on all rows, as the policy prefers. Whether it keeps the
 model is decided by its *falls*: of accuracy and of balanced accuracy, as estimated by `fairmend.repair.fall`, which is
-less noisy than the difference on the calibration rows. Candidates are ranked by both, balanced accuracy counting more.
+less noisy than the difference on the calibration rows. Those that keep it are ranked by both, balanced accuracy
+counting more. If none does, the one whose largest fall is the smallest is chosen.
 """
 
 from __future__ import annotations
@@ -199,7 +200,13 @@ def _reason(
     if number not in keepers:
         fall = judgement.fall(judged[number])
         below = f"{fall.measure} is about {judgement.distance(fall.value)} below {judgement.compared_with}"
-        return f"{below}, more than {keep}" if keepers else f"{below}, more than that of the selected one"
+        if keepers:
+            return f"{below}, more than {keep}"
+        if candidate.collapsed:
+            return "collapsed too, and is not better than the selected one"
+        if fall.value > judgement.fall(judged[winner]).value:
+            return f"{below}, a larger loss than the selected one's"
+        return f"{below}, the same loss as the selected one's, which comes first"
     if number not in group:
         if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
             return f"{judgement.fall(judged[number]).measure} may be more than {keep} below {judgement.compared_with}"
@@ -224,10 +231,10 @@ def _why_chosen(candidate: Candidate, judgement: Judgement, *, keeps: bool) -> s
     if judgement.policy.prefer == "accuracy":
         figure += f", the original's {judgement.figure(judgement.original)}"
     if candidate.collapsed:
-        return f"all proven candidates collapsed; this one keeps the most ({figure})"
+        return f"all proven candidates collapsed; this one loses the least ({figure})"
     if not keeps:
         within = judgement.distance(judgement.policy.keep)
-        return f"no candidate stays within {within} of the original; this one is the best ({figure})"
+        return f"no candidate stays within {within} of the original; this one loses the least ({figure})"
     if judgement.policy.guarantee == "listed":
         return f"keeps the most of the model ({figure})"
     return f"has the strongest guarantee that keeps the model, and keeps the most of those that have it ({figure})"

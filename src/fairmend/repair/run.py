@@ -112,7 +112,7 @@ def repair(
         found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
         selects among those that it has; a warning names the others. If none is proven by then, it raises
         FairmendError. "prof", "prof-concrete" and "blind" end their training then and go on with the network that it
-        has reached; a warning says so. Baselines are not interrupted.
+        has reached; a warning says so.
     cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
         the proof covers the deployed network and not only real arithmetic. True by default.
     pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.

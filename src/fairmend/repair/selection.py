@@ -308,9 +308,12 @@ def _not_kept(chosen: JudgedCandidate, contest: _Contest) -> str:
             f"every proven candidate collapsed: {chosen.candidate.recipe.name}, the best, keeps {fall.measure}, but "
             f"lost a class or agrees with the original network hardly more than chance would. {_what_may_help(contest)}"
         )
-    how = ", as estimated from rows with and without labels" if judgement.estimated else ""
+    measures, how = fall.measure, ""
+    if judgement.estimated:
+        measures = "accuracy and balanced accuracy"
+        how = f" in {fall.measure}, as estimated from rows with and without labels"
     return (
-        f"no proven candidate keeps {fall.measure} within {judgement.distance(judgement.policy.keep)} of "
+        f"no proven candidate keeps {measures} within {judgement.distance(judgement.policy.keep)} of "
         f"{judgement.compared_with}: {chosen.candidate.recipe.name}, the best, is about "
         f"{judgement.distance(fall.value)} below{how}. {_what_may_help(contest)}"
     )

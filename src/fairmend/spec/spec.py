@@ -565,7 +565,8 @@ class Spec:
     ) -> Regions:
         """Return the neighbourhoods of X as unions of boxes.
 
-        A box spans all values of a number. Of the features named in ``split``, whole numbers, it has one value only.
+        A box spans all values of a number, but has only one of each feature named in ``split``. These must not be
+        continuous.
         """
         return build_regions(self._placed, self.as_inputs(X, dtype), self._links, split)
 

@@ -114,7 +114,7 @@ def _reduce(node: Node, to: Conversion) -> Result:
         raise to.refuse(node, f"is over the axes {listed}")
     if found.whole:
         raise to.refuse(
-            node, "adds up whole numbers, of which a mean is cut off; cast them to those of the weights first"
+            node, "adds up whole numbers, whose mean would be cut off; cast them to the type of the weights first"
         )
     if found.stacked:
         parts = list(found.stacked)
