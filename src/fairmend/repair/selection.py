@@ -132,13 +132,15 @@ class _Contest:
     def _is_hopeless(self, own: JudgedCandidate) -> bool:
         """Return whether a network cannot win, judged by the rows that it was made from.
 
-        It does not keep the model even there, and another candidate is clearly better on rows that it did not see.
+        It does not keep the model even there, and another candidate loses less, and is clearly better, on rows that it
+        did not see.
         """
         others = [judged for judged in self.judged if not judged.candidate.collapsed]
         if not others or self.judgement.keeps(own):
             return False
-        best = max(others, key=self.judgement.score)
-        return own.candidate.collapsed or self.judgement.lead(best, own) > NOISE
+        best = min(others, key=lambda judged: self.judgement.fall(judged).value)
+        loses_more = self.judgement.fall(own).value > self.judgement.fall(best).value
+        return own.candidate.collapsed or (loses_more and self.judgement.lead(best, own) > NOISE)
 
     def sort(self, recipes: list[Recipe]) -> None:
         """Bring the candidates into the order of these recipes, the preferred ones first."""
