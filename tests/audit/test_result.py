@@ -59,7 +59,7 @@ def test_pairs_are_sorted_by_the_difference_in_score():
 
 
 def test_sampling_that_finds_no_one_says_so():
-    net = Network([Affine(np.zeros((1, SPEC.width), np.float32), np.ones(1, np.float32))], [])
+    net = Network([Affine(np.full((1, SPEC.width), 1e-6, np.float32), np.ones(1, np.float32))], [])
     text = fairmend.audit(net, SPEC, people(20), method="sample").describe()
     assert text.startswith("none of 20 inputs was found to be treated unequally\n")
 
