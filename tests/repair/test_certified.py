@@ -44,10 +44,11 @@ PEOPLE = np.array([[0, 4, 0], [0, 8, 0], [0, 9, 0], [0, 6, 1], [0, 5, 0], [0, 7,
 def target_of_the_group(targets, offset=0.0):
     """The target of PEOPLE's group, and its class."""
     targets = np.asarray(targets)
-    found, classes = one_target_for_each_group(PEOPLE, targets, PRIORS.regions(PEOPLE[4:]), offset)
+    found, classes, shared = one_target_for_each_group(PEOPLE, targets, PRIORS.regions(PEOPLE[4:]), offset)
     np.testing.assert_allclose(found[2:4], targets[2:4])  # other rows keep theirs
     np.testing.assert_allclose(found[[0, 1, 5]], found[[4] * 3])
     assert classes[0] == classes[1]
+    assert shared == 0.5  # two of the four who are no repair inputs
     return found[4], classes[0]
 
 

@@ -44,8 +44,10 @@ _logger = logging.getLogger(__name__)
 STEPS = 300
 ROUNDS, MOST_ROUNDS = 5, 10
 """The steps make up the first rounds, over which the learning rate falls. The others run while a proof is missing."""
-LEARNING_RATE, LAST_LEARNING_RATE = 0.02, 0.001
-"""On synthetic data, 0.01 to 0.03 keep more than 0.003, and leave fewer neighbourhoods without a proof."""
+SMALL_STEPS, LARGE_STEPS, LAST_LEARNING_RATE = 0.003, 0.02, 0.001
+"""Learning rates: small steps where hardly anyone is in a neighbourhood, so that the network stays as it is elsewhere,
+and large ones where all rows are, and much has to change. On synthetic data with most rows in neighbourhoods, 0.01 to
+0.03 keep more than 0.003, and leave fewer neighbourhoods without a proof."""
 WEIGHT, GROWTH = 0.1, 3.0
 """The weight of the neighbourhoods against the rows, and the factor for those that are not proven after a round. On
 synthetic data, weights from 0.03 to 0.3 keep about as much; with 0.03, a proof may be missing at the end."""
@@ -63,13 +65,14 @@ Layers = list[tuple[Tensor, Tensor]]
 
 def one_target_for_each_group(
     X: FloatArray, targets: Floats, regions: Regions, offset: float = 0.0
-) -> tuple[Floats, Ints]:
+) -> tuple[Floats, Ints, float]:
     """Return targets that are equal for all rows in a group of connected neighbourhoods, and the class of each input.
 
     ``X (rows, inputs)`` has at least one row in each neighbourhood, and ``targets (rows, classes)`` are probabilities.
     The class of a group is the most probable one on average, with rare classes counting more (`BALANCED`). If the
     network has a threshold of its own, an ``offset`` of the last logit, that says instead what a class is worth. The
-    target of a group is between this average and its class (`SURE`). The second result is ``(inputs,)``.
+    target of a group is between this average and its class (`SURE`). The second result is ``(inputs,)``. The third is
+    the share of the rows in groups, beside one row for each input.
     """
     groups = connected_groups(regions)
     group = groups_of_rows(X, regions, groups)
@@ -79,7 +82,8 @@ def one_target_for_each_group(
     means = sums / counts[:, None]
     classes = (means * _class_weights(targets, offset)).argmax(axis=1)
     means += SURE * (np.eye(targets.shape[1])[classes] - means)
-    return np.where(inside[:, None], means[group], targets), classes[groups]
+    others = max(1, len(X) - regions.count)
+    return np.where(inside[:, None], means[group], targets), classes[groups], (inside.sum() - regions.count) / others
 
 
 def _class_weights(targets: Floats, offset: float) -> Floats:
@@ -99,6 +103,7 @@ def train_certified(
     targets: Floats,
     *,
     is_proven: Callable[[Network], Bools],
+    shared: float = 1.0,
     steps: int = STEPS,
     seed: int = 0,
     device: torch.device = CPU,
@@ -106,11 +111,13 @@ def train_certified(
 ) -> Calibration:
     """Train towards ``targets (rows, classes)`` and towards one class for each neighbourhood: ``classes (inputs,)``.
 
-    ``is_proven`` tells for each input ``(inputs,)`` whether the proof of its neighbourhood holds. The result need not
-    be proven: after the last round, the network is returned as it is.
+    ``is_proven`` tells for each input ``(inputs,)`` whether the proof of its neighbourhood holds. ``shared`` is the
+    share of all people who are in neighbourhoods: the more, the larger the steps. The result need not be proven: after
+    the last round, the network is returned as it is.
     """
     started = time.perf_counter()
-    training = _Training(network, regions, classes, X, targets, np.random.default_rng(seed), device)
+    learning_rate = SMALL_STEPS + shared * (LARGE_STEPS - SMALL_STEPS)
+    training = _Training(network, regions, classes, X, targets, learning_rate, np.random.default_rng(seed), device)
     each = max(1, steps // ROUNDS)
     with repeatable(device), few_threads((BATCH + len(regions.lower)) * training.parameters.flat.numel()):
         for finished in range(MOST_ROUNDS):
@@ -138,13 +145,14 @@ class _Training:
         classes: Ints,
         X: FloatArray,
         targets: Floats,
+        learning_rate: float,
         rng: np.random.Generator,
         device: torch.device,
     ) -> None:
         dtype = torch.float32 if network.dtype == np.float32 else torch.float64
-        self.network, self.rng = network, rng
+        self.network, self.learning_rate, self.rng = network, learning_rate, rng
         self.parameters = FlatParameters(network, dtype, device)
-        self.optimizer = Adam(self.parameters.flat, LEARNING_RATE)
+        self.optimizer = Adam(self.parameters.flat, learning_rate)
         self.worst = _WorstOutputs(network, regions, classes, dtype, device)
         self.X, self.targets = (torch.tensor(part, dtype=dtype, device=device) for part in (X, targets))
         self.weights = np.full(regions.count, WEIGHT)
@@ -158,7 +166,7 @@ class _Training:
         task = _cross_entropy(forward(self.network, layers, self.X[rows]), self.targets[rows])
         fair = self.worst.loss(layers, self.weights, self.rng)
         (task + min(1.0, 2 * time_passed) * fair).backward()  # type: ignore[no-untyped-call]
-        falling = LEARNING_RATE * (1 + math.cos(math.pi * time_passed)) / 2
+        falling = self.learning_rate * (1 + math.cos(math.pi * time_passed)) / 2
         self.optimizer.learning_rate = falling if time_passed < 1 else LAST_LEARNING_RATE
         self.optimizer.step()
         self.fair.append(float(fair.detach()))

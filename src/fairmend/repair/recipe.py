@@ -313,7 +313,7 @@ def _train_certified(
     X, targets = expected_training_rows(task, columns, recipe.label_weight)
     X = zero_columns(np.concatenate([X, task.X_repair]), columns)
     targets = np.concatenate([targets, original_outputs(task, task.X_repair)])
-    targets, classes = one_target_for_each_group(
+    targets, classes, shared = one_target_for_each_group(
         X, targets, _blind_regions(replace(task, split=()), columns), network.offset
     )
     regions = _blind_regions(task, columns)
@@ -330,6 +330,7 @@ def _train_certified(
         units.standardise(X),
         targets,
         is_proven=lambda network: _is_proven(in_raw_inputs(network), task, None if at_points else regions),
+        shared=shared,
         steps=recipe.steps,
         seed=task.seed,
         device=task.device,
