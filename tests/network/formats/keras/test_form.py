@@ -59,6 +59,7 @@ def test_only_the_weights_change(name, tmp_path):
 def test_a_layer_without_a_bias_stays_without(suffix, tmp_path):
     """In a nested model as well; the file stays the model that it was, which Keras loads."""
     keras = import_keras()
+    keras.utils.set_random_seed(0)
     inputs, layers = keras.Input((3,)), keras.layers
     inner = keras.Sequential([keras.Input((2,)), layers.Dense(2, use_bias=False), layers.Dense(2)], name="inner")
     hidden = layers.Dense(2, "relu", use_bias=False, name="first")(inputs)
