@@ -138,11 +138,13 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
     if policy.keep_required and not keepers:
         raise FairmendError(_not_kept(judged[closest], judgement))
     surely = [n for n in keepers if judgement.surely_keeps(judged[n])]
-    group = surely or keepers or sound
-    if keepers and policy.guarantee != "listed":
+    group = surely or keepers
+    if not keepers:  # the guarantee that loses least
+        group = [n for n in sound if candidates[n].level == candidates[closest].level]
+    elif policy.guarantee != "listed":
         strongest = max(candidates[n].level for n in group)
         group = [n for n in group if candidates[n].level == strongest]
-    winner = _best_of(group, judged, judgement) if keepers else closest
+    winner = _best_of(group, judged, judgement)
     reasons = [
         _reason(n, winner, judged, judgement, pool=pool, sound=sound, keepers=keepers, group=group)
         for n in range(len(judged))
@@ -197,16 +199,12 @@ def _reason(
         return 'not proven for everyone, which guarantee="everyone" demands'
     if number not in sound:
         return "collapsed: it lost a class, or agrees with the original hardly more than chance would"
-    if number not in keepers:
+    if candidate.collapsed:
+        return "collapsed too, and is not better than the selected one"
+    if number not in group and number not in keepers:
         fall = judgement.fall(judged[number])
         below = f"{fall.measure} is about {judgement.distance(fall.value)} below {judgement.compared_with}"
-        if keepers:
-            return f"{below}, more than {keep}"
-        if candidate.collapsed:
-            return "collapsed too, and is not better than the selected one"
-        if fall.value > judgement.fall(judged[winner]).value:
-            return f"{below}, a larger loss than the selected one's"
-        return f"{below}, the same loss as the selected one's, which comes first"
+        return f"{below}, more than {keep}" if keepers else f"{below}; with the selected guarantee, less is lost"
     if number not in group:
         if candidate.level >= chosen.level and number in keepers and judgement.surely_keeps(judged[winner]):
             return f"{judgement.fall(judged[number]).measure} may be more than {keep} below {judgement.compared_with}"
@@ -231,10 +229,10 @@ def _why_chosen(candidate: Candidate, judgement: Judgement, *, keeps: bool) -> s
     if judgement.policy.prefer == "accuracy":
         figure += f", the original's {judgement.figure(judgement.original)}"
     if candidate.collapsed:
-        return f"all proven candidates collapsed; this one loses the least ({figure})"
+        return f"all proven candidates collapsed; this one is the best ({figure})"
     if not keeps:
         within = judgement.distance(judgement.policy.keep)
-        return f"no candidate stays within {within} of the original; this one loses the least ({figure})"
+        return f"no candidate stays within {within} of the original; this one is the best ({figure})"
     if judgement.policy.guarantee == "listed":
         return f"keeps the most of the model ({figure})"
     return f"has the strongest guarantee that keeps the model, and keeps the most of those that have it ({figure})"

@@ -3,7 +3,7 @@
 A guarantee is worth something, and so is the model. The default policy takes the strongest guarantee that keeps the
 model: of the candidates whose accuracy and balanced accuracy are at most ``keep`` below the original network's, those
 with the strongest guarantee, and of these the one that keeps the most. A weaker guarantee is taken only if no candidate
-with a stronger one keeps the model; if none at all does, the one that loses the least is taken, whatever its guarantee.
+with a stronger one keeps the model; if none at all does, the guarantee that loses the least is taken.
 How far a candidate is below the original is estimated from labels and unlabelled rows together
 (`fairmend.repair.fall`), because 500 labels alone cannot tell a loss of 1 point from one of 3.
 A candidate *surely* keeps the model if the losses are within ``keep`` by one standard error of the estimate. Where some
@@ -38,7 +38,7 @@ class Policy:
     prefer : "accuracy" keeps accuracy and balanced accuracy on labelled rows, "decisions" the decisions of the
         original network. `fairmend.repair` takes the latter where all labels are equal and the caller gave neither
     keep_required : whether to raise an error if no proven candidate stays within ``keep``; without it, `auto` takes
-        the candidate that loses the least and warns. True if the caller gave ``keep``
+        the guarantee that loses the least and warns. True if the caller gave ``keep``
     """
 
     keep: float = KEEP
