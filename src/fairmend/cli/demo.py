@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -258,8 +259,6 @@ def _show_next_step(screen: Console, out: Path) -> None:
 
     screen.print()
     screen.print("Next, repair your own network. The command is the same as for this one:")
-    for line in (
-        f"  fairmend repair {out / 'model.onnx'} --data {out / 'applicants.csv'} \\",
-        f"      --spec {out / 'spec.toml'} --out my-repair",
-    ):
+    model, people, spec = (shlex.quote(str(out / name)) for name in ("model.onnx", "applicants.csv", "spec.toml"))
+    for line in (f"  fairmend repair {model} --data {people} \\", f"      --spec {spec} --out my-repair"):
         screen.print(Text(line, style="bold"), soft_wrap=True)
