@@ -173,11 +173,11 @@ def _show_bias(
     from fairmend.text import percent
 
     _headline(screen, "What the network learned")
-    assert before.utility is not None
+    accuracy = float((net.predict(people.X) == people.y).mean())
     unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
     screen.print(
         Text.assemble(
-            f"The network agrees with the loan officers on {percent(before.utility.accuracy)} of the applicants. But ",
+            f"The network agrees with the loan officers on {percent(accuracy)} of the applicants. But ",
             (unequal, "bold"),
             " would get a different decision if only their age or gender were different:",
         )
