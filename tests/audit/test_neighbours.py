@@ -260,3 +260,5 @@ def test_a_network_that_ignores_what_varies_has_no_score_differences_whatever_th
     assert (net.logits(X) != single).any()  # rounding shows in batches of another size
     for batch in (3, 64):
         assert find_unequal(net, spec, X, batch=batch).largest == 0
+    for row in range(len(X)):  # as an audit asks for the worst pair of one person
+        assert ExhaustiveScan(net, spec).widest(X[row : row + 1], "output").difference[0] == 0

@@ -350,16 +350,14 @@ def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *,
         found = _find_other_predictions(net, X, logits, stream, tracker, first_only=True)
         return UnequalInputs(found.unequal, found.other, exact, spread=tracker.spread(exact=exact))
     pairs = find_widest_pairs(net, spec.claim.on, X, stream, tracker)
-    # If the network ignores all in which neighbours differ, a difference is the rounding of another batch.
-    difference = pairs.difference if reads_what_varies(net, spec) else np.zeros_like(pairs.difference)
-    unequal = np.asarray(difference > spec.claim.limit)
+    unequal = np.asarray(pairs.difference > spec.claim.limit)
     # Of the two people whose scores differ most, the one farther from the input's own score.
     own, first, other = (compute_scores(net, side, spec.claim.on) for side in (X, pairs.first, pairs.other))
     each = np.arange(len(X)), pairs.output
     lower_is_farther = own[each] - first[each] > other[each] - own[each]
     farther = np.where(lower_is_farther[:, None], pairs.first, pairs.other)
     others = np.where(unequal[:, None], farther, X.dtype.type(np.nan))
-    return UnequalInputs(unequal, others, exact, float(difference.max()), tracker.spread(exact=exact))
+    return UnequalInputs(unequal, others, exact, float(pairs.difference.max()), tracker.spread(exact=exact))
 
 
 def _compare(
