@@ -7,7 +7,7 @@ how strongly the outputs depend on each of these roundings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,10 +23,24 @@ _ROOM = 2**19  # numbers in the largest array
 
 
 @dataclass(frozen=True, eq=False)
+class _Terms:
+    """The terms of an affine layer: how many additions, and the sums of all positive and of all negative ones.
+
+    ``unit`` is how far each addition is off, as the layer counts it.
+    """
+
+    additions: Array
+    above: Array
+    below: Array
+    unit: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Rounding:
     """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
 
-    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function.
+    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
+    those of an affine layer.
     """
 
     own: Array
@@ -34,6 +48,7 @@ class Rounding:
     low: Array
     high: Array
     slopes: tuple[Array, Array] | None = None
+    terms: _Terms | None = None
 
 
 def inference_error(
@@ -95,7 +110,8 @@ def _forward(
             fits &= (np.maximum(found[-1].high, -found[-1].low) < kind.largest).all(axis=1)
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
-        own, largest = _own_rounding(node.operation, reads, kind)
+        terms = _terms(node.operation, reads[0], kind) if isinstance(node.operation, Dense) else None
+        own, largest = _own_rounding(node.operation, terms, reads, kind)
         if any(read.flushed.any() for read in reads):
             own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
         fits &= (largest < kind.largest).all(axis=1)
@@ -108,7 +124,7 @@ def _forward(
             error = np.minimum(error, _backward(model, found, own, forms))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
-        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high)))
+        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms))
     return found, own, fits
 
 
@@ -117,19 +133,23 @@ class _Read:
     """The interval low..high that a node reads, and what it may lose by reading a subnormal number as 0.
 
     What a single reader loses is counted with the node that it reads. Of several readers, each may lose it by itself.
+    ``terms`` are those of an affine layer that is read.
     """
 
     low: Array
     high: Array
     flushed: Array
+    terms: _Terms | None = None
 
 
 def _reading(source: Rounding, kind: Precision | None) -> _Read:
     """Return what a node reads; ``kind`` is None for the only reader."""
     if kind is None:
-        return _Read(source.low, source.high, np.zeros_like(source.low))
+        return _Read(source.low, source.high, np.zeros_like(source.low), source.terms)
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
-    return _Read(source.low - flushed, source.high + flushed, flushed)
+    # What the layer rounds may cancel on its way through several readers, but not what one of them rounds in its place.
+    terms = None if source.terms is None else replace(source.terms, unit=np.zeros_like(source.terms.unit))
+    return _Read(source.low - flushed, source.high + flushed, flushed, terms)
 
 
 def _function_rounding(activation: Activation, read: _Read, error: Array, kind: Precision) -> Rounding:
@@ -160,13 +180,15 @@ def _passed_on(operation: Operation, errors: Sequence[Array]) -> Array:
     return np.asarray(sum(errors))
 
 
-def _own_rounding(operation: Operation, reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
+def _own_rounding(
+    operation: Operation, terms: _Terms | None, reads: list[_Read], kind: Precision
+) -> tuple[Array, Array]:
     """Return how far a computed node is from the exact one with the same inputs, and the largest number on the way."""
     low, high = reads[0].low, reads[0].high
-    if isinstance(operation, Dense):
+    if isinstance(operation, Dense) and terms is not None:
         if operation.fold is not None:
-            return _folded_rounding(operation.fold, low, high, kind)
-        return _affine_rounding(operation.weight, operation.bias, low, high, kind)
+            return _folded_rounding(operation.fold, terms, low, high, kind)
+        return _affine_rounding(terms, low, high, kind)
     if isinstance(operation, Scale):
         return _scale_rounding(operation.norm, low, high, kind)
     if isinstance(operation, Sum):
@@ -179,13 +201,28 @@ def _own_rounding(operation: Operation, reads: list[_Read], kind: Precision) -> 
 
 
 def _sum_rounding(reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
-    """Do the same for a sum, in any order: each addition is off by half a unit of a partial sum."""
-    terms = len(reads)
-    outward, g = 1 + 4 * gamma(terms + 8), terms * kind.u / (1 - terms * kind.u)
-    above = np.asarray(sum(np.maximum(read.high, 0.0) for read in reads)) * outward
-    below = np.asarray(sum(np.maximum(-read.low, 0.0) for read in reads)) * outward
+    """Do the same for a sum, in any order: each addition is off by half a unit of a partial sum.
+
+    A program may add up the terms of an affine layer and the other parts of the sum in one go, so that an addition in
+    the layer is off by as much as one in the sum.
+    """
+    parts = [
+        _Terms(np.zeros((1, 1)), np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0), np.zeros((1, 1)))
+        if read.terms is None
+        else replace(
+            read.terms,
+            above=np.maximum(read.terms.above, read.high),
+            below=np.maximum(read.terms.below, -read.low),
+        )
+        for read in reads
+    ]
+    count = (len(reads) + sum(part.additions for part in parts)) * kind.u
+    outward, g = 1 + 4 * gamma(len(reads) + 8), np.where(count < 0.5, count / (1 - count), np.inf)
+    above = np.asarray(sum(part.above for part in parts)) * outward
+    below = np.asarray(sum(part.below for part in parts)) * outward
     half_unit = kind.u * _power_below((1 + 2 * g) * np.maximum(above, below))
-    own = ((terms - 1) * half_unit + 2 * terms * kind.tiny) * outward
+    merged = sum(part.additions * np.maximum(half_unit - part.unit, 0.0) for part in parts)
+    own = ((len(reads) - 1) * half_unit + merged + 2 * len(reads) * kind.tiny) * outward
     return np.where(above + below == 0, 0.0, own), (above + below) * (1 + g)
 
 
@@ -198,27 +235,41 @@ def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tup
     return own * (1 + 4 * gamma(16)), 2 * reach
 
 
-def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
-    """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum.
+def _terms(operation: Dense, read: _Read, kind: Precision) -> _Terms:
+    """Return the terms of a layer with inputs low..high; those that are surely 0 are added exactly.
 
-    Terms that are surely 0 are added exactly. Of the others, every partial sum lies between the sum of all negative and
-    the sum of all positive terms, and each addition is off by at most half a unit in the last place of the larger one.
+    Of the others, every partial sum lies between the sum of all negative and the sum of all positive terms, and each
+    addition is off by at most half a unit in the last place of the larger one.
     """
+    fold, weight = operation.fold, np.abs(operation.weight)
     n = weight.shape[1]
-    outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
-    above, below = np.maximum(high, 0.0), np.maximum(-low, 0.0)
+    above, below = np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
     size = np.maximum(above, below)
-    terms = (size > 0).sum(axis=1, keepdims=True) + 1  # and the bias
-    g = terms * kind.u / (1 - terms * kind.u)  # n is at most 2^20, so n u stays well below 1 in float32
-    total = ((above + below) @ np.abs(weight).T + np.abs(bias)) * outward  # P + N
-    apart = np.abs((above - below) @ weight.T + bias) + (outward - 1) * total  # |P - N|
-    most = np.minimum(total, (total + apart) / 2)
-    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (n + 1))
-    half_unit = kind.u * _power_below((1 + 2 * g) * most)  # 1 + 2 g covers the errors in the partial sums themselves
-    return ((terms - 1) * half_unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+    if fold is not None:
+        total = (size * np.abs(fold.before.factor) + fold.before.size) @ np.abs(fold.weight).T + np.abs(fold.bias)
+        leaving = (total * np.abs(fold.after.factor) + fold.after.size) * (1 + 4 * gamma(n + 16))
+        return _Terms(np.full((1, 1), n + 1.0), leaving, leaving, kind.u * leaving)
+    outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
+    additions = (size > 0).sum(axis=1, keepdims=True)  # the bias is a term as well
+    g = (additions + 1) * kind.u / (1 - (additions + 1) * kind.u)  # n is at most 2^20, so n u stays well below 1
+    total = ((above + below) @ weight.T + np.abs(operation.bias)) * outward  # P + N
+    apart, slip = (above - below) @ operation.weight.T + operation.bias, (outward - 1) * total  # P - N
+    most, least = (np.minimum(total, (total + sign * apart + slip) / 2) for sign in (1, -1))
+    # 1 + 2 g covers the errors in the partial sums themselves.
+    return _Terms(additions, most, least, kind.u * _power_below((1 + 2 * g) * np.maximum(most, least)))
 
 
-def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+def _affine_rounding(terms: _Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+    """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum."""
+    n = low.shape[1]
+    outward = 1 + 4 * gamma(n + 8)
+    total = (terms.above + terms.below) * outward
+    flushed = kind.tiny * (np.maximum(np.abs(low), np.abs(high)).sum(axis=1, keepdims=True) + 4 * (n + 1))
+    g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
+    return (terms.additions * terms.unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+
+
+def _folded_rounding(fold: Fold, terms: _Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
     """Do the same for a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
@@ -226,18 +277,13 @@ def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tu
     multiplied by no more than that.
     """
     n = fold.weight.shape[1]
-    outward = 1 + 4 * gamma(n + 16)
     size = np.maximum(np.abs(low), np.abs(high))
-    weight, bias = np.abs(fold.weight), np.abs(fold.bias)
-    inner, outer = np.abs(fold.before.factor), np.abs(fold.after.factor)
-    entering = size * inner + fold.before.size
-    total = entering @ weight.T + bias
-    leaving = total * outer + fold.after.size
     count = (n + fold.before.roundings + fold.after.roundings + _FOLDING) * kind.u
-    beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * (1 + weight.sum(axis=1) + bias)
+    weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
+    beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size
     reach = beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
-    return (count / (1 - count) * leaving + 16 * kind.tiny * reach) * outward, 2 * reach
+    return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
 
 
 def _power_below(values: Array) -> Array:

@@ -32,6 +32,21 @@ def test_every_addition_of_a_sum_is_rounded():
     assert UNIT * 8 <= found[2].local[0, 0] < UNIT * 8.001
 
 
+def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum():
+    small = Affine(np.full((1, 100), 0.25, np.float32), np.zeros(1, np.float32))
+    first = Columns(tuple(range(100))), Columns((100,))
+    nodes = [(first[0], (0,), 100), (first[1], (0,), 1), (small, (1,), 1), (Sum(), (2, 3), 1)]
+    ends = [1.0] * 100 + [2.0**24]
+    found = errors(*nodes, lower=ends, upper=ends)
+    total = np.float32(2**24)
+    for _ in range(100):
+        total += np.float32(0.25)
+    assert total == 2**24
+    assert 25 <= found[4].error[0, 0] < 110
+    found = errors(*nodes, (Sum(), (4, 3), 1), lower=ends, upper=ends)  # others read the layer as well
+    assert found[4].local[0, 0] >= 101
+
+
 def test_a_sum_that_may_overflow_is_an_overflow():
     found = errors((Sum(), (0, 0), 1), lower=[0.0], upper=[2e38])
     assert found[1].overflow.tolist() == [True]
