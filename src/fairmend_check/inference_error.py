@@ -24,9 +24,9 @@ _ROOM = 2**19  # numbers in the largest array
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """The terms of an affine layer: how many additions, and the sums of all positive and of all negative ones.
+    """The terms of an affine layer or a sum: how many additions, and the sums of all positive and all negative ones.
 
-    ``unit`` is how far each addition is off, as the layer counts it.
+    ``unit`` is how far each addition is off, as the node itself counts it.
     """
 
     additions: Array
@@ -40,7 +40,7 @@ class Rounding:
     """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
 
     ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
-    those of an affine layer.
+    those that a program may add up together with other parts of a sum.
     """
 
     own: Array
@@ -103,14 +103,14 @@ def _forward(
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
     fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
     for number, node in enumerate(model.nodes[1:], start=1):
-        reads = [_reading(found[source], kind if model.readers[source] > 1 else None) for source in node.sources]
+        reads = [_reading(model, source, found[source], kind) for source in node.sources]
         errors = [found[source].error for source in node.sources]
         if isinstance(node.operation, Activation):
             found.append(_function_rounding(node.operation, reads[0], errors[0], kind))
             fits &= (np.maximum(found[-1].high, -found[-1].low) < kind.largest).all(axis=1)
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
-        terms = _terms(node.operation, reads[0], kind) if isinstance(node.operation, Dense) else None
+        terms = _terms(node.operation, reads, kind)
         own, largest = _own_rounding(node.operation, terms, reads, kind)
         if any(read.flushed.any() for read in reads):
             own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
@@ -133,7 +133,7 @@ class _Read:
     """The interval low..high that a node reads, and what it may lose by reading a subnormal number as 0.
 
     What a single reader loses is counted with the node that it reads. Of several readers, each may lose it by itself.
-    ``terms`` are those of an affine layer that is read.
+    ``terms`` are those of the node that is read.
     """
 
     low: Array
@@ -142,13 +142,15 @@ class _Read:
     terms: _Terms | None = None
 
 
-def _reading(source: Rounding, kind: Precision | None) -> _Read:
-    """Return what a node reads; ``kind`` is None for the only reader."""
-    if kind is None:
+def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> _Read:
+    """Return what one of the readers of a node reads."""
+    if model.readers[number] == 1:
         return _Read(source.low, source.high, np.zeros_like(source.low), source.terms)
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
-    # What the layer rounds may cancel on its way through several readers, but not what one of them rounds in its place.
-    terms = None if source.terms is None else replace(source.terms, unit=np.zeros_like(source.terms.unit))
+    terms = None  # a sum that several nodes read is computed by itself
+    if source.terms is not None and isinstance(model.nodes[number].operation, Dense):
+        # What the layer rounds may cancel between its readers, but not what one of them rounds in its place.
+        terms = replace(source.terms, unit=np.zeros_like(source.terms.unit))
     return _Read(source.low - flushed, source.high + flushed, flushed, terms)
 
 
@@ -191,8 +193,8 @@ def _own_rounding(
         return _affine_rounding(terms, low, high, kind)
     if isinstance(operation, Scale):
         return _scale_rounding(operation.norm, low, high, kind)
-    if isinstance(operation, Sum):
-        return _sum_rounding(reads, kind)
+    if isinstance(operation, Sum) and terms is not None:
+        return _sum_rounding(terms, reads, kind)
     if isinstance(operation, Lookup):
         size = np.broadcast_to(np.abs(operation.table).max(axis=0), (len(low), operation.table.shape[1]))
         return np.minimum(kind.tiny, size), size
@@ -200,30 +202,36 @@ def _own_rounding(
     return np.zeros_like(size), size
 
 
-def _sum_rounding(reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
-    """Do the same for a sum, in any order: each addition is off by half a unit of a partial sum.
+def _sum_terms(reads: list[_Read], kind: Precision) -> _Terms:
+    """Return the terms of a sum: those of its parts.
 
-    A program may add up the terms of an affine layer and the other parts of the sum in one go, so that an addition in
-    the layer is off by as much as one in the sum.
+    A program may add up the terms of an affine layer, or of a sum, and the other parts of the sum in one go, so that an
+    addition in the layer is off by as much as one in the sum.
     """
-    parts = [
-        _Terms(np.zeros((1, 1)), np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0), np.zeros((1, 1)))
-        if read.terms is None
-        else replace(
-            read.terms,
-            above=np.maximum(read.terms.above, read.high),
-            below=np.maximum(read.terms.below, -read.low),
-        )
-        for read in reads
-    ]
-    count = (len(reads) + sum(part.additions for part in parts)) * kind.u
-    outward, g = 1 + 4 * gamma(len(reads) + 8), np.where(count < 0.5, count / (1 - count), np.inf)
-    above = np.asarray(sum(part.above for part in parts)) * outward
-    below = np.asarray(sum(part.below for part in parts)) * outward
-    half_unit = kind.u * _power_below((1 + 2 * g) * np.maximum(above, below))
-    merged = sum(part.additions * np.maximum(half_unit - part.unit, 0.0) for part in parts)
-    own = ((len(reads) - 1) * half_unit + merged + 2 * len(reads) * kind.tiny) * outward
-    return np.where(above + below == 0, 0.0, own), (above + below) * (1 + g)
+    parts = [_part(read) for read in reads]
+    additions = np.asarray(len(parts) - 1 + sum(part.additions for part in parts))
+    count, outward = (additions + 1) * kind.u, 1 + 4 * gamma(len(parts) + 8)
+    above, below = (np.asarray(sum(ends)) * outward for ends in zip(*((p.above, p.below) for p in parts), strict=True))
+    g = np.where(count < 0.5, count / (1 - count), np.inf)
+    return _Terms(additions, above, below, kind.u * _power_below((1 + 2 * g) * np.maximum(above, below)))
+
+
+def _part(read: _Read) -> _Terms:
+    """Return the terms that a sum reads, at least as large as what is computed of them."""
+    none, above, below = np.zeros((1, 1)), np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
+    if read.terms is None:
+        return _Terms(none, above, below, none)
+    return replace(read.terms, above=np.maximum(read.terms.above, above), below=np.maximum(read.terms.below, below))
+
+
+def _sum_rounding(terms: _Terms, reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
+    """Do the same for a sum, in any order: each addition is off by half a unit of a partial sum."""
+    parts = [_part(read) for read in reads]
+    merged = sum(part.additions * np.maximum(terms.unit - part.unit, 0.0) for part in parts)
+    size = terms.above + terms.below
+    own = ((len(reads) - 1) * terms.unit + merged + 2 * len(reads) * kind.tiny) * (1 + 4 * gamma(len(reads) + 8))
+    enough = (terms.additions + 1) * kind.u < 0.5
+    return np.where(size == 0, 0.0, own), np.where(enough, 2 * size, np.inf)
 
 
 def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
@@ -235,13 +243,15 @@ def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tup
     return own * (1 + 4 * gamma(16)), 2 * reach
 
 
-def _terms(operation: Dense, read: _Read, kind: Precision) -> _Terms:
-    """Return the terms of a layer with inputs low..high; those that are surely 0 are added exactly.
+def _terms(operation: Operation, reads: list[_Read], kind: Precision) -> _Terms | None:
+    """Return the terms of a sum, or of a layer; those that are surely 0 are added exactly.
 
     Of the others, every partial sum lies between the sum of all negative and the sum of all positive terms, and each
     addition is off by at most half a unit in the last place of the larger one.
     """
-    fold, weight = operation.fold, np.abs(operation.weight)
+    if not isinstance(operation, Dense):
+        return _sum_terms(reads, kind) if isinstance(operation, Sum) else None
+    fold, weight, read = operation.fold, np.abs(operation.weight), reads[0]
     n = weight.shape[1]
     above, below = np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
     size = np.maximum(above, below)

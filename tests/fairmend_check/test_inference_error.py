@@ -127,6 +127,19 @@ def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum(readers, 
         assert 25 <= error < 250
 
 
+def test_sums_of_sums_may_be_added_in_any_order():
+    """As TensorFlow does: (1 + 1 + … + 1) + 2^25 becomes 2^25 + 1 + 1 + …, which stays 2^25."""
+    graph = Graph(2)
+    small, large = graph.columns(graph.input, [0]), graph.columns(graph.input, [1])
+    inner = small
+    for _ in range(9):
+        inner = graph.sum(inner, small)
+    model = graph.finish(graph.affine(graph.sum(inner, large), np.ones((1, 1), np.float32)))
+    x = np.array([[1.0, 2.0**25]])
+    error = output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0]
+    assert 20 <= error < 30
+
+
 def test_a_sum_of_too_many_terms_has_no_bound(monkeypatch):
     monkeypatch.setattr(Precision, "of", lambda dtype: Precision(2.0**-8, 2.0**127, 2.0**-126))
     graph = Graph(200)

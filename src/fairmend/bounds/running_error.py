@@ -38,6 +38,7 @@ class RunningError:
         self.layers, self.thorough, self.roundings = layers, thorough, roundings
         self.found: list[NodeError] = []
         self._nonlinear: list[bool] = []  # whether a function is behind the node
+        self._sums: dict[int, _Terms] = {}  # the terms of each sum
 
     def run(self) -> list[NodeError]:
         """Return all nodes, the head last; of the head, only what it loses itself."""
@@ -153,16 +154,18 @@ class RunningError:
     def _sum(self, numbers: Sequence[int]) -> NodeError:
         """Return a sum; in any order, no partial sum exceeds the sum of all positive or of all negative terms.
 
-        A program may add up the terms of an affine layer and the other parts in one go (ONNX Runtime makes one Gemm of
-        them), so that an addition in the layer is off by as much as one in the sum. What the layer counts for it
-        itself is subtracted, unless others read the layer as well: there, errors may cancel.
+        A program may add up the terms of an affine layer, or of a sum, and the other parts in one go (ONNX Runtime
+        makes one Gemm of them), so that an addition in the layer is off by as much as one in the sum. What the layer
+        counts for it itself is subtracted, unless others read the layer as well: there, errors may cancel.
         """
         sources, kind = [self.found[number] for number in numbers], self.precision
         parts = [self._addend(number) for number in numbers]
-        count = (len(parts) + sum(part.additions for part in parts)) * kind.unit
+        additions = np.asarray(len(parts) - 1 + sum(part.additions for part in parts))
+        count = (additions + 1) * kind.unit
         gamma = np.where(count < 0.5, count / (1 - count), np.inf)
         above, below = np.sum([part.above for part in parts], axis=0), np.sum([part.below for part in parts], axis=0)
         unit = kind.unit * _binade_of(np.maximum(above, below) * (1 + 2 * gamma) * (1 + SLACK))
+        self._sums[len(self.found)] = _Terms(additions, above, below, unit)
         merged = sum(part.additions * np.maximum(unit - part.unit, 0.0) for part in parts)
         rounded = (len(parts) - 1) * unit + merged + 2 * len(parts) * kind.tiny
         local = self.roundings * np.where(above + below == 0, 0.0, rounded) * (1 + SLACK)
@@ -173,13 +176,20 @@ class RunningError:
         return self._node((low - slack, high + slack), error, local, overflow)
 
     def _addend(self, number: int) -> _Terms:
-        """Return the terms that a node brings into a sum: those of an affine layer, or the node itself."""
+        """Return the terms that a node brings into a sum: those of an affine layer or of a sum, or the node itself.
+
+        A sum that several nodes read is computed by itself.
+        """
         node, (least, most) = self.network.nodes[number], self.found[number].computed
         above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
-        if not isinstance(node.operation, Affine):
+        alone = self.network.readers[number] == 1
+        if isinstance(node.operation, Affine):
+            terms = _terms_of(node.operation, self.found[node.sources[0]].computed, self.precision)
+        elif number in self._sums and alone:
+            terms = self._sums[number]
+        else:
             return _Terms(np.zeros((1, 1)), above, below, np.zeros((1, 1)))
-        terms = _terms_of(node.operation, self.found[node.sources[0]].computed, self.precision)
-        unit = terms.unit if self.network.readers[number] == 1 else np.zeros_like(terms.unit)
+        unit = terms.unit if alone else np.zeros_like(terms.unit)
         return _Terms(terms.additions, np.maximum(terms.above, above), np.maximum(terms.below, below), unit)
 
 

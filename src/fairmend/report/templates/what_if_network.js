@@ -79,10 +79,11 @@ const whatIfNetwork = (() => {
     return { values, errors: errors.map((error, i) => error + local[i]), local };
   }
 
-  // A sum; other programs may add up the terms of an affine layer and the other parts of the sum in one go.
-  function addNodes({ width }, sources, { unit, tiny, largest }) {
+  // A sum; other programs may add up the terms of an affine layer, or of a sum that nothing else reads, and the other
+  // parts of the sum in one go.
+  function addNodes({ width, readers }, sources, { unit, tiny, largest }) {
     const terms = sources.reduce((count, source) => count + (source.additions ?? 0), sources.length);
-    const [values, errors, local] = [0, 1, 2].map(() => zeros(width));
+    const [values, errors, local, sizes] = [0, 1, 2, 3].map(() => zeros(width));
     for (let i = 0; i < width; i++) {
       let [size, carried] = [0, 0];
       for (const source of sources) {
@@ -91,10 +92,11 @@ const whatIfNetwork = (() => {
         carried += source.errors[i];
       }
       const once = (terms - 1) * unit * size * (1 + 4 * terms * unit) + 2 * terms * tiny;
+      sizes[i] = size;
       local[i] = size === 0 ? 0 : size < largest ? once : Infinity;
       errors[i] = (carried + local[i]) * SLACK;
     }
-    return { values, errors, local };
+    return { values, errors, local, ...(readers === 1 ? { sizes, additions: terms - 1 } : {}) };
   }
 
   // The row of a table that a number names; where it may be another, or is none, nothing is known of the result.
@@ -184,9 +186,10 @@ const whatIfNetwork = (() => {
       const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
       return Float64Array.from(new Numbers(bytes.buffer));
     };
-    const nodes = plain.nodes.map((node) => {
+    const nodes = plain.nodes.map((node, i) => {
       const sourceWidths = node.sources.map((source) => plain.nodes[source].width);
-      const read = { ...node, sourceWidths, inputs: sourceWidths[0] };
+      const readers = plain.nodes.flatMap(({ sources }) => sources).filter((source) => source === i).length;
+      const read = { ...node, sourceWidths, inputs: sourceWidths[0], readers };
       [read.weight, read.bias] = [numbers(node.weight), numbers(node.bias)];
       if (node.rounding) read.rounding = { ...node.rounding, constants: numbers(node.rounding.constants, Float64Array) };
       return { ...read, ...(OPERATIONS[node.operation] ?? FUNCTION) };
