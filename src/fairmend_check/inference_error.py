@@ -237,7 +237,7 @@ def _sum_rounding(terms: _Terms, reads: list[_Read], kind: Precision) -> tuple[A
 def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
     """Do the same for a scaling; as for a folded layer, but for each unit by itself."""
     size = np.maximum(high, -low)
-    count = (norm.roundings + _SCALING) * kind.u
+    count = norm.units(kind.u) + _SCALING * kind.u
     reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
     own = count / (1 - count) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * reach
     return own * (1 + 4 * gamma(16)), 2 * reach
@@ -288,7 +288,7 @@ def _folded_rounding(fold: Fold, terms: _Terms, low: Array, high: Array, kind: P
     """
     n = fold.weight.shape[1]
     size = np.maximum(np.abs(low), np.abs(high))
-    count = (n + fold.before.roundings + fold.after.roundings + _FOLDING) * kind.u
+    count = (n + _FOLDING) * kind.u + fold.before.units(kind.u) + fold.after.units(kind.u)
     weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
     beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size

@@ -139,7 +139,7 @@ class RunningError:
         """
         line, kind = operation.line, self.precision
         size = size_of(*source.computed)
-        count = line.roundings + _FOLDING
+        count = line.all_roundings(kind.unit) + _FOLDING
         gamma = count * kind.unit / (1 - count * kind.unit)
         reach = (1 + line.reach) * (1 + size + line.size)
         local = self.roundings * (gamma * (size * np.abs(line.factor) + line.size) + 16 * kind.tiny * reach)
@@ -270,7 +270,8 @@ def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) 
     inner, outer = fold.lines()
     weight = np.abs(fold.weight.astype(np.float64))
     size = size_of(least, most)
-    count = weight.shape[1] + inner.roundings + outer.roundings + fold.extra_roundings + _FOLDING
+    norms = inner.all_roundings(kind.unit) + outer.all_roundings(kind.unit)
+    count = weight.shape[1] + norms + fold.extra_roundings + _FOLDING
     gamma = count * kind.unit / (1 - count * kind.unit)
     beside = (1 + inner.reach.max()) * (1 + outer.reach.max()) * (1 + weight.sum(axis=1) + fold.bias_size)
     wide = size * inner.reach + inner.size
