@@ -20,6 +20,7 @@ from fairmend_check.rounding import TINY, Array, Precision, ball, down, gamma, u
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
 _SCALING = 2  # of a scaling beside its norms: its numbers are rounded to the type of the model
 _ROOM = 2**19  # numbers in the largest array
+_SCALED = 2.0**120  # by more, scalings in a row do not fit into one number of float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,8 @@ class Rounding:
     """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
 
     ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
-    those that a program may add up together with other parts of a sum.
+    those that a program may add up together with other parts of a sum. ``scaled`` is by how much the scalings that the
+    node ends with multiply or divide, at most.
     """
 
     own: Array
@@ -49,6 +51,7 @@ class Rounding:
     high: Array
     slopes: tuple[Array, Array] | None = None
     terms: _Terms | None = None
+    scaled: float = 1.0
 
 
 def inference_error(
@@ -114,7 +117,8 @@ def _forward(
         own, largest = _own_rounding(node.operation, terms, reads, kind)
         if any(read.flushed.any() for read in reads):
             own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
-        fits &= (largest < kind.largest).all(axis=1)
+        scaled, ending = _scaled(node.operation, found[node.sources[0]].scaled)
+        fits &= (largest < kind.largest).all(axis=1) & (scaled <= _SCALED)
         if number == len(model.nodes) - 1:
             break
         error = (_passed_on(node.operation, errors) + own) * outward
@@ -124,8 +128,23 @@ def _forward(
             error = np.minimum(error, _backward(model, found, own, forms))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
-        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms))
+        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms, ending))
     return found, own, fits
+
+
+def _scaled(operation: Operation, before: float) -> tuple[float, float]:
+    """Return by how much a node scales, with the scalings right before it, and by how much it does at its end.
+
+    ONNX Runtime makes one factor in float32 of all scalings beside a product with a matrix, also of those that other
+    nodes read as well. If the factor is too small for that, it is 0.
+    """
+    if isinstance(operation, Scale):
+        scaled = before * float(operation.norm.reach.max())
+        return scaled, scaled
+    if not isinstance(operation, Dense) or operation.fold is None:
+        return before, 1.0
+    after = float(operation.fold.after.reach.max())
+    return before * float(operation.fold.before.reach.max()) * after, after
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,10 +166,8 @@ def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> _R
     if model.readers[number] == 1:
         return _Read(source.low, source.high, np.zeros_like(source.low), source.terms)
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
-    terms = None  # a sum that several nodes read is computed by itself
-    if source.terms is not None and isinstance(model.nodes[number].operation, Dense):
-        # What the layer rounds may cancel between its readers, but not what one of them rounds in its place.
-        terms = replace(source.terms, unit=np.zeros_like(source.terms.unit))
+    # A sum that several nodes read is computed by itself.
+    terms = source.terms if isinstance(model.nodes[number].operation, Dense) else None
     return _Read(source.low - flushed, source.high + flushed, flushed, terms)
 
 
@@ -304,52 +321,65 @@ def _power_below(values: Array) -> Array:
 def _backward(model: Model, found: list[Rounding], own: Array, forms: Array) -> Array:
     """Return what roundings can change in forms of the next node, which rounds ``own`` itself.
 
-    These are the derivatives of the forms by each rounding, as intervals, times its size. After every node on the way
-    but functions, the errors of the nodes that are left are a bound as well, and the best bound counts.
+    These are the derivatives of the forms by each rounding times its size. After every node on the way but functions,
+    the errors of the nodes that are left are a bound as well, and the best bound counts.
+
+    Derivatives by a node are intervals, in which several paths to it may cancel. But a program may compute the node
+    once for each of these paths, with other roundings each time: ONNX Runtime makes a scaling part of one of its
+    readers, compilers fuse a product and a sum. So roundings are multiplied by the sum of the sizes of the derivatives
+    on all paths, each traced back from the next affine layer.
     """
-    left = {len(found): (forms, forms)}
+    left = {len(found): (forms, forms, np.abs(forms))}
     total, best = np.zeros(forms.shape[:2]), np.full(forms.shape[:2], np.inf)
     for number in range(len(found), -1, -1):
         if number not in left:
             continue
-        low, high = left.pop(number)
-        total = up(total + _sum(low, high, own if number == len(found) else found[number].own))
+        derivatives = left.pop(number)
+        total = up(total + _sum(derivatives[2], own if number == len(found) else found[number].own))
         node = model.nodes[number]
         slopes = None if number == len(found) else found[number].slopes
-        for source, (less, more) in zip(node.sources, _derivatives(model, number, low, high, slopes), strict=False):
+        for source, part in zip(node.sources, _derivatives(model, number, derivatives, slopes), strict=False):
             if source in left:
-                less, more = down(left[source][0] + less), up(left[source][1] + more)
-            left[source] = less, more
+                (less, more, size), (low, high, sizes) = left[source], part
+                part = down(less + low), up(more + high), up(size + sizes)
+            left[source] = part
         if node.sources and not isinstance(node.operation, Activation):
             cut = total
-            for source, (less, more) in left.items():
-                cut = up(cut + _sum(less, more, found[source].error))
+            for source, (_, _, size) in left.items():
+                cut = up(cut + _sum(size, found[source].error))
             best = np.minimum(best, cut)
     return np.asarray(np.minimum(best, total))
 
 
+_Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of sizes: each (boxes, forms, width)
+
+
 def _derivatives(
-    model: Model, number: int, low: Array, high: Array, slopes: tuple[Array, Array] | None
-) -> list[tuple[Array, Array]]:
+    model: Model, number: int, derivatives: _Derivatives, slopes: tuple[Array, Array] | None
+) -> list[_Derivatives]:
     """Enclose derivatives by each node that a node reads, from those by the node itself."""
     node = model.nodes[number]
     operation = node.operation
+    low, high, size = derivatives
     if isinstance(operation, Dense):
-        return [_through_weights(low, high, operation.weight)]
+        less, more = _through_weights(low, high, operation.weight)
+        return [(less, more, np.maximum(more, -less))]
     if isinstance(operation, Scale):
         ends = low * operation.factor, high * operation.factor
-        return [(down(np.minimum(*ends)), up(np.maximum(*ends)))]
+        return [(down(np.minimum(*ends)), up(np.maximum(*ends)), up(size * np.abs(operation.factor)))]
     if slopes is not None:
-        return [_through_slopes(low, high, *(slope[:, None, :] for slope in slopes))]
+        least, most = (slope[:, None, :] for slope in slopes)
+        return [(*_through_slopes(low, high, least, most), up(size * np.maximum(most, -least)))]
     if isinstance(operation, Columns):
         wide = (*low.shape[:2], model.widths[node.sources[0]])
-        less, more = np.zeros(wide), np.zeros(wide)
-        less[:, :, operation.indices], more[:, :, operation.indices] = low, high
-        return [(less, more)]
+        whole = np.zeros(wide), np.zeros(wide), np.zeros(wide)
+        for all_columns, chosen in zip(whole, derivatives, strict=True):
+            all_columns[:, :, operation.indices] = chosen
+        return [whole]
     if isinstance(operation, Concatenate):
         stops = np.cumsum([model.widths[source] for source in node.sources])[:-1]
-        return list(zip(np.split(low, stops, axis=2), np.split(high, stops, axis=2), strict=True))
-    return [(low, high)] * len(node.sources) if isinstance(operation, Sum) else []
+        return list(zip(*(np.split(part, stops, axis=2) for part in derivatives), strict=True))
+    return [derivatives] * len(node.sources) if isinstance(operation, Sum) else []
 
 
 def _through_slopes(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, Array]:
@@ -372,8 +402,8 @@ def _through_weights(low: Array, high: Array, weight: Array) -> tuple[Array, Arr
     return down(centre - up(spread)), up(centre + up(spread))
 
 
-def _sum(low: Array, high: Array, sizes: Array) -> Array:
-    """Return bounds of derivatives low..high (boxes, forms, width) times numbers of these sizes (boxes, width)."""
-    n = low.shape[2]
-    product = (np.maximum(high, -low) @ sizes[:, :, None])[:, :, 0]
+def _sum(derivatives: Array, sizes: Array) -> Array:
+    """Return bounds of derivatives of these sizes (boxes, forms, width) times numbers of these sizes (boxes, width)."""
+    n = derivatives.shape[2]
+    product = (derivatives @ sizes[:, :, None])[:, :, 0]
     return np.asarray(product * (1 + 4 * gamma(n + 8)) + TINY)

@@ -4,9 +4,10 @@ import numpy as np
 
 from fairmend.bounds.running_error import RunningError
 from fairmend.network import Affine, Network
+from fairmend.network.folding import Fold, Norm
 from fairmend.network.functions.base import Precision
 from fairmend.network.graph import Node
-from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Sum
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Scale, Sum
 
 FLOAT32 = Precision.of(np.float32)
 UNIT = FLOAT32.unit
@@ -44,7 +45,19 @@ def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum():
     assert total == 2**24
     assert 25 <= found[4].error[0, 0] < 110
     found = errors(*nodes, (Sum(), (4, 3), 1), lower=ends, upper=ends)  # others read the layer as well
-    assert found[4].local[0, 0] >= 101
+    assert found[3].local[0, 0] + found[4].local[0, 0] >= 101
+
+
+def test_scalings_in_a_row_that_float32_cannot_hold_as_one_are_an_overflow():
+    """ONNX Runtime makes one factor of them, also if others read what is between them."""
+    small = Scale((Norm("a scale", np.zeros(()), None, np.array(2.0**-50), None),), 1, np.dtype(np.float32))
+    nodes = [(small, (0,), 1), (small, (1,), 1), (small, (2,), 1), (Concatenate(), (1, 2, 3), 3)]
+    found = errors(*nodes, lower=[1.0], upper=[1.0])
+    assert [bool(node.overflow[0]) for node in found] == [False, False, False, True, False, False]
+    back = Fold(np.ones((1, 1), np.float32), None, small.norms, (), "a test")
+    affine = Affine(*back.folded(), back)
+    found = errors(*nodes[:2], (affine, (2,), 1), lower=[1.0], upper=[1.0])
+    assert [bool(node.overflow[0]) for node in found] == [False, False, False, True, False]
 
 
 def test_sums_of_sums_may_be_added_in_any_order():

@@ -11,8 +11,8 @@ import fairmend
 from fairmend.audit import tally
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
-from fairmend.network import Affine, Concatenate, Input, Network, Node
-from fairmend.network.folding import Fold, Part
+from fairmend.network import Affine, Concatenate, Input, Network, Node, Scale
+from fairmend.network.folding import Fold, Norm, Part
 from fairmend.report import audit_report
 from fairmend.spec import Feature, Label, Spec
 from support.report_cases import audit_of, repair_of, repaired
@@ -96,6 +96,16 @@ def test_a_network_of_more_than_a_hundred_thousand_weights_is_not_carried_and_th
     assert left_out.what_if is None
     assert "weights, and a page carries at most 100,000" in left_out.what_if_left_out
     assert add_what_if(BARE, spec, X, network_for(spec), network_for(spec, hidden=[hidden + 1])).what_if is None
+
+
+def test_a_network_that_scales_further_than_float32_holds_is_left_out():
+    spec, frame = every_kind(), people_of_every_kind(5)
+    small = Scale((Norm("a scale", np.zeros(()), None, np.array(2.0**-50), None),), spec.width, np.dtype(np.float32))
+    head = Affine(np.ones((1, 4 * spec.width), np.float32), np.zeros(1, np.float32))
+    nodes = [Node(Input(spec.width)), *(Node(small, (i,)) for i in range(3)), Node(Concatenate(), (0, 1, 2, 3))]
+    left_out = add_what_if(BARE, spec, spec.encode(frame), Network.from_nodes([*nodes, Node(head, (4,), "head")]))
+    assert left_out.what_if is None
+    assert "scalings in a row" in left_out.what_if_left_out
 
 
 def test_too_many_features_are_left_out():

@@ -140,6 +140,41 @@ def test_sums_of_sums_may_be_added_in_any_order():
     assert 20 <= error < 30
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_a_node_may_be_computed_once_for_each_of_its_readers(chained):
+    """A compiler that fuses a product and a sum gives one reader the product, and the other one the rounded product."""
+    graph = Graph(2)
+    third = graph.norm(graph.columns(graph.input, [0]), scaling(0.0, float(np.float32(1 / 3)), 0.0))
+    if chained:
+        third = graph.sum(third, graph.columns(graph.input, [1]))
+    opposite = graph.function(graph.norm(third, scaling(0.0, -1.0, 0.0)), Activation("relu"))
+    other = graph.norm(graph.function(third, Activation("relu")), scaling(0.0, -1.0, 0.0))
+    model = graph.finish(graph.affine(graph.sum(third, other, opposite), np.ones((1, 1), np.float32)))
+    x = np.array([[5.0, 0.0]])
+    for thorough in (False, True):
+        intervals = interval_layers(model, x, x)
+        error = output_errors(model, x, x, intervals, np.ones((1, 1, 1)), thorough=thorough)[0, 0]
+        assert error >= 2 * 24 * 5 / 3 * 2.0**-24
+
+
+@pytest.mark.parametrize(("count", "covered"), [(2, True), (3, False)])
+@pytest.mark.parametrize("folded", [False, True])
+def test_scalings_in_a_row_must_fit_into_one_number_of_float32(count, covered, folded):
+    """ONNX Runtime makes one factor of them, also if others read what is between them: 2^-150 is 0 in float32."""
+    graph = Graph(1)
+    small = scaling(0.0, 2.0**-50, None)
+    values = [graph.input]
+    for _ in range(count):
+        values.append(graph.norm(values[-1], small))
+    layer = graph.affine(values[-1 - folded], np.full((1, 1), 2.0**50))
+    layer = graph.norm(layer, small) if folded else layer
+    joined = graph.concatenate(layer, *(graph.function(value, Activation("tanh")) for value in values))
+    model = graph.finish(graph.affine(joined, np.ones((1, count + 2))))
+    x = np.array([[1.0]])
+    error = output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0]
+    assert np.isfinite(error) == covered
+
+
 def test_a_sum_of_too_many_terms_has_no_bound(monkeypatch):
     monkeypatch.setattr(Precision, "of", lambda dtype: Precision(2.0**-8, 2.0**127, 2.0**-126))
     graph = Graph(200)

@@ -123,6 +123,47 @@ def test_a_number_that_onnx_runtime_rounds_to_float32_is_not_covered_in_float64(
     assert fairmend.check(tmp_path / "c.json", path).valid == (arithmetic == "float64")
 
 
+def _one_reader_scaled():
+    """A scaling that two nodes read, in which the product with the matrix gets a factor of its own in float32."""
+    nodes = [node("Mul", "x third", "s"), node("MatMul", "s same", "m"), node("Sub", "m s", "d")]
+    constants = {"third": np.array(1 / 3), "same": np.eye(2), "ones": np.ones((2, 1)), "limit": np.array([-1e-9])}
+    return [*nodes, node("Gemm", "d ones limit")], constants
+
+
+def _sixth_of_hardswish():
+    """Hardswish as elementary operators: the matrix product after it takes in 1 / 6, in float32."""
+    nodes = [node("MatMul", "x wide", "z"), node("Add", "z three", "a"), node("Clip", "a zero six", "c")]
+    nodes += [node("Mul", "z c", "p"), node("Div", "p six", "h"), node("MatMul", "h one", "m"), node("Add", "m limit")]
+    numbers = {"three": np.array(3.0), "zero": np.array(0.0), "six": np.array(6.0), "limit": np.array([-3 - 1e-9])}
+    return nodes, {"wide": np.array([[0.0], [3.0]]), "one": np.ones((1, 1)), **numbers}
+
+
+def _factors_that_vanish():
+    """Scalings in a row that others read too: the product with the matrix has 2^-150 as one factor, which is 0."""
+    nodes = [node("Mul", f"{before} small", after) for before, after in (("x", "s"), ("s", "t"), ("t", "u"))]
+    nodes += [node("Tanh", value, f"{value}h") for value in "stu"] + [node("MatMul", "u large", "m")]
+    nodes += [node("Concat", "m x sh th uh", "all", axis=1), node("Gemm", "all last half")]
+    last = np.array([[1.0, 0, -1, *[0] * 6]]).T
+    constants = {"small": np.array(2.0**-50), "large": np.array([[0], [2.0**150]]), "last": last}
+    return nodes, {**constants, "half": np.array([0.5])}
+
+
+@pytest.mark.parametrize("case", [_one_reader_scaled, _sixth_of_hardswish, _factors_that_vanish])
+def test_a_factor_that_onnx_runtime_makes_part_of_a_product_is_not_covered_in_float64(tmp_path, case):
+    nodes, constants = case()
+    path = save(tmp_path / "m.onnx", nodes, 1, element=TensorProto.DOUBLE, axes=("n", 2), **constants)
+    spec = Spec([Feature("b", "integer", range=(0, 1)), Feature("sex", "integer", range=(0, 1), protected=True)])
+    X = np.array([[0.0, 1.0], [0.0, 0.0]])
+    assert len(set((runtime(path, X)[:, 0] > 0).tolist())) == 2  # in exact arithmetic, both are on one side
+    certificate, _ = certificate_of_fair(fairmend.load_network(path), spec, X)
+    certificate.save(tmp_path / "c.json", path)
+    plain = json.loads((tmp_path / "c.json").read_text())
+    assert plain["arithmetic"] == "real"
+    assert fairmend.check(tmp_path / "c.json", path, real=True).valid
+    (tmp_path / "c.json").write_text(json.dumps({**plain, "arithmetic": "float64"}))
+    assert "rounding errors of float64" in fairmend.check(tmp_path / "c.json", path).reasons[0]
+
+
 def test_steps_and_regions_of_graphs_fit_the_schema():
     schema = json.loads((Path(writer.__file__).parent / "certificate.schema.json").read_text())
     content = graph_content()

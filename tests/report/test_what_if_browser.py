@@ -11,7 +11,8 @@ from torch import nn
 
 import fairmend
 from fairmend.evaluate.what_if import add_what_if
-from fairmend.network import Activation, Affine, Input, Network, Node, Sum, load_network
+from fairmend.network import Activation, Affine, Input, Network, Node, Scale, Sum, load_network
+from fairmend.network.folding import Norm
 from fairmend.network.scores import compute_scores
 from fairmend.report import audit_report
 from fairmend.report.what_if import what_if_data
@@ -340,6 +341,22 @@ def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum(compute):
     net = Network.from_nodes([*nodes, Node(Sum(), (3, 4)), Node(head, (5,), "head")])
     (score,) = compute(spec, net, as_numbers(spec, people_of_every_kind(1, seed=1)), "scores")[0]
     assert score["low"] <= 2**24 < score["value"] <= score["high"]
+
+
+def test_a_node_may_be_computed_once_for_each_of_its_readers(compute):
+    """ONNX Runtime makes a scaling part of one of its readers, and rounds the factor to float32 there."""
+    spec, one = every_kind(regression=True), np.ones(1)
+    constant = Affine(np.zeros((1, spec.width)), one)
+    third, same, minus = (
+        Scale((Norm("third", 0 * one, None, one / 3, None),), 1, np.dtype(float)),
+        *(Affine(np.full((1, 1), factor), 0 * one) for factor in (1.0, -1.0)),
+    )
+    steps = [(constant, (0,)), (Activation("relu"), (1,)), (third, (2,)), (same, (3,)), (minus, (3,)), (Sum(), (4, 5))]
+    nodes = [Node(operation, sources, f"n{i}") for i, (operation, sources) in enumerate(steps)]
+    net = Network.from_nodes([Node(Input(spec.width)), *nodes, Node(same, (6,), "head")])
+    (score,) = compute(spec, net, as_numbers(spec, people_of_every_kind(1, seed=1)), "scores")[0]
+    assert score["value"] == 0
+    assert score["high"] >= float(np.float32(1 / 3)) - 1 / 3
 
 
 def test_a_number_that_no_row_of_a_table_has_gives_no_score(compute):

@@ -14,9 +14,10 @@ from fairmend.network.folding import Fold
 from fairmend.network.functions.base import NARROW, SLACK, Precision, size_of
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["RunningError", "affine_image"]
+__all__ = ["RunningError", "affine_image", "scaled_too_far"]
 
 _FOLDING = 8  # roundings of a layer beside its products, and of what is folded into it
+_SCALED = 2.0**120  # by more, scalings in a row do not fit into one number of float32
 
 
 class RunningError:
@@ -39,6 +40,7 @@ class RunningError:
         self.found: list[NodeError] = []
         self._nonlinear: list[bool] = []  # whether a function is behind the node
         self._sums: dict[int, _Terms] = {}  # the terms of each sum
+        self._too_far = scaled_too_far(network)
 
     def run(self) -> list[NodeError]:
         """Return all nodes, the head last; of the head, only what it loses itself."""
@@ -47,13 +49,17 @@ class RunningError:
             readers.setdefault(self.network.nodes[function].sources[0], []).append(number)
         for i, node in enumerate(self.network.nodes[:-1]):
             behind = any(self._nonlinear[source] for source in node.sources)
-            self.found.append(self._compute(node.operation, node.sources))
+            self.found.append(self._limited(i, self._compute(node.operation, node.sources)))
             self._nonlinear.append(behind or isinstance(node.operation, Activation))
             if i in readers:
                 self.found[i] = self._improve(i, readers[i], behind)
         head, source = self.network.head, self.found[self.network.nodes[-1].sources[0]]
         local, overflow = self._lost(head, source)
-        return [*self.found, NodeError((local, local), (local, local), local, local, overflow)]
+        last = NodeError((local, local), (local, local), local, local, overflow)
+        return [*self.found, self._limited(len(self.found), last)]
+
+    def _limited(self, i: int, found: NodeError) -> NodeError:
+        return found._replace(overflow=np.ones_like(found.overflow)) if i in self._too_far else found
 
     def _improve(self, i: int, functions: list[int], behind: bool) -> NodeError:
         """Return a node that functions read, with a traced error and with the intervals that are given."""
@@ -156,7 +162,7 @@ class RunningError:
 
         A program may add up the terms of an affine layer, or of a sum, and the other parts in one go (ONNX Runtime
         makes one Gemm of them), so that an addition in the layer is off by as much as one in the sum. What the layer
-        counts for it itself is subtracted, unless others read the layer as well: there, errors may cancel.
+        counts for it itself is subtracted.
         """
         sources, kind = [self.found[number] for number in numbers], self.precision
         parts = [self._addend(number) for number in numbers]
@@ -182,15 +188,33 @@ class RunningError:
         """
         node, (least, most) = self.network.nodes[number], self.found[number].computed
         above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
-        alone = self.network.readers[number] == 1
         if isinstance(node.operation, Affine):
             terms = _terms_of(node.operation, self.found[node.sources[0]].computed, self.precision)
-        elif number in self._sums and alone:
+        elif number in self._sums and self.network.readers[number] == 1:
             terms = self._sums[number]
         else:
             return _Terms(np.zeros((1, 1)), above, below, np.zeros((1, 1)))
-        unit = terms.unit if alone else np.zeros_like(terms.unit)
-        return _Terms(terms.additions, np.maximum(terms.above, above), np.maximum(terms.below, below), unit)
+        return terms._replace(above=np.maximum(terms.above, above), below=np.maximum(terms.below, below))
+
+
+def scaled_too_far(network: Network) -> set[int]:
+    """Return the nodes that multiply or divide, with the scalings right before them, by more than float32 can hold.
+
+    ONNX Runtime makes one factor in float32 of all scalings beside a product with a matrix, also of those that other
+    nodes read as well. If the factor is too small for that, it is 0.
+    """
+    ends = [1.0] * len(network.nodes)  # by how much the scalings that a node ends with multiply or divide
+    found = set()
+    for i, node in enumerate(network.nodes):
+        scaled = ends[node.sources[0]] if node.sources else 1.0
+        if isinstance(node.operation, Scale):
+            scaled = ends[i] = scaled * float(node.operation.line.reach.max())
+        elif isinstance(node.operation, Affine) and node.operation.fold is not None:
+            before, ends[i] = (float(line.reach.max()) for line in node.operation.fold.lines())
+            scaled *= before * ends[i]
+        if scaled > _SCALED:
+            found.add(i)
+    return found
 
 
 class _Terms(NamedTuple):

@@ -49,27 +49,32 @@ def traced_error(network: Network, found: Sequence[NodeError], node: int, rows: 
     some nodes, the error consists of what was lost on the way and of the errors of these nodes. The result is the
     better of stopping at any function, and of going on. Every sum here may be computed in any order, so on a GPU the
     same bounds hold.
+
+    What reaches a node by several paths may cancel. But a program may compute the node once for each path, and round
+    differently (ONNX Runtime makes a scaling part of one of its readers). So errors are multiplied by ``sizes``, which
+    add up over all paths, each traced back from the next affine layer.
     """
     device = current_device()
     if device is not None:
         rows, found = on_device(rows, device), [_on(device, each) for each in found[: node + 1]]
     carried: dict[int, Intervals] = {node: (rows, rows)}
+    sizes = {node: abs(rows)}
     lost = zeros(rows.shape[:2], rows)
     best = lost + np.inf
     for i in range(node, -1, -1):
         if i not in carried:
             continue
         operation, sources = network.nodes[i].operation, network.nodes[i].sources
-        low, high = carried.pop(i)
-        size = _size_of(low, high)
+        (low, high), size = carried.pop(i), sizes.pop(i)
         if isinstance(operation, _STOPS):
             stopped = lost + _times(size, found[i].error)
             for j in sorted(carried, reverse=True):
-                stopped = stopped + _times(_size_of(*carried[j]), found[j].error)
+                stopped = stopped + _times(sizes[j], found[j].error)
             best = smaller(best, stopped)
         lost = lost + _times(size, found[i].local)
-        for source, part in _inputs(network, operation, sources, found[i].slopes, low, high, size):
+        for source, part, passed in _inputs(network, operation, sources, found[i].slopes, low, high, size):
             carried[source] = _merged(carried[source], part) if source in carried else part
+            sizes[source] = sizes[source] + passed if source in sizes else passed
     return as_array(smaller(best, lost) * (1 + SLACK))
 
 
@@ -96,38 +101,40 @@ def _inputs(
     low: Floats,
     high: Floats,
     size: Floats,
-) -> list[tuple[int, Intervals]]:
-    """Return the sensitivities to the inputs of an operation from those to its outputs, ``size`` being theirs."""
+) -> list[tuple[int, Intervals, Floats]]:
+    """Return the sensitivities to the inputs of an operation, and their sizes, from those to its outputs."""
     if isinstance(operation, _STARTS):
         return []
     if isinstance(operation, Affine):
-        return [(sources[0], _through_affine(_like(low, operation.weight), low, high, size))]
+        part = _through_affine(_like(low, operation.weight), low, high)
+        return [(sources[0], part, _size_of(*part))]
     if isinstance(operation, Activation):
         assert slopes is not None
-        return [(sources[0], _through_function(slopes, operation.increasing, low, high))]
+        part = _through_function(slopes, operation.increasing, low, high)
+        return [(sources[0], part, size * _size_of(*slopes)[:, None, :])]
     if isinstance(operation, Scale):
         factor = _like(low, operation.factor)
         ends = low * factor, high * factor
-        return [(sources[0], _widened(smaller(*ends), larger(*ends), _size_of(*ends)))]
+        return [(sources[0], _widened(smaller(*ends), larger(*ends), _size_of(*ends)), size * abs(factor))]
     if isinstance(operation, Sum):
-        return [(source, (low, high)) for source in sources]
+        return [(source, (low, high), size) for source in sources]
     if isinstance(operation, Concatenate):
         starts = np.cumsum([network.widths[source] for source in sources])[:-1].tolist()
-        parts = zip(split_columns(low, starts), split_columns(high, starts), strict=True)
-        return list(zip(sources, parts, strict=True))
+        lows, highs, parts = (split_columns(each, starts) for each in (low, high, size))
+        return list(zip(sources, zip(lows, highs, strict=True), parts, strict=True))
     if isinstance(operation, Columns):
         shape = (*low.shape[:2], network.widths[sources[0]])
-        whole_low, whole_high, sizes = zeros(shape, low), zeros(shape, low), zeros(shape, low)
+        whole_low, whole_high, whole_size = zeros(shape, low), zeros(shape, low), zeros(shape, low)
         for position, index in enumerate(operation.indices):
             whole_low[:, :, index] += low[:, :, position]
             whole_high[:, :, index] += high[:, :, position]
-            sizes[:, :, index] += size[:, :, position]
-        return [(sources[0], _widened(whole_low, whole_high, sizes))]
+            whole_size[:, :, index] += size[:, :, position]
+        return [(sources[0], _widened(whole_low, whole_high, whole_size), whole_size)]
     raise NotImplementedError(f"the sensitivities of {operation.kind}")
 
 
-def _through_affine(weight: Floats, low: Floats, high: Floats, size: Floats) -> Intervals:
-    used = used_columns(low, high)
+def _through_affine(weight: Floats, low: Floats, high: Floats) -> Intervals:
+    used, size = used_columns(low, high), _size_of(low, high)
     if used is not None:
         weight, low, high, size = weight[used], low[:, :, used], high[:, :, used], size[:, :, used]
     magnitude = abs(weight)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmend.arrays import FloatArray, Ints
+from fairmend.bounds.running_error import scaled_too_far
 from fairmend.evaluate.document import (
     CarriedNetwork,
     CarriedNode,
@@ -108,6 +109,8 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     categories = sum(len(feature.categories or ()) for feature in spec.features)
     if categories > MOST_CATEGORIES:
         return f"the features have {categories:,} categories, and a page has room for at most {MOST_CATEGORIES:,}"
+    if any(scaled_too_far(network) for network in networks):
+        return "scalings in a row multiply or divide by more than other programs can hold in one number of float32"
     return ""
 
 

@@ -58,8 +58,11 @@ class Hardswish(Valley):
         return 3 * slope - 1.5
 
     def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return 12 units of z, of which 2.1 were seen; nothing where z is surely below -3."""
+        """Return 12 units of z, of which 2.1 were seen; nothing where z is surely below -3.
+
+        ONNX Runtime has 1/6 in float32 even in a float64 model, if a matrix product follows.
+        """
         above = np.maximum(most, 0.0)
         size = np.maximum(np.minimum(-least, 4.0), above)
-        bound = np.where(most < -4, 0.0, 12 * precision.unit * size) + 4 * precision.tiny
+        bound = np.where(most < -4, 0.0, max(12 * precision.unit, 2.0**-23) * size) + 4 * precision.tiny
         return unless_overflow(bound, np.maximum(-least, above), precision)

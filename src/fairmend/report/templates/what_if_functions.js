@@ -101,7 +101,7 @@ const whatIfFunctions = (() => {
       return curve(z * s, slope, 0.81, error, (24 * unit + 2 ** -25) * (Math.abs(z) + error) + 4 * tiny);
     },
     hardswish: (z, error, { unit, tiny }) =>
-      piece(z, error, z + error < -4 ? 0 : 12 * unit * (Math.abs(z) + error) + 4 * tiny, 1.5, [
+      piece(z, error, z + error < -4 ? 0 : Math.max(12 * unit, 2 ** -23) * (Math.abs(z) + error) + 4 * tiny, 1.5, [
         [-3, 0, 0],
         [3, (z * (z + 3)) / 6, (2 * z + 3) / 6, 1 / 3],
         [Infinity, z, 1],

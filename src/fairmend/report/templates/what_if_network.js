@@ -228,19 +228,26 @@ const whatIfNetwork = (() => {
 
   const unitRow = (size, i) => Float64Array.from({ length: size }, (_, j) => Number(i === j));
 
-  // How far other programs may be from a sum of the numbers of the last result, each times its entry of `row`.
+  // How far other programs may be from a sum of the numbers of the last result, each times its entry of `row`. They may
+  // compute a node once for each of its readers, and round differently: so what a node rounds does not cancel between
+  // paths to it. `sizes` add up over all paths, each traced back from the next affine layer.
   function errorOf(nodes, results, row) {
-    const carried = [];
+    const [carried, sizes] = [[], []];
     carried[results.length - 1] = row;
+    sizes[results.length - 1] = row.map(Math.abs);
     let bound = 0;
     for (let i = results.length - 1; i >= 0; i--) {
       const sensitivity = carried[i];
       if (!sensitivity) continue;
       const { local } = results[i];
-      for (let j = 0; j < local.length; j++) if (sensitivity[j] !== 0) bound += Math.abs(sensitivity[j]) * local[j];
-      nodes[i].back(nodes[i], sensitivity, results[i]).forEach((part, k) => {
+      for (let j = 0; j < local.length; j++) if (sizes[i][j] !== 0) bound += sizes[i][j] * local[j];
+      const parts = nodes[i].back(nodes[i], sensitivity, results[i]);
+      const traced = nodes[i].operation === "affine" ? parts : nodes[i].back(nodes[i], sizes[i], results[i]);
+      parts.forEach((part, k) => {
         const source = nodes[i].sources[k];
+        const size = traced[k].map(Math.abs);
         carried[source] = carried[source] ? part.map((s, j) => s + carried[source][j]) : part;
+        sizes[source] = sizes[source] ? size.map((s, j) => s + sizes[source][j]) : size;
       });
     }
     return bound * SLACK;
