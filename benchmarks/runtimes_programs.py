@@ -48,7 +48,7 @@ class Program:
 
     @property
     def norm_beside_others(self) -> bool:
-        """Whether a norm is one of several readers of a layer: `torch.jit.freeze` gives all of them what it computes."""
+        """Whether a norm is one of several readers of a layer: `torch.jit.freeze` gives it to all of them."""
         readers = Counter(source for step in self.steps for source in step.sources)
         read = [step.sources[0] for step in self.steps if step.kind == "norm"]
         return any(source and self.steps[source - 1].kind == "affine" and readers[source] > 1 for source in read)
