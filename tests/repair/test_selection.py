@@ -1,5 +1,6 @@
 """auto runs the recipes that can win, selects one by the policy, and reports every one."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
 from fairmend.network import Activation, Affine
+from fairmend.repair import demands
 from fairmend.repair import selection as auto
 from fairmend.repair.choice import Judgement
+from fairmend.repair.head.solve import repair_head
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe
@@ -150,6 +153,21 @@ def test_with_guarantee_listed_the_papers_method_runs_as_well():
     assert result.candidates[-1].recipe.name == "prof"
     assert result.candidates[-1].proven
     assert result.candidates[-1].level == 0
+
+
+def test_step_2_of_a_candidate_stops_after_so_many_solver_runs(monkeypatch):
+    asked = []
+
+    def recorded(*args, most_solves, **options):
+        asked.append(most_solves)
+        return repair_head(*args, most_solves=most_solves, **options)
+
+    monkeypatch.setattr(demands, "repair_head", recorded)
+    fairmend.repair(*arguments(SPEC, 1), guarantee="listed")
+    assert set(asked) == {auto.MOST_SOLVES}
+    asked.clear()
+    fairmend.repair(*arguments(SPEC, 1), method="prof", steps=10)
+    assert set(asked) == {math.inf}
 
 
 def test_mixtures_ignore_all_but_one_of_several_tolerant_features():

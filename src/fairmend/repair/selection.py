@@ -53,6 +53,10 @@ where everything else loses it: so the firm way runs again with linear bounds if
 
 PROF = Recipe("prof")
 
+MOST_SOLVES = 1000
+"""Solver runs of step 2 in one attempt; some dozens are usual. With several classes and many neighbourhoods without a
+proof, the smallest change can take hours to find. A candidate need not be the smallest, and is judged as it is."""
+
 _ANOTHER_KEEPS = "a network with the same guarantee or a stronger one keeps the model"
 
 
@@ -78,6 +82,7 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
     has.
     """
     policy = policy or Policy()
+    task = replace(task, most_solves=MOST_SOLVES)
     contest = _Contest(task, Judgement(policy, task))
     stages = _stages(task)
     total = sum(len(stage.recipes) for stage in stages)

@@ -62,6 +62,7 @@ class RepairTask:
     ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
     where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
     between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
+    ``most_solves`` limits the solver runs of step 2.
     """
 
     network: Network
@@ -76,6 +77,7 @@ class RepairTask:
     device: torch.device = CPU
     split: tuple[str, ...] = ()
     cuts_training: bool = False
+    most_solves: float = math.inf
 
     @cached_property
     def regions(self) -> Regions:
