@@ -68,6 +68,7 @@ REAL_SPECS: dict[str, tuple[tuple[tuple[str, dict[str, float]], ...], ...]] = {
         (("Female", {"Number_of_Priors": 1}), ("Age", {"Number_of_Priors": 1})),
     ),
 }
+PAPER_TOLERANCES = {"adult": (("hours-per-week", 1),), "bank": (("duration", 1),), "german": (("credit_amount", 100),)}
 SYNTHETIC_SHAPES = (
     Shape(PYRAMID), Shape((16, 8)), Shape((8,) * 10), Shape((100, 50)), Shape((4,), "tanh"), Shape((200,)),
     Shape((24,) * 3, "leaky_relu"), Shape((10,) * 6), Shape((32, 16)), Shape((12, 12), "tanh"),
@@ -106,6 +107,10 @@ class Setting:
     def network_file(self) -> str:
         """The network's name in the cache."""
         return self.network_name.replace(" ", "-") + (f"-draw-{self.draw}" if self.draw else "")
+
+    @property
+    def has_tolerance_of_paper(self) -> bool:
+        return PAPER_TOLERANCES.get(self.data) == self.tolerance
 
     @property
     def excepted(self) -> bool:
