@@ -37,16 +37,16 @@ _logger = logging.getLogger(__name__)
 
 _BLIND = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying", match_rate=True)
 EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, label_weight=0.5, expected=True), _BLIND)
-"""Recipes that ignore every feature that varies, the preferred one first, unless there are few rows. Both predict each of
+"""Recipes that ignore every feature that varies, the preferred one first, unless rows are few. Both predict each of
 two classes as often as the original does. On synthetic data two are enough: of six, with and without labels and this
 rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
 these two cannot be told apart, the distilled one is better on average: by much if the features that vary decide much,
 else by nothing."""
 
 FEW_ROWS = 500
-"""With fewer rows, labelled or not, distillation learns their noise too. Where the two cannot be told apart, the network
-that is only blind is then preferred. On synthetic data with 80 to 400 rows this gains 0.3 points of balanced accuracy
-and 0.2 of accuracy, on average over tables."""
+"""With fewer rows, labelled or not, distillation learns their noise too. Where the two cannot be told apart, the
+network that is only blind is then preferred. On synthetic data with 80 to 400 rows this gains 0.3 points of balanced
+accuracy and 0.2 of accuracy, on average over tables."""
 
 MOST_MIXTURES = 2
 LISTED_STEPS, LISTED_BATCH = 100, 512
