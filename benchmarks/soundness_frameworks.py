@@ -244,6 +244,6 @@ def as_users_have_it(network: Network, kind: str, folder: Path) -> tuple[Network
 def fits_onnx(network: Network) -> bool:
     """Whether ONNX has the functions of a network, and ONNX Runtime in its precision."""
     names = {each.name for each in network.activations}
-    return Activation("softplus", parameters=(5.0,)) not in network.activations and (
-        network.dtype == np.float32 or not names & NOT_IN_DOUBLE
-    )
+    if any(each.name == "softplus" and each.parameters != (1.0,) for each in network.activations):
+        return False
+    return network.dtype == np.float32 or not names & NOT_IN_DOUBLE

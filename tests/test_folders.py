@@ -356,3 +356,11 @@ def test_a_folder_that_was_renamed_away_comes_back(out, caplog):
     assert digests(out) == old
     assert names(out.parent) == ["out"]
     assert "its files are back" in caplog.text
+
+
+def test_an_error_names_the_folder_and_not_its_stage(tmp_path):
+    out = tmp_path / "out"
+    for error in (FairmendError, lambda text: OSError(28, "No space left on device", text)):
+        with pytest.raises(FairmendError) as raised, staged_folder(out) as stage:
+            raise error(f"{stage / 'report.json'}")
+        assert str(raised.value).startswith(str(out / "report.json"))

@@ -1,6 +1,8 @@
 """What pyproject.toml and the constraints say fits together."""
 
+import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,22 @@ def test_changelog_fragments_have_a_known_type():
         if path.name != "README.md":
             assert re.fullmatch(rf"(\d+|\+[\w-]+)\.({'|'.join(types)})\.md", path.name), path.name
             assert path.read_text().strip()
+
+
+MODULES = {"bs4": "beautifulsoup4", "flint": "python-flint", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+
+
+def imported(path):
+    """Return the modules that a file cannot do without: those that it imports at the top."""
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Import):
+            yield from (name.name.partition(".")[0] for name in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            yield statement.module.partition(".")[0]
+
+
+def test_what_the_benchmarks_import_is_installed_with_the_extra_dev():
+    files = sorted((ROOT / "benchmarks").glob("*.py"))
+    own = {path.stem for path in files} | {"fairmend", "fairmend_check", "support", *sys.stdlib_module_names}
+    needed = {MODULES.get(name, name) for path in files for name in imported(path) if name not in own}
+    assert needed <= set(NEEDED) | set(bounds(PROJECT["optional-dependencies"]["dev"]))

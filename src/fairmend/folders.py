@@ -76,13 +76,21 @@ def staged_folder(out: Path, without: Collection[str] = ()) -> Iterator[Path]:
 
     Other files in `out` stay, except those named in `without`.
     """
+    stage: Path | None = None
     try:
         with _stage_beside(out) as stage:
             yield stage
             _publish(stage, _real(out), without)
         _logger.info("wrote %s", out)
-    except OSError as error:
-        raise FairmendError(f"{error.filename or out}: cannot write: {error.strerror or error}") from error
+    except (OSError, FairmendError) as error:
+        message = str(error)
+        if isinstance(error, OSError):
+            message = f"{error.filename or out}: cannot write: {error.strerror or error}"
+        if stage is not None:  # whoever reads the message knows the folder, not its stage
+            message = message.replace(str(stage), str(out))
+        if message == str(error):
+            raise
+        raise FairmendError(message) from error
 
 
 def _real(out: Path) -> Path:

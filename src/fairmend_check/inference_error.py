@@ -7,7 +7,7 @@ how strongly the outputs depend on each of these roundings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,10 +23,24 @@ _ROOM = 2**19  # numbers in the largest array
 
 
 @dataclass(frozen=True, eq=False)
+class _Terms:
+    """The terms of an affine layer or a sum: how many additions, and the sums of all positive and all negative ones.
+
+    ``unit`` is how far each addition is off, as the node itself counts it.
+    """
+
+    additions: Array
+    above: Array
+    below: Array
+    unit: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Rounding:
     """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
 
-    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function.
+    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
+    those that a program may add up together with other parts of a sum.
     """
 
     own: Array
@@ -34,6 +48,7 @@ class Rounding:
     low: Array
     high: Array
     slopes: tuple[Array, Array] | None = None
+    terms: _Terms | None = None
 
 
 def inference_error(
@@ -88,14 +103,15 @@ def _forward(
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
     fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
     for number, node in enumerate(model.nodes[1:], start=1):
-        reads = [_reading(found[source], kind if model.readers[source] > 1 else None) for source in node.sources]
+        reads = [_reading(model, source, found[source], kind) for source in node.sources]
         errors = [found[source].error for source in node.sources]
         if isinstance(node.operation, Activation):
             found.append(_function_rounding(node.operation, reads[0], errors[0], kind))
             fits &= (np.maximum(found[-1].high, -found[-1].low) < kind.largest).all(axis=1)
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
-        own, largest = _own_rounding(node.operation, reads, kind)
+        terms = _terms(node.operation, reads, kind)
+        own, largest = _own_rounding(node.operation, terms, reads, kind)
         if any(read.flushed.any() for read in reads):
             own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
         fits &= (largest < kind.largest).all(axis=1)
@@ -108,7 +124,7 @@ def _forward(
             error = np.minimum(error, _backward(model, found, own, forms))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
-        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high)))
+        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms))
     return found, own, fits
 
 
@@ -117,19 +133,25 @@ class _Read:
     """The interval low..high that a node reads, and what it may lose by reading a subnormal number as 0.
 
     What a single reader loses is counted with the node that it reads. Of several readers, each may lose it by itself.
+    ``terms`` are those of the node that is read.
     """
 
     low: Array
     high: Array
     flushed: Array
+    terms: _Terms | None = None
 
 
-def _reading(source: Rounding, kind: Precision | None) -> _Read:
-    """Return what a node reads; ``kind`` is None for the only reader."""
-    if kind is None:
-        return _Read(source.low, source.high, np.zeros_like(source.low))
+def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> _Read:
+    """Return what one of the readers of a node reads."""
+    if model.readers[number] == 1:
+        return _Read(source.low, source.high, np.zeros_like(source.low), source.terms)
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
-    return _Read(source.low - flushed, source.high + flushed, flushed)
+    terms = None  # a sum that several nodes read is computed by itself
+    if source.terms is not None and isinstance(model.nodes[number].operation, Dense):
+        # What the layer rounds may cancel between its readers, but not what one of them rounds in its place.
+        terms = replace(source.terms, unit=np.zeros_like(source.terms.unit))
+    return _Read(source.low - flushed, source.high + flushed, flushed, terms)
 
 
 def _function_rounding(activation: Activation, read: _Read, error: Array, kind: Precision) -> Rounding:
@@ -160,17 +182,19 @@ def _passed_on(operation: Operation, errors: Sequence[Array]) -> Array:
     return np.asarray(sum(errors))
 
 
-def _own_rounding(operation: Operation, reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
+def _own_rounding(
+    operation: Operation, terms: _Terms | None, reads: list[_Read], kind: Precision
+) -> tuple[Array, Array]:
     """Return how far a computed node is from the exact one with the same inputs, and the largest number on the way."""
     low, high = reads[0].low, reads[0].high
-    if isinstance(operation, Dense):
+    if isinstance(operation, Dense) and terms is not None:
         if operation.fold is not None:
-            return _folded_rounding(operation.fold, low, high, kind)
-        return _affine_rounding(operation.weight, operation.bias, low, high, kind)
+            return _folded_rounding(operation.fold, terms, low, high, kind)
+        return _affine_rounding(terms, low, high, kind)
     if isinstance(operation, Scale):
         return _scale_rounding(operation.norm, low, high, kind)
-    if isinstance(operation, Sum):
-        return _sum_rounding(reads, kind)
+    if isinstance(operation, Sum) and terms is not None:
+        return _sum_rounding(terms, reads, kind)
     if isinstance(operation, Lookup):
         size = np.broadcast_to(np.abs(operation.table).max(axis=0), (len(low), operation.table.shape[1]))
         return np.minimum(kind.tiny, size), size
@@ -178,47 +202,84 @@ def _own_rounding(operation: Operation, reads: list[_Read], kind: Precision) -> 
     return np.zeros_like(size), size
 
 
-def _sum_rounding(reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
+def _sum_terms(reads: list[_Read], kind: Precision) -> _Terms:
+    """Return the terms of a sum: those of its parts.
+
+    A program may add up the terms of an affine layer, or of a sum, and the other parts of the sum in one go, so that an
+    addition in the layer is off by as much as one in the sum.
+    """
+    parts = [_part(read) for read in reads]
+    additions = np.asarray(len(parts) - 1 + sum(part.additions for part in parts))
+    count, outward = (additions + 1) * kind.u, 1 + 4 * gamma(len(parts) + 8)
+    above, below = (np.asarray(sum(ends)) * outward for ends in zip(*((p.above, p.below) for p in parts), strict=True))
+    g = np.where(count < 0.5, count / (1 - count), np.inf)
+    return _Terms(additions, above, below, kind.u * _power_below((1 + 2 * g) * np.maximum(above, below)))
+
+
+def _part(read: _Read) -> _Terms:
+    """Return the terms that a sum reads, at least as large as what is computed of them."""
+    none, above, below = np.zeros((1, 1)), np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
+    if read.terms is None:
+        return _Terms(none, above, below, none)
+    return replace(read.terms, above=np.maximum(read.terms.above, above), below=np.maximum(read.terms.below, below))
+
+
+def _sum_rounding(terms: _Terms, reads: list[_Read], kind: Precision) -> tuple[Array, Array]:
     """Do the same for a sum, in any order: each addition is off by half a unit of a partial sum."""
-    terms = len(reads)
-    outward, g = 1 + 4 * gamma(terms + 8), terms * kind.u / (1 - terms * kind.u)
-    above = np.asarray(sum(np.maximum(read.high, 0.0) for read in reads)) * outward
-    below = np.asarray(sum(np.maximum(-read.low, 0.0) for read in reads)) * outward
-    half_unit = kind.u * _power_below((1 + 2 * g) * np.maximum(above, below))
-    own = ((terms - 1) * half_unit + 2 * terms * kind.tiny) * outward
-    return np.where(above + below == 0, 0.0, own), (above + below) * (1 + g)
+    parts = [_part(read) for read in reads]
+    merged = sum(part.additions * np.maximum(terms.unit - part.unit, 0.0) for part in parts)
+    size = terms.above + terms.below
+    own = ((len(reads) - 1) * terms.unit + merged + 2 * len(reads) * kind.tiny) * (1 + 4 * gamma(len(reads) + 8))
+    enough = (terms.additions + 1) * kind.u < 0.5
+    return np.where(size == 0, 0.0, own), np.where(enough, 2 * size, np.inf)
 
 
 def _scale_rounding(norm: Norm, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
     """Do the same for a scaling; as for a folded layer, but for each unit by itself."""
     size = np.maximum(high, -low)
-    count = (norm.roundings + _SCALING) * kind.u
+    count = norm.units(kind.u) + _SCALING * kind.u
     reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
     own = count / (1 - count) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * reach
     return own * (1 + 4 * gamma(16)), 2 * reach
 
 
-def _affine_rounding(weight: Array, bias: Array, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
-    """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum.
+def _terms(operation: Operation, reads: list[_Read], kind: Precision) -> _Terms | None:
+    """Return the terms of a sum, or of a layer; those that are surely 0 are added exactly.
 
-    Terms that are surely 0 are added exactly. Of the others, every partial sum lies between the sum of all negative and
-    the sum of all positive terms, and each addition is off by at most half a unit in the last place of the larger one.
+    Of the others, every partial sum lies between the sum of all negative and the sum of all positive terms, and each
+    addition is off by at most half a unit in the last place of the larger one.
     """
+    if not isinstance(operation, Dense):
+        return _sum_terms(reads, kind) if isinstance(operation, Sum) else None
+    fold, weight, read = operation.fold, np.abs(operation.weight), reads[0]
     n = weight.shape[1]
-    outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
-    above, below = np.maximum(high, 0.0), np.maximum(-low, 0.0)
+    above, below = np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
     size = np.maximum(above, below)
-    terms = (size > 0).sum(axis=1, keepdims=True) + 1  # and the bias
-    g = terms * kind.u / (1 - terms * kind.u)  # n is at most 2^20, so n u stays well below 1 in float32
-    total = ((above + below) @ np.abs(weight).T + np.abs(bias)) * outward  # P + N
-    apart = np.abs((above - below) @ weight.T + bias) + (outward - 1) * total  # |P - N|
-    most = np.minimum(total, (total + apart) / 2)
-    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (n + 1))
-    half_unit = kind.u * _power_below((1 + 2 * g) * most)  # 1 + 2 g covers the errors in the partial sums themselves
-    return ((terms - 1) * half_unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+    if fold is not None:
+        total = (size * np.abs(fold.before.factor) + fold.before.size) @ np.abs(fold.weight).T + np.abs(fold.bias)
+        leaving = (total * np.abs(fold.after.factor) + fold.after.size) * (1 + 4 * gamma(n + 16))
+        return _Terms(np.full((1, 1), n + 1.0), leaving, leaving, kind.u * leaving)
+    outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
+    additions = (size > 0).sum(axis=1, keepdims=True)  # the bias is a term as well
+    g = (additions + 1) * kind.u / (1 - (additions + 1) * kind.u)  # n is at most 2^20, so n u stays well below 1
+    total = ((above + below) @ weight.T + np.abs(operation.bias)) * outward  # P + N
+    apart, slip = (above - below) @ operation.weight.T + operation.bias, (outward - 1) * total  # P - N
+    most, least = (np.minimum(total, (total + sign * apart + slip) / 2) for sign in (1, -1))
+    # 1 + 2 g covers the errors in the partial sums themselves.
+    return _Terms(additions, most, least, kind.u * _power_below((1 + 2 * g) * np.maximum(most, least)))
 
 
-def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+def _affine_rounding(terms: _Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+    """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum."""
+    n = low.shape[1]
+    outward = 1 + 4 * gamma(n + 8)
+    total = (terms.above + terms.below) * outward
+    flushed = kind.tiny * (np.maximum(np.abs(low), np.abs(high)).sum(axis=1, keepdims=True) + 4 * (n + 1))
+    g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
+    return (terms.additions * terms.unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+
+
+def _folded_rounding(fold: Fold, terms: _Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
     """Do the same for a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
@@ -226,18 +287,13 @@ def _folded_rounding(fold: Fold, low: Array, high: Array, kind: Precision) -> tu
     multiplied by no more than that.
     """
     n = fold.weight.shape[1]
-    outward = 1 + 4 * gamma(n + 16)
     size = np.maximum(np.abs(low), np.abs(high))
-    weight, bias = np.abs(fold.weight), np.abs(fold.bias)
-    inner, outer = np.abs(fold.before.factor), np.abs(fold.after.factor)
-    entering = size * inner + fold.before.size
-    total = entering @ weight.T + bias
-    leaving = total * outer + fold.after.size
-    count = (n + fold.before.roundings + fold.after.roundings + _FOLDING) * kind.u
-    beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * (1 + weight.sum(axis=1) + bias)
+    count = (n + _FOLDING) * kind.u + fold.before.units(kind.u) + fold.after.units(kind.u)
+    weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
+    beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size
     reach = beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
-    return (count / (1 - count) * leaving + 16 * kind.tiny * reach) * outward, 2 * reach
+    return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
 
 
 def _power_below(values: Array) -> Array:

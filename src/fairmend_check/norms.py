@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
 _MOST = 2.0**60  # of means, shifts and reaches
+_SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,8 @@ class Norm:
     """x -> factor x + shift for each unit, (width,) or () for all; ``size`` bounds the terms of the shift.
 
     ``reach`` bounds how much larger or smaller a number becomes on the way, in any order of the steps: a product of
-    factors may be 1, although float32 computes 0 or infinity after the first of them.
+    factors may be 1, although float32 computes 0 or infinity after the first of them. ``singles`` counts scalings by
+    one number for all units, which ONNX Runtime rounds to float32 even in a float64 model.
     """
 
     factor: Array
@@ -37,6 +39,11 @@ class Norm:
     size: Array
     reach: Array
     roundings: int = ROUNDINGS
+    singles: int = 0
+
+    def units(self, u: float) -> float:
+        """Return how far the steps are off, relative to the sizes of their terms, where one rounding is off by u."""
+        return self.roundings * u + (self.singles * _SINGLE if u < _SINGLE / 4 else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +63,7 @@ def batch_norm(mean: Any, variance: Any, gain: Any, shift: Any, epsilon: float) 
     # A sum of two signs could be a difference that is lost in float32.
     if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread) & (variance >= 0) & (epsilon >= 0)).all():
         raise CheckError("batch normalisation has a variance that is not positive, or a negative epsilon")
-    return scaling(mean, 1 / np.sqrt(spread), shift, *(() if gain is None else (_floats(gain),)))
+    return replace(scaling(mean, 1 / np.sqrt(spread), shift, *(() if gain is None else (_floats(gain),))), singles=0)
 
 
 def scaling(mean: Any, gain: Any, shift: Any, *more: Any) -> Norm:
@@ -68,7 +75,8 @@ def scaling(mean: Any, gain: Any, shift: Any, *more: Any) -> Norm:
             factor, reach = factor * part, reach * _reach(part)
         offset = middle * factor
         reach = np.where(np.abs(middle) <= _MOST, reach, np.inf)
-        return Norm(factor, own - offset, np.abs(own) + np.abs(offset), reach)
+        single = factor.size == 1 and bool((np.abs(np.frexp(factor)[0]) != 0.5).any())  # a power of 2 is exact
+        return Norm(factor, own - offset, np.abs(own) + np.abs(offset), reach, ROUNDINGS, int(single))
 
 
 def _reach(factor: Array) -> Array:
@@ -124,6 +132,7 @@ def joined_norm(norms: Sequence[Norm], width: int) -> Norm:
                 np.abs(norm.factor) * found.size + norm.size,
                 norm.reach * found.reach,
                 found.roundings + norm.roundings,
+                found.singles + norm.singles,
             )
         if not (np.maximum(found.reach, found.size) <= _MOST).all():
             raise CheckError("batch normalisation or scaling has a number that is too large, too small or not finite")

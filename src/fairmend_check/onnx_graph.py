@@ -341,7 +341,8 @@ class OnnxGraph:
             training = self.tensors[node.inputs[2]] if len(node.inputs) == 3 and node.inputs[2] else np.zeros(1)
             if training.any():
                 raise CheckError("node Dropout is in training mode")
-            return entry
+            if len(node.inputs) > 1 and node.inputs[1] and self.number(node.inputs[1]) is None:
+                raise CheckError("node Dropout has a ratio that is not a constant number, which runtimes refuse")
         return entry
 
     def _flatten(self, node: Node) -> Entry:

@@ -153,7 +153,7 @@ class Spec:
         return starts
 
 
-def read_spec(content: dict[str, Any], where: str, version: int = 4) -> Spec:
+def read_spec(content: dict[str, Any], where: str, version: int = 5) -> Spec:
     """Return the spec in plain data; refuse one with parts that do not fit together.
 
     ``version`` is that of the certificate: before 3 there were no claims about scores and no links.

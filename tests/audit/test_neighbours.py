@@ -10,7 +10,7 @@ from fairmend.audit import neighbours
 from fairmend.audit.neighbours import ExhaustiveScan, RandomScan, can_enumerate, find_unequal, sample_unequal
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.spec import Feature, Spec
+from fairmend.spec import Claim, Feature, Spec
 from support.link_cases import expected_unequal, family_case
 from support.probabilities import pair_probability
 from support.strategies import random_network
@@ -243,3 +243,22 @@ def test_random_neighbours_leave_nothing_open_of_a_network_that_ignores_what_var
     assert (found.count, found.unknown, found.exact) == (0, 0, True)
     assert found.disparity.exact
     assert found.disparity.largest == 0
+
+
+def test_a_network_that_ignores_what_varies_has_no_score_differences_whatever_the_batches_round():
+    spec = Spec(
+        [Feature("group", "integer", range=(0, 6), protected=True), Feature("debt", "continuous", range=(0.0, 1.0))],
+        claim=Claim("score", 0.5, "output"),
+    )
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(16, 2)).astype(np.float32)
+    weight[:, 0] = 0
+    head = Affine(rng.normal(size=(1, 16)).astype(np.float32), np.float32([-0.5]))
+    net = Network([Affine(weight, np.zeros(16, np.float32)), head], [Activation("relu")])
+    X = spec.sample_inputs(200, np.random.default_rng(1))
+    single = np.concatenate([net.logits(x[None]) for x in X])
+    assert (net.logits(X) != single).any()  # rounding shows in batches of another size
+    for batch in (3, 64):
+        assert find_unequal(net, spec, X, batch=batch).largest == 0
+    for row in range(len(X)):  # as an audit asks for the worst pair of one person
+        assert ExhaustiveScan(net, spec).widest(X[row : row + 1], "output").difference[0] == 0

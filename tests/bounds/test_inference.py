@@ -1,6 +1,7 @@
 """Inference is never further from real arithmetic than its error bound says."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -81,8 +82,11 @@ def test_an_intermediate_overflow_that_cancels_is_an_infinite_error():
     assert np.isinf(inference_error(network, x, x)).all()
 
 
-def float32_logits(network, x, rng, flush=False):
-    """The logits at x (inputs,) as a program may compute them: sums in any order, norms as steps of their own."""
+def float32_logits(network, x, rng, flush=False, merge=False):
+    """The logits at x (inputs,) as a program may compute them: sums in any order, norms as steps of their own.
+
+    With ``merge``, the terms of affine layers in a sum are added up together with its other parts, in any order.
+    """
     tiny = np.finfo(np.float32).tiny
 
     def kept(values):
@@ -95,13 +99,21 @@ def float32_logits(network, x, rng, flush=False):
             sum_ = kept(sum_ + terms[number])
         return sum_
 
+    def terms(operation, values):
+        return np.vstack([kept(kept(operation.weight) * values).T, kept(operation.bias)[None]])
+
+    def parts(source):
+        node = network.nodes[source]
+        merged = merge and isinstance(node.operation, Affine)
+        return terms(node.operation, found[node.sources[0]]) if merged else found[source][None]
+
     found = [kept(x)]
     for node in network.nodes[1:]:
         operation, values = node.operation, [found[source] for source in node.sources]
         if isinstance(operation, Affine):
-            result = total(np.vstack([kept(kept(operation.weight) * values[0]).T, kept(operation.bias)[None]]))
+            result = total(terms(operation, values[0]))
         elif isinstance(operation, Sum):
-            result = total(np.stack(values))
+            result = total(np.vstack([parts(source) for source in node.sources]))
         elif isinstance(operation, Scale):
             result = values[0]
             for norm in operation.norms:
@@ -129,7 +141,7 @@ def test_inference_of_graphs_is_never_further_from_the_truth_than_the_error_says
         truth = exact_logits(network, x)
         error = inference_error(network, x[None], x[None])[0]
         with np.errstate(all="ignore"):
-            runs = [float32_logits(network, x, rng, flush) for flush in (False, True)]
+            runs = [float32_logits(network, x, rng, *how) for how in product((False, True), repeat=2)]
             runs.append(network._run(x[None], len(network.nodes) - 1)[0] if np.isfinite(error).all() else runs[0])
         for computed in runs:
             for value, real, *bounds in zip(computed, truth, error, thorough, strict=True):

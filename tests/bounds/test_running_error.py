@@ -29,7 +29,30 @@ def test_copies_are_exact_but_for_subnormal_numbers():
 def test_every_addition_of_a_sum_is_rounded():
     found = errors((Sum(), (0, 0), 1), (Sum(), (1, 0, 0), 1), lower=[1.0], upper=[1.0])
     assert UNIT * 2 <= found[1].local[0, 0] < UNIT * 2.001
-    assert UNIT * 8 <= found[2].local[0, 0] < UNIT * 8.001
+    assert UNIT * 12 <= found[2].error[0, 0] < UNIT * 12.001  # three additions of numbers up to 4
+
+
+def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum():
+    small = Affine(np.full((1, 100), 0.25, np.float32), np.zeros(1, np.float32))
+    first = Columns(tuple(range(100))), Columns((100,))
+    nodes = [(first[0], (0,), 100), (first[1], (0,), 1), (small, (1,), 1), (Sum(), (2, 3), 1)]
+    ends = [1.0] * 100 + [2.0**24]
+    found = errors(*nodes, lower=ends, upper=ends)
+    total = np.float32(2**24)
+    for _ in range(100):
+        total += np.float32(0.25)
+    assert total == 2**24
+    assert 25 <= found[4].error[0, 0] < 110
+    found = errors(*nodes, (Sum(), (4, 3), 1), lower=ends, upper=ends)  # others read the layer as well
+    assert found[4].local[0, 0] >= 101
+
+
+def test_sums_of_sums_may_be_added_in_any_order():
+    nodes = [(Columns((0,)), (0,), 1), (Columns((1,)), (0,), 1), (Sum(), (1, 1), 1), (Sum(), (3, 2), 1)]
+    found = errors(*nodes, lower=[1.0, 2.0**25], upper=[1.0, 2.0**25])
+    assert 4 <= found[4].error[0, 0] < 4.1  # 2^25 + 1 + 1: each addition is off by up to 2
+    found = errors(*nodes, (Sum(), (4, 3), 1), lower=[1.0, 2.0**25], upper=[1.0, 2.0**25])
+    assert 2 <= found[4].error[0, 0] < 2.1  # of a sum that others read as well, one of them
 
 
 def test_a_sum_that_may_overflow_is_an_overflow():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 
 import pytest
 from rich.console import Console
@@ -95,3 +96,13 @@ def test_the_condition_of_a_state_dict_is_shown(tmp_path):
         in shown.getvalue()
     )
     assert '"layers.0" (4 to 6), relu, "layers.1" (6 to 5), relu, "layers.2" (5 to 1)' in shown.getvalue()
+
+
+def test_the_command_that_checks_a_certificate_can_be_copied_whatever_the_folder_is_called(tmp_path):
+    folder = tmp_path / "our models"
+    folder.mkdir()
+    certificate, model = case().save(folder)
+    shown = io.StringIO()
+    console.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
+    typed = next(line for line in shown.getvalue().splitlines() if "fairmend check" in line)
+    assert shlex.split(typed) == ["fairmend", "check", str(certificate), str(model)]

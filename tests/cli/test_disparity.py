@@ -1,12 +1,14 @@
 """The score disparity in the terminal: a distribution, the worst pair, and a curve of blocks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fairmend
 from fairmend.cli.disparity import sparkline
+from fairmend.network import Network
 from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
@@ -86,3 +88,22 @@ def test_what_is_not_computed_makes_lower_bounds(case):
     shown = " ".join(audit(case, "--method", "sample").split())
     assert "Score disparity: largest ≥ " in shown
     assert "score disparities are at least these (≥), and so are the shares at other thresholds." in shown
+
+
+def test_a_curve_without_anyone_is_one_figure(case):
+    net = small_network()
+    first = net.affines[0]
+    weight = first.weight.copy()
+    for feature in small_spec().varying:
+        weight[:, small_spec().columns(feature.name)] = 0
+    Network([replace(first, weight=weight), *net.affines[1:]], net.activations).save(case.model)
+    shown = audit(case)
+    assert "Treated unequally at each threshold: 0 %\n" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert "(most)" not in shown
+
+
+def test_the_curve_has_a_line_of_its_own_in_a_narrow_terminal(case, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    curve = fairmend.audit(small_network(), small_spec(), small_people()).disparity.curve
+    lines = [line.rstrip() for line in audit(case).splitlines()]
+    assert lines[lines.index("Treated unequally at each threshold:") + 1] == f"  0 {sparkline(curve.shares.tolist())} 1"

@@ -57,3 +57,16 @@ def test_a_figure_stays_with_its_unit():
         screen.print(table)
         shown = screen.file.getvalue()
         assert shown.count(f"12.5{nbsp}points") == shown.count(f"99.9{nbsp}%") == 3, width
+
+
+def test_a_word_that_is_wider_than_its_column_is_not_cut_off():
+    table = Rows()
+    table.add_column("feature")
+    table.add_column("values")
+    table.add_row("Unterhaltsberechtigte" * 3, "any value " * 10)
+    screen = Screen(file=io.StringIO(), width=40)
+    screen.print(table)
+    grid = Rows.grid()
+    grid.add_row("Unterhaltsberechtigte" * 3, "any value " * 10)
+    screen.print(grid)
+    assert "…" not in screen.file.getvalue()

@@ -76,3 +76,19 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path):
             PairsFile(path, SPEC, net, [data])
     with pytest.raises(FairmendError, match="cannot write there"), PairsFile(tmp_path / "no" / "x.csv", SPEC, net):
         pass
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+    net, path = small_network(), tmp_path / "pairs.csv"
+
+    def write():
+        with PairsFile(path, SPEC, net) as file:
+            file._stage.unlink()
+            file._stage.mkdir()  # it cannot be written
+            try:
+                file.write(*unequal(net))
+            finally:
+                file._stage.rmdir()
+
+    with pytest.raises(FairmendError, match=r"pairs\.csv: cannot write: "):
+        write()

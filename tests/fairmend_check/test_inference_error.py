@@ -15,10 +15,13 @@ from fairmend.network import Activation as NetworkActivation
 from fairmend.network import Affine, Network
 from fairmend.prove.proof import HEADROOM
 from fairmend_check import inference_error as module
+from fairmend_check.assemble import Graph
 from fairmend_check.bounds import interval_layers
 from fairmend_check.functions import function_of
 from fairmend_check.inference_error import _forward, inference_error, output_errors
 from fairmend_check.model import Activation, make_model
+from fairmend_check.norms import scaling
+from fairmend_check.rounding import Precision
 from fairmend_check.threshold import HALF, Threshold
 from support.checker_models import PIECEWISE, exact_outputs, random_model
 from support.strategies import ACTIVATIONS, networks, random_network
@@ -102,6 +105,48 @@ def test_fairmends_error_is_no_smaller_than_the_checkers_and_at_most_twice_as_la
     assert (by_checker <= CLOSE * by_fairmend).all()
     finite = np.isfinite(by_fairmend) & (network.dtype == np.float32)  # fairmend's own slack is 512 units of float64
     assert (by_fairmend[finite] <= 2 * by_checker[finite]).all()
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+@pytest.mark.parametrize("normed", [False, True])
+def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum(readers, normed):
+    """As in ONNX Runtime, which makes one Gemm of MatMul and Add: 2^24 + 0.25 + 0.25 + … stays 2^24."""
+    graph = Graph(101)
+    weight = np.full((1, 100), 0.25, np.float32)
+    layer = graph.affine(graph.columns(graph.input, range(100)), weight)
+    if normed:
+        layer = graph.norm(layer, scaling(0.0, 1.0, 0.0))
+    total = graph.sum(layer, graph.columns(graph.input, [100]))
+    if readers == 2:  # what the layer rounds itself cancels
+        total = graph.sum(total, graph.norm(layer, scaling(0.0, -1.0, 0.0)))
+    model = graph.finish(graph.affine(total, np.ones((1, 1), np.float32)))
+    x = np.array([[1.0] * 100 + [2.0**24]])
+    for thorough in (False, True):
+        intervals = interval_layers(model, x, x)
+        error = output_errors(model, x, x, intervals, np.ones((1, 1, 1)), thorough=thorough)[0, 0]
+        assert 25 <= error < 250
+
+
+def test_sums_of_sums_may_be_added_in_any_order():
+    """As TensorFlow does: (1 + 1 + … + 1) + 2^25 becomes 2^25 + 1 + 1 + …, which stays 2^25."""
+    graph = Graph(2)
+    small, large = graph.columns(graph.input, [0]), graph.columns(graph.input, [1])
+    inner = small
+    for _ in range(9):
+        inner = graph.sum(inner, small)
+    model = graph.finish(graph.affine(graph.sum(inner, large), np.ones((1, 1), np.float32)))
+    x = np.array([[1.0, 2.0**25]])
+    error = output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0]
+    assert 20 <= error < 30
+
+
+def test_a_sum_of_too_many_terms_has_no_bound(monkeypatch):
+    monkeypatch.setattr(Precision, "of", lambda dtype: Precision(2.0**-8, 2.0**127, 2.0**-126))
+    graph = Graph(200)
+    layer = graph.affine(graph.input, np.ones((200, 200), np.float32))
+    model = graph.finish(graph.affine(graph.sum(layer, graph.input), np.ones((1, 200), np.float32)))
+    x = np.ones((1, 200))
+    assert output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0] == np.inf
 
 
 def test_a_unit_that_is_surely_off_carries_no_error():

@@ -15,7 +15,7 @@ from fairmend_check.bounds import interval_layers
 from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import output_errors
 from fairmend_check.model import Activation
-from fairmend_check.norms import batch_norm, fold_layer, scaling
+from fairmend_check.norms import batch_norm, fold_layer, joined_norm, scaling
 
 
 def random_norm(rng, width, dtype):
@@ -134,3 +134,18 @@ def test_what_pytorch_computes_step_by_step_is_within_the_error(dtype):
         assert (np.abs(found - exact[:, 0]) <= allowed + slack).all()
         written = inference_error(network, X, X, thorough=True)[:, 0]
         assert (allowed <= HEADROOM * written).all()
+
+
+@pytest.mark.parametrize(
+    ("gain", "singles"), [(1 / 3, 1), (0.25, 0), (-1.0, 0), (np.array([3.0]), 1), (np.ones(2) / 3, 0)]
+)
+def test_a_single_factor_may_be_rounded_to_float32(gain, singles):
+    norm = scaling(0.0, gain, 0.0)
+    assert norm.singles == singles
+    assert norm.units(2.0**-24) == 24 * 2.0**-24
+    assert norm.units(2.0**-53) == 24 * 2.0**-53 + singles * 2.0**-22
+    assert joined_norm([norm, norm], 1 if np.size(gain) == 1 else 2).singles == 2 * singles
+
+
+def test_batch_normalisation_of_one_unit_has_no_single_factor():
+    assert batch_norm(np.zeros(1), np.ones(1), np.full(1, 0.3), None, 1e-5).singles == 0

@@ -32,6 +32,7 @@ CHAINS = {
     "a bias that is one number": ([node("MatMul", "x w", "p"), node("Add", "p h", "q"), LAST], {"h": np.float32(2)}),
     "slopes that are all equal": ([GEMM, node("PRelu", "p h", "q"), LAST], {"h": np.full(3, 0.25, np.float32)}),
     "dropout": ([GEMM, node("Dropout", "p", "q"), LAST], {}),
+    "dropout with a ratio": ([GEMM, node("Dropout", "p n", "q"), LAST], {"n": np.float32(0.3)}),
     "a transposed constant": ([node("Transpose", "n", "o", perm=[1, 0]), node("Gemm", "x o b", "q"), LAST], {"n": W}),
     "a shape that stays": ([GEMM, node("Reshape", "p n", "q"), LAST], {"n": np.array([0, -1])}),
 }
@@ -86,6 +87,7 @@ REFUSED = {
         [node("Cast", "x", "t", to=7), node("Cast", "t", "u", to=1), node("Gemm", "u w b", "q"), LAST],
         {},
     ),
+    "a ratio that is not a constant": ([GEMM, node("Dropout", "p p", "q"), LAST], {}),
     "combines two values": ([GEMM, node("Mul", "p p", "q"), LAST], {}),
     "Concat is along an axis": ([GEMM, node("Concat", "p p", "q", axis=0), LAST], {}),
 }

@@ -88,6 +88,15 @@ def test_a_spec_file_is_read_with_its_meaning(name, tmp_path):
         assert read_spec_file(path, OTHER) == read_spec(SPECS[name].to_dict(), "spec")
 
 
+def test_a_spec_file_names_the_inputs_of_its_features(tmp_path):
+    features = [Feature(name, "integer", range=(0, 1), protected=name == "sex", input=name) for name in ("sex", "age")]
+    spec, path = Spec(features), tmp_path / "spec.toml"
+    path.write_bytes(b"# as the owner keeps it\n" + toml_bytes(spec.to_dict()))
+    assert first_difference(read_spec_file(path, OTHER), read_spec(spec.to_dict(), "spec")) is None
+    with pytest.raises(CheckError, match="input"):
+        read_spec(spec.to_dict(), "spec", 4)
+
+
 def test_without_a_toml_reader_one_line_says_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tomllib", None)  # as on Python 3.10
     certificate, model = case().save(tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import fairmend
 from fairmend.network import Activation, Affine, Concatenate, Input, Lookup, Network, Node, Sum
@@ -17,6 +18,7 @@ from fairmend.prove.certificate_graph import steps_of
 from fairmend.spec import Feature, Spec
 from support.graph_cases import SPEC, graph_case, graph_content
 from support.graph_files import save_tensors
+from support.onnx_files import node, runtime, save
 
 
 def numbers(rng, *shape):
@@ -81,6 +83,44 @@ def test_the_certificate_of_an_ensemble_is_valid(tmp_path):
     result = fairmend.check(tmp_path / "c.json", path)
     assert result.valid, result.reasons
     assert "v10 = v7 + v9" in result.condition
+
+
+def test_a_skip_that_onnx_runtime_adds_together_with_a_layer_is_not_covered_in_inference(tmp_path):
+    """ONNX Runtime adds 8,192 terms in blocks to a large number, and may round it up after each block."""
+    nodes = [node("MatMul", "x wide", "a"), node("Relu", "a", "h"), node("MatMul", "x large", "s")]
+    nodes += [node("MatMul", "h small", "d"), node("Add", "d s", "t"), node("Gemm", "t one limit")]
+    wide, small = np.zeros((2, 8192), np.float32), np.full((8192, 1), 0.55 / 256, np.float32)
+    wide[1], large = 1, np.array([[8_389_608], [0]], np.float32)
+    one, limit = np.ones((1, 1), np.float32), np.array([-8_389_633], np.float32)
+    path = save(tmp_path / "m.onnx", nodes, 1, axes=("n", 2), wide=wide, small=small, large=large, one=one, limit=limit)
+    spec = Spec([Feature("b", "integer", range=(0, 1)), Feature("sex", "integer", range=(0, 1), protected=True)])
+    X = np.array([[1, 1], [1, 0]], np.float32)
+    assert 0 <= runtime(path, X)[0, 0] + 8 < 20  # -7.4 is exact, and releases for other processors add in other blocks
+    certificate, _ = certificate_of_fair(fairmend.load_network(path), spec, X)
+    certificate.save(tmp_path / "c.json", path)
+    plain = json.loads((tmp_path / "c.json").read_text())
+    assert plain["arithmetic"] == "real"
+    assert fairmend.check(tmp_path / "c.json", path, real=True).valid  # in exact arithmetic, nobody is above the limit
+    (tmp_path / "c.json").write_text(json.dumps({**plain, "arithmetic": "float32"}))
+    assert "rounding errors of float32" in fairmend.check(tmp_path / "c.json", path).reasons[0]
+
+
+@pytest.mark.parametrize(("divisor", "arithmetic"), [(3.0, "real"), (4.0, "float64")])
+def test_a_number_that_onnx_runtime_rounds_to_float32_is_not_covered_in_float64(tmp_path, divisor, arithmetic):
+    """ONNX Runtime makes one operator of MatMul and Div, with 1 / 3 as an attribute in float32."""
+    nodes = [node("MatMul", "x weight", "d"), node("Div", "d divisor", "s"), node("Add", "s limit")]
+    weight, limit = np.array([[divisor], [1e-12]]), np.array([-1.0 - 1e-9])
+    constants = {"weight": weight, "divisor": np.array(divisor), "limit": limit}
+    path = save(tmp_path / "m.onnx", nodes, 1, element=TensorProto.DOUBLE, axes=("n", 2), **constants)
+    spec = Spec([Feature("b", "integer", range=(0, 1)), Feature("sex", "integer", range=(0, 1), protected=True)])
+    X = np.array([[1.0, 1.0], [1.0, 0.0]])
+    assert np.allclose(runtime(path, X), 0, atol=1e-7)  # in exact arithmetic, both are about -1e-9
+    certificate, _ = certificate_of_fair(fairmend.load_network(path), spec, X)
+    certificate.save(tmp_path / "c.json", path)
+    plain = json.loads((tmp_path / "c.json").read_text())
+    assert plain["arithmetic"] == arithmetic
+    (tmp_path / "c.json").write_text(json.dumps({**plain, "arithmetic": "float64"}))
+    assert fairmend.check(tmp_path / "c.json", path).valid == (arithmetic == "float64")
 
 
 def test_steps_and_regions_of_graphs_fit_the_schema():

@@ -122,7 +122,10 @@ def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_to
 
 def test_where_the_model_is_lost_a_weaker_guarantee_is_named_if_the_policy_accepts_one():
     (warning,) = [each for each in fairmend.repair(*arguments(SPEC, 2)).warnings if "accuracy within" in each]
-    assert 'or guarantee="listed", which accepts a proof for the repair inputs alone, may help' in warning
+    assert (
+        'or guarantee="listed" (--guarantee listed), which accepts a proof for the repair inputs alone, may help'
+        in warning
+    )
     strict = fairmend.repair(*arguments(SPEC, 2), guarantee="everyone")
     (warning,) = [each for each in strict.warnings if "accuracy within" in each]
     assert warning.endswith("unlabelled rows, or a spec in which fewer features vary may help")

@@ -11,7 +11,7 @@ from torch import nn
 
 import fairmend
 from fairmend.evaluate.what_if import add_what_if
-from fairmend.network import Activation, Affine, Network, load_network
+from fairmend.network import Activation, Affine, Input, Network, Node, Sum, load_network
 from fairmend.network.scores import compute_scores
 from fairmend.report import audit_report
 from fairmend.report.what_if import what_if_data
@@ -324,6 +324,22 @@ def test_a_deep_graph_is_bounded_through_its_skips(compute, tmp_path):
     computed = run_onnx(net, spec.encode(frame), tmp_path)[:, 0]
     assert ((low <= computed) & (computed <= high)).all()
     assert np.median((high - low) / np.abs(computed)) < 1e-3
+
+
+def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum(compute):
+    """2^24 + 0.25 + 0.25 + … stays 2^24 in float32."""
+    spec, one = every_kind(regression=True), np.ones(1, np.float32)
+    wide = Affine(np.zeros((2000, spec.width), np.float32), np.ones(2000, np.float32))
+    skip = Affine(np.zeros((1, spec.width), np.float32), one * 2**24)
+    small, head = (Affine(np.full((1, width), share, np.float32), one * 0) for width, share in ((2000, 0.25), (1, 1)))
+    steps = [(wide, 0), (Activation("relu"), 1), (small, 2), (skip, 0)]
+    nodes = [
+        Node(Input(spec.width)),
+        *(Node(operation, (source,), f"n{i}") for i, (operation, source) in enumerate(steps)),
+    ]
+    net = Network.from_nodes([*nodes, Node(Sum(), (3, 4)), Node(head, (5,), "head")])
+    (score,) = compute(spec, net, as_numbers(spec, people_of_every_kind(1, seed=1)), "scores")[0]
+    assert score["low"] <= 2**24 < score["value"] <= score["high"]
 
 
 def test_a_number_that_no_row_of_a_table_has_gives_no_score(compute):

@@ -81,7 +81,8 @@ def _exact(operation, sources: list[list]) -> list:
 def program_outputs(network: Network, X, rng, flush: bool = False) -> np.ndarray:
     """The outputs (rows, outputs) of a program with PyTorch's functions: sums in any order, norms step by step.
 
-    With ``flush`` every number that an operation reads or gives may be taken as 0 if it is subnormal: any reader may.
+    Some affine layers in a sum start from its other parts, as a Gemm does, and not from 0. With ``flush`` every number
+    that an operation reads or gives may be taken as 0 if it is subnormal: any reader may.
     """
     import torch
 
@@ -93,15 +94,17 @@ def program_outputs(network: Network, X, rng, flush: bool = False) -> np.ndarray
     def constant(array):
         return kept(torch.tensor(np.asarray(array, network.dtype)))
 
+    def affine(operation, before, value):
+        weight, bias = constant(operation.weight), constant(operation.bias)
+        for column in rng.permutation(weight.shape[1]).tolist():
+            value = kept(value + kept(before[:, column, None] * weight[:, column]))
+        return value + bias
+
     found = [torch.from_numpy(np.asarray(X, network.dtype))]
     for node in network.nodes[1:]:
         operation, sources = node.operation, [kept(found[source]) for source in node.sources]
         if isinstance(operation, Affine):
-            weight, bias = constant(operation.weight), constant(operation.bias)
-            value = torch.zeros(len(X), len(bias), dtype=weight.dtype)
-            for column in rng.permutation(weight.shape[1]).tolist():
-                value = kept(value + kept(sources[0][:, column, None] * weight[:, column]))
-            value = value + bias
+            value = affine(operation, sources[0], torch.zeros(len(X), len(operation.bias), dtype=sources[0].dtype))
         elif isinstance(operation, Scale):
             value = sources[0]
             for norm in operation.norms:
@@ -116,7 +119,12 @@ def program_outputs(network: Network, X, rng, flush: bool = False) -> np.ndarray
         elif isinstance(operation, Activation):
             value = torch_function(operation, sources[0])
         else:
-            value = sum(sources[1:], sources[0])
+            last = network.nodes[node.sources[-1]]
+            value = sum(sources[1:-1], sources[0])
+            if isinstance(last.operation, Affine) and rng.random() < 0.5:
+                value = affine(last.operation, found[last.sources[0]], value)
+            else:
+                value = value + sources[-1]
         found.append(kept(value))
     return found[-1].numpy()
 

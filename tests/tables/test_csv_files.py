@@ -38,3 +38,17 @@ def test_a_damaged_gzip_file_is_named(tmp_path, damage):
         FairmendError, match=r"t\.csv\.gz: (the gzip file is damaged|cannot read the data: Not a gzipped)"
     ):
         examine_csv(file, 100)
+
+
+@pytest.mark.parametrize(("separator", "word"), [(";", '";"'), ("\t", "tabs")])
+@pytest.mark.parametrize("header", [["age", "code"], ["age", "job, branch", "code"]])
+def test_other_separators_are_named_even_if_a_name_has_a_comma(tmp_path, separator, word, header):
+    rows = [header, ["1,5"] * len(header)]
+    file = written(tmp_path / "t.csv", "".join(separator.join(row) + "\n" for row in rows).encode())
+    with pytest.raises(FairmendError, match=f"separated by {word}; save it with commas"):
+        read_csv(file)
+
+
+def test_other_separators_inside_of_fields_are_text(tmp_path):
+    table = read_csv(written(tmp_path / "t.csv", b'"a;b;c",d;e\n"1;2;3",4\n5,6\n'))
+    assert table.columns.tolist() == ["a;b;c", "d;e"]

@@ -111,3 +111,18 @@ def test_local_files_are_those_that_an_output_could_replace(tmp_path):
     assert local_files(tmp_path) == local_files(tmp_path / "*.csv") == [tmp_path / "a.csv", tmp_path / "b.csv"]
     assert local_files(tmp_path / "none.csv") == [tmp_path / "none.csv"]
     assert local_files(DataURL("s3://bucket/a.csv")) == local_files(None) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("our people.xlsx", 'read_excel("our people.xlsx").to_parquet("our people.parquet")'),
+        ("people.tsv", 'read_csv("people.tsv", sep="\\t").to_parquet("people.parquet")'),
+        ("people.doc", "convert it first"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_the_way_to_convert_it(tmp_path, name, remedy):
+    (tmp_path / name).write_text("x")
+    with pytest.raises(FairmendError) as refusal:
+        find_files(tmp_path / name)
+    assert str(refusal.value).endswith(remedy)

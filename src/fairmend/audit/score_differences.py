@@ -66,7 +66,10 @@ def find_widest_pairs(
         count += len(points)
     wide = -high.value - low.value
     each, widest = np.arange(len(X)), widest_output(wide, on)
-    return WidestPairs(wide[each, widest], low.at[each, widest], high.at[each, widest], widest, count)
+    first, other, read = low.at[each, widest], high.at[each, widest], np.flatnonzero(net.read_columns)
+    # What the network reads may be the same, and get other last bits in another batch: that is no difference.
+    differ = (first[:, read] != other[:, read]).any(axis=1)
+    return WidestPairs(np.where(differ, wide[each, widest], 0.0), first, other, widest, count)
 
 
 def widest_output(differences: Floats, on: str | None) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,7 @@ class RunningError:
         self.layers, self.thorough, self.roundings = layers, thorough, roundings
         self.found: list[NodeError] = []
         self._nonlinear: list[bool] = []  # whether a function is behind the node
+        self._sums: dict[int, _Terms] = {}  # the terms of each sum
 
     def run(self) -> list[NodeError]:
         """Return all nodes, the head last; of the head, only what it loses itself."""
@@ -50,8 +52,7 @@ class RunningError:
             if i in readers:
                 self.found[i] = self._improve(i, readers[i], behind)
         head, source = self.network.head, self.found[self.network.nodes[-1].sources[0]]
-        weight, bias = head.weight.astype(np.float64), head.bias.astype(np.float64)
-        local, overflow = self._lost(head, weight, bias, source)
+        local, overflow = self._lost(head, source)
         return [*self.found, NodeError((local, local), (local, local), local, local, overflow)]
 
     def _improve(self, i: int, functions: list[int], behind: bool) -> NodeError:
@@ -80,7 +81,7 @@ class RunningError:
         if isinstance(operation, Scale):
             return self._scale(operation, sources[0])
         if isinstance(operation, Sum):
-            return self._sum(sources)
+            return self._sum(numbers)
         if isinstance(operation, Concatenate):
             low, high, error = (
                 np.hstack(parts) for parts in zip(*((*source.exact, source.error) for source in sources), strict=True)
@@ -106,14 +107,14 @@ class RunningError:
 
     def _affine(self, operation: Affine, source: NodeError) -> NodeError:
         weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
-        summed, overflow = self._lost(operation, weight, bias, source)
+        summed, overflow = self._lost(operation, source)
         error = (source.error @ np.abs(weight).T + summed) * (1 + SLACK)
         return self._node(affine_image(weight, bias, *source.exact), error, summed, overflow)
 
-    def _lost(self, operation: Affine, weight: Floats, bias: Floats, source: NodeError) -> tuple[Floats, Bools]:
+    def _lost(self, operation: Affine, source: NodeError) -> tuple[Floats, Bools]:
         """Return what a computed affine layer is off by, given its inputs, and where it may overflow."""
         if operation.fold is None:
-            summed, overflow = _summation(weight, bias, *source.computed, self.precision)
+            summed, overflow = _summation(operation, source.computed, self.precision)
         else:
             summed, overflow = _folded_summation(operation.fold, *source.computed, self.precision)
         return self.roundings * summed, overflow
@@ -138,7 +139,7 @@ class RunningError:
         """
         line, kind = operation.line, self.precision
         size = size_of(*source.computed)
-        count = line.roundings + _FOLDING
+        count = line.all_roundings(kind.unit) + _FOLDING
         gamma = count * kind.unit / (1 - count * kind.unit)
         reach = (1 + line.reach) * (1 + size + line.size)
         local = self.roundings * (gamma * (size * np.abs(line.factor) + line.size) + 16 * kind.tiny * reach)
@@ -150,18 +151,85 @@ class RunningError:
         error = (source.error * np.abs(factor) + local) * (1 + SLACK)
         return self._node(exact, error, local, np.asarray(~(2 * reach < kind.largest).all(axis=1)))
 
-    def _sum(self, sources: Sequence[NodeError]) -> NodeError:
-        """Return a sum; in any order, no partial sum exceeds the sum of the sizes, and subnormals may be lost."""
-        kind, terms = self.precision, len(sources)
-        sizes = np.sum([size_of(*source.computed) for source in sources], axis=0)
-        gamma = terms * kind.unit / (1 - terms * kind.unit)
-        rounded = (terms - 1) * kind.unit * sizes * (1 + gamma) + 2 * terms * kind.tiny
-        local = self.roundings * np.where(sizes == 0, 0.0, rounded) * (1 + SLACK)
+    def _sum(self, numbers: Sequence[int]) -> NodeError:
+        """Return a sum; in any order, no partial sum exceeds the sum of all positive or of all negative terms.
+
+        A program may add up the terms of an affine layer, or of a sum, and the other parts in one go (ONNX Runtime
+        makes one Gemm of them), so that an addition in the layer is off by as much as one in the sum. What the layer
+        counts for it itself is subtracted, unless others read the layer as well: there, errors may cancel.
+        """
+        sources, kind = [self.found[number] for number in numbers], self.precision
+        parts = [self._addend(number) for number in numbers]
+        additions = np.asarray(len(parts) - 1 + sum(part.additions for part in parts))
+        count = (additions + 1) * kind.unit
+        gamma = np.where(count < 0.5, count / (1 - count), np.inf)
+        above, below = np.sum([part.above for part in parts], axis=0), np.sum([part.below for part in parts], axis=0)
+        unit = kind.unit * _binade_of(np.maximum(above, below) * (1 + 2 * gamma) * (1 + SLACK))
+        self._sums[len(self.found)] = _Terms(additions, above, below, unit)
+        merged = sum(part.additions * np.maximum(unit - part.unit, 0.0) for part in parts)
+        rounded = (len(parts) - 1) * unit + merged + 2 * len(parts) * kind.tiny
+        local = self.roundings * np.where(above + below == 0, 0.0, rounded) * (1 + SLACK)
         error = (np.sum([source.error for source in sources], axis=0) + local) * (1 + SLACK)
         low, high = (np.sum([source.exact[side] for source in sources], axis=0) for side in (0, 1))
         slack = NARROW * np.sum([size_of(*source.exact) for source in sources], axis=0)
-        overflow = np.asarray(~(sizes * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1))
+        overflow = np.asarray(~((above + below) * (1 + 2 * gamma) * (1 + SLACK) < kind.largest).all(axis=1))
         return self._node((low - slack, high + slack), error, local, overflow)
+
+    def _addend(self, number: int) -> _Terms:
+        """Return the terms that a node brings into a sum: those of an affine layer or of a sum, or the node itself.
+
+        A sum that several nodes read is computed by itself.
+        """
+        node, (least, most) = self.network.nodes[number], self.found[number].computed
+        above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
+        alone = self.network.readers[number] == 1
+        if isinstance(node.operation, Affine):
+            terms = _terms_of(node.operation, self.found[node.sources[0]].computed, self.precision)
+        elif number in self._sums and alone:
+            terms = self._sums[number]
+        else:
+            return _Terms(np.zeros((1, 1)), above, below, np.zeros((1, 1)))
+        unit = terms.unit if alone else np.zeros_like(terms.unit)
+        return _Terms(terms.additions, np.maximum(terms.above, above), np.maximum(terms.below, below), unit)
+
+
+class _Terms(NamedTuple):
+    """Terms that are added up: how many additions, the sums of all positive and of all negative terms.
+
+    ``unit`` is how far each addition is off by itself.
+    """
+
+    additions: Floats
+    above: Floats
+    below: Floats
+    unit: Floats
+
+
+def _terms_of(operation: Affine, inputs: Intervals, kind: Precision) -> _Terms:
+    """Return the terms of an affine layer; those that are surely 0 are added without an error.
+
+    With P the sum of all positive and N that of all negative terms in size, every partial sum lies in [-N, P]. Each
+    addition is off by at most half a unit in the last place of max(P, N). The factor 1 + 2 gamma is for the errors in
+    the partial sums (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    """
+    least, most = inputs
+    if operation.fold is not None:
+        left = _sizes_of(operation.fold, size_of(least, most))
+        return _Terms(np.full((1, 1), operation.weight.shape[1] + 1.0), left, left, kind.unit * left)
+    weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
+    above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
+    both = (above + below) @ np.abs(weight).T + np.abs(bias)  # P + N
+    apart = (above - below) @ weight.T + bias  # P - N
+    additions = np.count_nonzero(size_of(least, most), axis=1)[:, None]  # the bias is a term as well
+    gamma = (additions + 1) * kind.unit / (1 - (additions + 1) * kind.unit)
+    positive, negative = ((both + sign * apart) / 2 + SLACK * both for sign in (1, -1))
+    unit = kind.unit * _binade_of(np.maximum(positive, negative) * (1 + 2 * gamma))
+    return _Terms(additions, positive, negative, unit)
+
+
+def _binade_of(numbers: Floats) -> Floats:
+    """Return the largest powers of 2 up to these numbers; 0 for 0."""
+    return np.asarray(np.minimum(numbers, np.ldexp(1.0, np.frexp(numbers)[1] - 1)))
 
 
 def affine_image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> Intervals:
@@ -172,27 +240,25 @@ def affine_image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> Int
     return middle - spread - slack, middle + spread + slack
 
 
-def _summation(weight: Floats, bias: Floats, least: Floats, most: Floats, kind: Precision) -> tuple[Floats, Bools]:
+def _summation(operation: Affine, inputs: Intervals, kind: Precision) -> tuple[Floats, Bools]:
     """Return how far a computed affine layer is from the exact one of the same inputs, and where it may overflow.
 
-    With P the sum of all positive and N that of all negative terms in size, every partial sum lies in [-N, P]. Terms
-    that are surely 0 are added without an error. With n others (the bias among them) there are n - 1 additions, each
-    off by at most half a unit in the last place of max(P, N), and n products, off by u (P + N) together. The factor
-    1 + 2 gamma is for the errors in the partial sums (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    Additions are off as `_terms_of` says, and products by u (P + N) together.
     """
-    size = size_of(least, most)
-    above, below = np.maximum(most, 0.0), np.maximum(-least, 0.0)
-    both = (above + below) @ np.abs(weight).T + np.abs(bias)  # P + N
-    apart = np.abs((above - below) @ weight.T + bias)  # |P - N|
-    terms = np.count_nonzero(size, axis=1)[:, None] + 1
-    gamma = terms * kind.unit / (1 - terms * kind.unit)
-    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (weight.shape[1] + 1))
-    largest = (both + apart) * (0.5 + gamma) * (1 + SLACK)  # max(P, N)
-    exponent = np.frexp(largest)[1] - 1
-    binade = np.minimum(largest, np.ldexp(1.0, exponent))
-    summed = (kind.unit * ((terms - 1) * binade + both) + flushed) * (1 + SLACK)
-    fits = (both * (1 + 2 * gamma) + flushed) * (1 + SLACK) < kind.largest
+    terms, size = _terms_of(operation, inputs, kind), size_of(*inputs)
+    both = terms.above + terms.below
+    count = (size.shape[1] + 1) * kind.unit
+    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (size.shape[1] + 1))
+    summed = (terms.additions * terms.unit + kind.unit * both + flushed) * (1 + SLACK)
+    fits = (both * (1 + 2 * count / (1 - count)) + flushed) * (1 + SLACK) < kind.largest
     return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
+
+
+def _sizes_of(fold: Fold, size: Floats) -> Floats:
+    """Return the sizes of all terms of a layer and the norms beside it, of inputs of these sizes."""
+    inner, outer = fold.lines()
+    total = (size * np.abs(inner.factor) + inner.size) @ np.abs(fold.weight.astype(np.float64)).T + fold.bias_size
+    return np.asarray(total * np.abs(outer.factor) + outer.size)
 
 
 def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) -> tuple[Floats, Bools]:
@@ -203,18 +269,15 @@ def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) 
     """
     inner, outer = fold.lines()
     weight = np.abs(fold.weight.astype(np.float64))
-    bias = fold.bias_size
-    factors = np.abs(inner.factor), np.abs(outer.factor)
     size = size_of(least, most)
-    entered = size * factors[0] + inner.size
-    total = entered @ weight.T + bias
-    left = total * factors[1] + outer.size
-    count = weight.shape[1] + inner.roundings + outer.roundings + fold.extra_roundings + _FOLDING
+    norms = inner.all_roundings(kind.unit) + outer.all_roundings(kind.unit)
+    count = weight.shape[1] + norms + fold.extra_roundings + _FOLDING
     gamma = count * kind.unit / (1 - count * kind.unit)
-    beside = (1 + inner.reach.max()) * (1 + outer.reach.max()) * (1 + weight.sum(axis=1) + bias)
+    beside = (1 + inner.reach.max()) * (1 + outer.reach.max()) * (1 + weight.sum(axis=1) + fold.bias_size)
     wide = size * inner.reach + inner.size
     reach = beside * (1 + weight.shape[1] + wide.sum(axis=1, keepdims=True)) + outer.size
-    return (gamma * left + 16 * kind.tiny * reach) * (1 + SLACK), ~(2 * reach < kind.largest).all(axis=1)
+    lost = gamma * _sizes_of(fold, size) + 16 * kind.tiny * reach
+    return lost * (1 + SLACK), ~(2 * reach < kind.largest).all(axis=1)
 
 
 def _intersection(first: Intervals, second: Intervals) -> Intervals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -243,7 +245,7 @@ def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], w
         where = f"  {_name(pair, what)}: {output}differs by {pair.gap:.4g}."
         lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
-    screen.print(Text(f"  The score is the {spec.claim.on}. {_numbering(what)}", style="dim"))
+    screen.print(Padding(Text(f"The score is the {spec.claim.on}. {_numbering(what)}", style="dim"), (0, 0, 0, 2)))
 
 
 def _name(pair: AuditPair, what: str) -> str:
@@ -295,8 +297,7 @@ def show_check(
     colour = "bold yellow" if scope else "bold green"
     sentence = (f"The certificate is valid{scope}", colour)
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
-    screen.print(
-        Text(f"  fairmend check {certificate} {model}{' --real' if real else ''}", style="bold"), soft_wrap=True
-    )
+    typed = shlex.join(["fairmend", "check", str(certificate), str(model), *(["--real"] if real else [])])
+    screen.print(Text(f"  {typed}", style="bold"), soft_wrap=True)
     if result.condition:
         screen.print(Text(f"Condition: {result.condition}"))

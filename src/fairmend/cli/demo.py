@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,11 +173,11 @@ def _show_bias(
     from fairmend.text import percent
 
     _headline(screen, "What the network learned")
-    assert before.utility is not None
+    accuracy = float((net.predict(people.X) == people.y).mean())
     unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
     screen.print(
         Text.assemble(
-            f"The network agrees with the loan officers on {percent(before.utility.accuracy)} of the applicants. But ",
+            f"The network agrees with the loan officers on {percent(accuracy)} of the applicants. But ",
             (unequal, "bold"),
             " would get a different decision if only their age or gender were different:",
         )
@@ -258,8 +259,6 @@ def _show_next_step(screen: Console, out: Path) -> None:
 
     screen.print()
     screen.print("Next, repair your own network. The command is the same as for this one:")
-    for line in (
-        f"  fairmend repair {out / 'model.onnx'} --data {out / 'applicants.csv'} \\",
-        f"      --spec {out / 'spec.toml'} --out my-repair",
-    ):
+    model, people, spec = (shlex.quote(str(out / name)) for name in ("model.onnx", "applicants.csv", "spec.toml"))
+    for line in (f"  fairmend repair {model} --data {people} \\", f"      --spec {spec} --out my-repair"):
         screen.print(Text(line, style="bold"), soft_wrap=True)

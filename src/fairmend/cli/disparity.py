@@ -94,9 +94,17 @@ def _describe_worst(spec: Spec, outputs: int, pair: AuditPair, what: str) -> str
 
 def _show_curve(screen: Console, curve: ThresholdCurve) -> None:
     """Print the share treated unequally against the threshold: one line of blocks, and a few figures."""
-    at, most = curve.peak
+    title, (at, most) = "Treated unequally at each threshold:", curve.peak
     screen.print()
-    screen.print(Text(f"Treated unequally at each threshold: 0 {sparkline(curve.shares.tolist())} 1"))
+    if most == 0:
+        screen.print(Text(f"{title} {percent(most)}"))
+        return
+    line = f"0 {sparkline(curve.shares.tolist())} 1"
+    if len(title) + 1 + len(line) <= screen.width:
+        screen.print(Text(f"{title} {line}"))
+    else:
+        screen.print(Text(title))
+        screen.print(Text(f"  {line}"))
     shares = {named: percent(curve.share_at(named)) for named in (*_NAMED, curve.decision)} | {at: percent(most)}
     remarks: dict[float, list[str]] = {named: [] for named in shares} | {at: ["most"]}
     remarks[curve.decision].insert(0, "yours")

@@ -175,8 +175,8 @@ def command(
     gets the same prediction (or, if the spec claims scores, scores that differ by at most delta) for all values of the
     protected features and for all changes within a tolerance or by a link. With blind, and with auto where it can be
     proven, the protected features change no prediction at all. Exits with 0 if all repair inputs are treated equally,
-    and 1 if some are not, which happens only with a baseline (flip, grft, care), or if all candidates of auto
-    collapsed: they lost a class, or agree with the original hardly more than chance would.
+    and 1 if some are not, which happens only with a baseline (flip, grft, care), or if the network (with auto, every
+    candidate) collapsed: it lost a class, or agrees with the original hardly more than chance would.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
     spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.

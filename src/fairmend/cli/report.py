@@ -40,8 +40,8 @@ __all__ = ["command"]
 def command(folder: Path, form: str, out: Path | None, about: Path | None, no_what_if: bool, json_output: bool) -> None:
     """Write the report again, also in other formats.
 
-    FOLDER is a folder that fairmend repair, audit or demo wrote. This version of fairmend turns its report.json into
-    report.html again: one page that loads nothing else. With --format, into a model card or JSON.
+    FOLDER is a folder that fairmend repair, audit, quantify or demo wrote. This version of fairmend turns its
+    report.json into report.html again: one page that loads nothing else. With --format, into a model card or JSON.
     """
     run_report(folder, out, form=form, about=about, no_what_if=no_what_if, json_output=json_output)
 
@@ -63,7 +63,9 @@ def run_report(
     from fairmend.spec.about import load_about
 
     if not folder.exists():
-        raise FairmendError(f"{folder}: no such folder; give a folder that fairmend repair, audit or demo wrote")
+        raise FairmendError(
+            f"{folder}: no such folder; give a folder that fairmend repair, audit, quantify or demo wrote"
+        )
     if form == "json" and out is None:
         raise FairmendError(f"--format json needs --out: the folder already holds {DATA_NAME}, the report's data")
     report = load_report(folder)

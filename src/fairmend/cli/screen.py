@@ -41,11 +41,16 @@ class Screen(Console):
 
 
 class Rows(Table):
-    """A table whose cells and headings are text, without markup, on one line each."""
+    """A table whose cells and headings are text, without markup, on one line each.
+
+    A word that is wider than its column goes on in the next line: rich would cut it off.
+    """
 
     def add_row(self, *renderables: RenderableType | None, **options: Any) -> None:
         """Add a row."""
         super().add_row(*(_cell(cell) for cell in renderables), **options)
+        for column in self.columns:
+            column.overflow = "fold"
 
     def add_column(self, header: RenderableType = "", *more: Any, **options: Any) -> None:
         """Add a column."""

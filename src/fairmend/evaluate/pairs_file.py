@@ -140,8 +140,11 @@ class PairsFile:
     def append(self, lines: str) -> None:
         """Append lines of the table."""
         assert self._stage is not None
-        with open(self._stage, "a", encoding="utf-8", newline="") as file:
-            file.write(lines)
+        try:
+            with open(self._stage, "a", encoding="utf-8", newline="") as file:
+                file.write(lines)
+        except OSError as error:
+            raise FairmendError(f"{self._path}: cannot write: {error.strerror or error}") from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

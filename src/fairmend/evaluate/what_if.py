@@ -36,6 +36,7 @@ from fairmend.network import (
     Sum,
 )
 from fairmend.network.folding import Fold, Line
+from fairmend.network.functions.base import Precision
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
@@ -123,7 +124,8 @@ def _carry_node(node: Node, width: int) -> CarriedNode:
         return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias), rounding=rounding)
     if isinstance(operation, Scale):
         factor, shift = _base64(operation.factor), _base64(operation.shift)
-        return replace(plain, weight=factor, bias=shift, rounding=_scale_rounding(operation.line))
+        rounding = _scale_rounding(operation.line, Precision.of(operation.factor.dtype).unit)
+        return replace(plain, weight=factor, bias=shift, rounding=rounding)
     if isinstance(operation, Lookup):
         return replace(plain, weight=_base64(operation.table))
     if isinstance(operation, Columns):
@@ -142,17 +144,18 @@ def _folded_rounding(fold: Fold) -> StepRounding:
     entering, leaving = float(inner.reach.max()), float(outer.reach.max())
     beside = (1 + entering) * (1 + leaving) * float((1 + weight.sum(axis=1) + bias).max())
     reach = beside * (1 + entering) * (1 + weight.shape[1] + float(inner.size.sum())) + float(outer.size.max())
+    norms = sum(line.all_roundings(Precision.of(fold.weight.dtype).unit) for line in (inner, outer))
     return StepRounding(
-        roundings=weight.shape[1] + inner.roundings + outer.roundings + fold.extra_roundings + _BESIDE,
+        roundings=weight.shape[1] + norms + fold.extra_roundings + _BESIDE,
         constants=_base64((weight @ inner.size + bias) * np.abs(outer.factor) + outer.size),
         reach=_TINIES * reach,
     )
 
 
-def _scale_rounding(line: Line) -> StepRounding:
+def _scale_rounding(line: Line, unit: float) -> StepRounding:
     """Return the same for norms that no affine layer takes in."""
     reach = (1 + float(line.reach.max())) * (1 + float(line.size.max()))
-    return StepRounding(line.roundings + _BESIDE, _base64(line.size), _TINIES * reach)
+    return StepRounding(line.all_roundings(unit) + _BESIDE, _base64(line.size), _TINIES * reach)
 
 
 def _base64(numbers: FloatArray) -> str:

@@ -27,6 +27,7 @@ ROUNDINGS = 24
 """How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
 
 _LEAST_VARIANCE = 1e-30  # below, float32 programs may take it for 0
+_SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 _MOST = 2.0**60  # of means, shifts and reaches: products of them stay far from overflow in float64
 
 
@@ -35,7 +36,7 @@ class Norm:
     """(x − mean) / √(variance + epsilon) · gain + shift, for each unit, or for all with one number.
 
     A scale (x − mean)·gain + shift has no variance. `gain` and `shift` are None for 1 and 0. A BatchNorm layer has a
-    name, its key prefix in a state dict.
+    name, its key prefix in a state dict. `joined` says that the gain consists of single numbers, one for each part.
     """
 
     where: str
@@ -45,6 +46,14 @@ class Norm:
     shift: npt.NDArray[Any] | None
     epsilon: float = 0.0
     name: str | None = None
+    joined: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Whether it scales by one number for all units, and no power of 2: ONNX Runtime rounds it to float32."""
+        if self.variance is not None or self.gain is None or not (self.joined or np.size(self.gain) == 1):
+            return False
+        return bool((np.abs(np.frexp(np.asarray(self.gain, np.float64))[0]) != 0.5).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +61,8 @@ class Line:
     """x ↦ factor·x + shift for each unit, float64 (width,); `size` bounds the terms that make up the shift.
 
     A framework computes it with `roundings` roundings, so that it is off by that many units of |factor·x| + size.
-    `reach` bounds how much larger or smaller a number becomes on the way, in any order of the steps.
+    `singles` of its scalings may be rounded to float32 even in a float64 network. `reach` bounds how much larger or
+    smaller a number becomes on the way, in any order of the steps.
     """
 
     factor: Floats
@@ -60,6 +70,11 @@ class Line:
     size: Floats
     reach: Floats
     roundings: int
+    singles: int = 0
+
+    def all_roundings(self, unit: float) -> int:
+        """Return how many roundings of this unit all of that is."""
+        return self.roundings + (math.ceil(self.singles * _SINGLE / unit) if unit < _SINGLE / 4 else 0)
 
 
 def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
@@ -74,6 +89,7 @@ def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
                 np.abs(factor) * line.size + size,
                 reach * line.reach,
                 line.roundings + ROUNDINGS,
+                line.singles + norm.single,
             )
         if not (np.maximum(line.reach, line.size) <= _MOST).all():
             raise FairmendError(
@@ -167,7 +183,7 @@ class Fold:
         biases = [part.factor * part.bias.astype(np.float64) for part in parts if part.bias is not None]
         bias = _cast(np.asarray(sum(biases)), weight.dtype) if biases else None
         factors = np.concatenate([np.full(part.weight.shape[1], part.factor) for part in parts])
-        scale = Norm("the sum at the output", np.zeros(()), None, factors, None)
+        scale = Norm("the sum at the output", np.zeros(()), None, factors, None, joined=True)
         return Fold(weight, bias, (scale,) if (factors != 1).any() else (), (), source, parts)
 
     @property

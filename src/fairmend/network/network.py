@@ -383,7 +383,7 @@ class Network:
 
 
 def load_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
-    """Read a network from a file, a PyTorch module, or a fitted MLPClassifier or MLPRegressor of scikit-learn.
+    """Read a network from a file, or from a model of PyTorch, Keras or scikit-learn.
 
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any
     other framework needs to be installed, and nothing in the file is executed.

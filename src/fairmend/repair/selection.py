@@ -342,8 +342,8 @@ def _what_may_help(contest: _Contest) -> str:
     for candidate in contest.candidates:
         if candidate.recipe == PROF and candidate.problem.startswith("not run") and _accepts_listed(contest):
             return (
-                f'{more}, a spec in which fewer features vary, or guarantee="listed", which accepts a proof for the '
-                "repair inputs alone, may help"
+                f'{more}, a spec in which fewer features vary, or guarantee="listed" (--guarantee listed), which '
+                "accepts a proof for the repair inputs alone, may help"
             )
     return f"{more}, or a spec in which fewer features vary may help"
 

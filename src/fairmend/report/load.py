@@ -37,13 +37,14 @@ _AGAIN = "Run the command that wrote it again"
 
 
 def load_report(path: str | PathLike[str]) -> Report:
-    """Read a report.json, or the one in a folder that `fairmend repair`, `audit` or `demo` wrote."""
+    """Read a report.json, or the one in a folder that `fairmend repair`, `audit`, `quantify` or `demo` wrote."""
     file = Path(path)
     if file.is_dir():
         file = file / DATA_NAME
         if not file.exists():
             raise FairmendError(
-                f"{path}: the folder holds no {DATA_NAME}. Give a folder that fairmend repair, audit or demo wrote"
+                f"{path}: the folder holds no {DATA_NAME}. Give a folder that fairmend repair, audit, quantify or demo "
+                "wrote"
             )
     try:
         plain = json.loads(file.read_text(encoding="utf-8"))

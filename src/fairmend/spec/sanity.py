@@ -29,7 +29,8 @@ _CONSTANT = (
 )
 _AGAINST_LABELS = (
     "The network ranks people against their labels (AUC {auc:.3f}). Check that the spec matches the training data: "
-    "positive value, scale, order of columns."
+    "positive value (the one that the model calls class 1; in scikit-learn the last of the sorted values), scale, "
+    "order of columns."
 )
 
 

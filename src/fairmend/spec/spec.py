@@ -411,9 +411,9 @@ class Spec:
     ) -> Spec:
         """Return the spec of a fitted ColumnTransformer or Pipeline: `encode` does what its `transform` does.
 
-        ``label`` is the column with the outcome; ``positive``, its positive value, is guessed from data as `from_data`
-        does. ``data`` holds raw rows, from which the ranges of numbers are taken. Without them, only a MinMaxScaler
-        gives ranges.
+        ``label`` is the column with the outcome; ``positive``, its positive value, is what a fitted classifier calls
+        class 1, or guessed from data as `from_data` does. ``data`` holds raw rows, from which the ranges of numbers are
+        taken. Without them, only a MinMaxScaler gives ranges.
         """
         from fairmend.spec.draft.from_sklearn import draft_from_sklearn
         from fairmend.spec.draft.labels import guess_claim, label_from_options
@@ -424,7 +424,7 @@ class Spec:
                 raise FairmendError("pass positive beside the name of the label's column, or in the label, not both")
             return draft_from_sklearn(transformer, names, _as_label(label), data, _as_claim(claim)).spec
         wanted = _as_claim(claim)
-        found = label_from_options(label, positive, data, wanted.on)
+        found = label_from_options(label, positive, data, wanted.on, classes=getattr(transformer, "classes_", None))
         chosen, _ = guess_claim(found, data, wanted.delta, wanted.on)
         return draft_from_sklearn(transformer, names, found, data, chosen).spec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import os
@@ -30,6 +31,7 @@ _TEXT: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
 _CSV: dict[str, Any] = {**_TEXT, "keep_default_na": False, "na_values": [""], "low_memory": False, **_EXACT}
 _UNPADDED: dict[str, Any] = {**_CSV, "skipinitialspace": False}  # a quarter faster
 _BUFFER = 1 << 18  # bytes, as pandas reads them
+_HEAD = 1 << 16  # bytes that show the separator; the csv module refuses a field of twice as many characters
 
 Report = Callable[[int], None]
 """Called with the number of bytes that were read of a file since the last call."""
@@ -172,10 +174,12 @@ class _RangeReader(io.RawIOBase):
 def _check_header(name: str, source: IO[bytes]) -> None:
     header = pd.read_csv(source, header=None, nrows=1, dtype=str, **_TEXT)
     names = header.iloc[0].tolist()
-    if len(names) == 1:
-        for separator, word in ((";", '";"'), ("\t", "tabs")):
-            if separator in str(names[0]):
-                raise FairmendError(f"{name}: its columns seem to be separated by {word}; save it with commas")
+    source.seek(0)
+    lines = source.read(_HEAD).decode(_TEXT["encoding"], "ignore").replace("\0", "").splitlines()[:2]
+    for separator, word in ((";", '";"'), ("\t", "tabs")):
+        fields = {len(line) for line in csv.reader(filter(str.strip, lines), delimiter=separator)}
+        if len(fields) == 1 and max(fields) > len(names):
+            raise FairmendError(f"{name}: its columns seem to be separated by {word}; save it with commas")
     seen: set[str] = set()
     for column in names:
         if isinstance(column, str) and column in seen:

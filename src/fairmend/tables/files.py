@@ -25,6 +25,13 @@ __all__ = ["TableFile", "describe_remote", "find_files", "local_files"]
 
 _CSV, _PARQUET = ("csv", "Parquet")
 _SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
+_PANDAS_READERS = {
+    ".xlsx": 'read_excel("{}")',
+    ".xls": 'read_excel("{}")',
+    ".tsv": 'read_csv("{}", sep="\\t")',
+    ".json": 'read_json("{}")',
+    ".feather": 'read_feather("{}")',
+}
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _PATTERN = re.compile(r"[*?[]")
 
@@ -130,8 +137,16 @@ def _require_kind(name: str) -> str:
     if kind is None:
         if not is_url(name) and not os.path.exists(name):
             raise FairmendError(f"{name}: no such file or folder")
-        raise FairmendError(f"{name}: data is read from .csv, .csv.gz or .parquet files; convert it first")
+        raise FairmendError(f"{name}: data is read from .csv, .csv.gz or .parquet files; {_how_to_convert(name)}")
     return kind
+
+
+def _how_to_convert(name: str) -> str:
+    base, suffix = os.path.splitext(os.path.basename(name))
+    reader = _PANDAS_READERS.get(suffix.lower())
+    if reader is None:
+        return "convert it first"
+    return f'convert it first, such as with pandas: {reader.format(base + suffix)}.to_parquet("{base}.parquet")'
 
 
 def _is_many(text: str) -> bool:

@@ -163,3 +163,20 @@ def test_scores_of_another_model_are_refused_and_nothing_is_written(folder):
     assert "nothing was written" in " ".join(result.output.split())
     assert not (folder / "spec.toml").exists()
     assert "--scores needs --model" in from_sklearn("pipeline.skops", "--scores", "scores.npy").output
+
+
+def test_the_positive_value_is_what_the_classifier_calls_class_1(folder):
+    from skops import io
+
+    frame = people().assign(approved=lambda table: np.where(table["approved"] == "yes", "ja", "nein"))
+    frame.to_csv("people.csv", index=False)
+    pipeline = make_pipeline(fitted(frame), MLPClassifier((4,), solver="lbfgs", max_iter=2000, random_state=0))
+    pipeline.fit(frame, frame["approved"])
+    assert pipeline.classes_.tolist() == ["ja", "nein"]
+    io.dump(pipeline, "pipeline.skops")
+    assert from_sklearn("pipeline.skops", "--label", "approved").exit_code == 0
+    assert Spec.load("spec.toml").label.positive == "nein"
+    assert Spec.from_sklearn(pipeline, ["sex"], "approved", frame).label.positive == "nein"
+    result = from_sklearn("pipeline.skops", "--label", "approved", "--positive", "ja", "--force")
+    assert result.exit_code == 2
+    assert 'calls "nein" class 1' in result.output

@@ -1,11 +1,15 @@
 """The matrix that a model read tells every encoding and the order of the columns, one column at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from fairmend.spec.draft.draft import DraftFeature
 from fairmend.spec.draft.from_data import draft_from_data
 from fairmend.spec.draft.from_matrix import draft_from_matrix
+from fairmend.spec.draft.guess_encoding import indicator_of
 from support.encoding_cases import column_transformers, matrix_of, ordered, strangers
 from support.spec_cases import refused
 
@@ -61,3 +65,12 @@ def test_columns_that_are_the_same_in_all_rows_are_named():
     draft = drafted(matrix_of(ordered(ORDER), twins), twins)
     assert draft.several
     assert any("could be Guthaben or Kopie" in line for line in draft.review)
+
+
+def test_a_draft_with_columns_that_mark_missing_values_is_read_from_the_matrix():
+    """The draft guesses such columns if they give as many columns as the model reads."""
+    X = matrix_of(ordered(["Stufe", "Geschlecht", "Alter"]), PEOPLE)
+    draft = draft_from_data(PEOPLE, ["Geschlecht"], "Ausfall")
+    marked = replace(draft, features=(*draft.features, DraftFeature(indicator_of("Alter"))))
+    found = draft_from_matrix(marked, PEOPLE, X, "X.npy")
+    assert [feature.name for feature in found.spec.features] == ["Stufe", "Geschlecht", "Alter"]

@@ -111,3 +111,12 @@ def test_a_column_that_is_no_feature_is_refused(values, protected, words):
 def test_columns_that_look_like_ids_are_recognized(name, values, reason):
     found = reason_for_id(name, pd.Series(values))
     assert found is None if reason is None else reason in found
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%d.%m.%Y", "%m/%d/%Y", None])
+def test_a_column_of_dates_is_left_out_even_if_some_are_equal(form):
+    days = pd.Series(pd.date_range("1950-01-01", periods=200).repeat(2))
+    column = days if form is None else days.dt.strftime(form)
+    assert "dates, such as " in reason_for_id("born", column)
+    assert reason_for_id("born", column[:80]) is None  # 40 dates can be categories
+    assert reason_for_id("born", column.astype(object).where(days != days.iloc[0], "unknown")) is None

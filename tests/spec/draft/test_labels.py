@@ -125,3 +125,19 @@ def test_the_model_decides_between_classes_and_a_positive_value():
     assert label.classes == ("D", "C", "B", "A", "E")
     assert "order of the fitted model" in notes[-1]
     assert label_from_options("y", None, None, classes=["x", "y", "z"]).classes == ("x", "y", "z")
+
+
+def test_what_the_fitted_model_calls_class_1_is_positive_whatever_the_words_say():
+    answers = frame("ja", "nein")
+    label, notes = guess_label(answers, "y", classes=["ja", "nein"])
+    assert label == Label("y", "nein")
+    assert "the fitted model" in notes[-1]
+    assert label_from_options("y", None, None, classes=["ja", "nein"]) == Label("y", "nein")
+    assert guess_label(answers, "y", "nein", classes=["ja", "nein"])[0] == Label("y", "nein")
+    with refused('calls "nein" class 1', '"ja" cannot be the positive value', "--positive"):
+        guess_label(answers, "y", "ja", classes=["ja", "nein"])
+
+
+def test_classes_that_are_codes_of_the_values_decide_nothing():
+    assert guess_label(frame("ja", "nein"), "y", classes=[False, True])[0] == Label("y", "ja")
+    assert guess_label(frame("ja", "nein"), "y", "ja", classes=[0, 1])[0] == Label("y", "ja")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fairmend.network import Network
     from fairmend.spec.draft.draft import Draft
 
 __all__ = ["Verification", "drafting_options", "finish", "refuse_overwriting", "split_names"]
@@ -54,8 +57,9 @@ drafting_options = add_options(
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names in a list such as "sex, race"."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Return the names in a list such as "sex, race"; a name with a comma is in double quotes."""
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    return [name.strip() for name in names if name.strip()]
 
 
 def refuse_overwriting(out: Path, force: bool, inputs: list[Path | None]) -> None:
@@ -74,37 +78,42 @@ def finish(
     out: Path,
     data: DataSource | None,
     model: Path | None,
-    inputs: int | None,
+    net: Network | None,
     *,
     json_output: bool,
     verification: Verification | None = None,
 ) -> int:
-    """Write the draft, show it and return the exit code; `inputs` is the number of columns that the model reads."""
+    """Write the draft, show it and return the exit code; `net` is the network in the file `model`."""
     from fairmend.atomic import write_text
-    from fairmend.cli.console import show_json
+    from fairmend.cli.console import console, show_json, show_warnings
+    from fairmend.evaluate.spec_check import check_spec
 
-    spec = draft.spec
+    spec, inputs = draft.spec, None if net is None else net.inputs
     if frame is not None:  # the spec must fit the data that it was drafted from
         try:
             spec.encode(frame)
         except FairmendError as error:
             raise FairmendError(f"{data}: {error}") from error
     fits = inputs is None or inputs == spec.width
+    warnings: tuple[str, ...] = ()
+    if net is not None and frame is not None and fits:
+        warnings = check_spec(spec, frame, net).warnings
     write_text(out, draft.toml(title))
     next_steps = _next_steps(out, data, model)
     if json_output:
-        show_json(_document(draft, out, inputs, fits, next_steps, verification))
+        show_json({**_document(draft, out, inputs, fits, next_steps, verification), "warnings": warnings})
     else:
         _show(draft, out, model, inputs, next_steps, verification)
+        show_warnings(console(), warnings)
     return FITS if fits and not draft.several else DOES_NOT_FIT
 
 
 def _next_steps(out: Path, data: DataSource | None, model: Path | None) -> list[str]:
-    people, network = data or "DATA", model or "MODEL"
+    spec, people, network = (shlex.quote(str(name)) for name in (out, data or "DATA", model or "MODEL"))
     return [
-        f"fairmend spec check {out} --data {people} --model {network}",
-        f"fairmend audit {network} --data {people} --spec {out}",
-        f"fairmend repair {network} --data {people} --spec {out} --out repaired",
+        f"fairmend spec check {spec} --data {people} --model {network}",
+        f"fairmend audit {network} --data {people} --spec {spec}",
+        f"fairmend repair {network} --data {people} --spec {spec} --out repaired",
     ]
 
 

@@ -78,12 +78,11 @@ def command(
         draft = replace(draft, review=(*draft.review, *review))
     except FairmendError as error:
         raise FairmendError(f"{pipeline}: {error}") from error
-    inputs = None if net is None else net.inputs
     title = f"Derived from {pipeline.name} by fairmend spec from-sklearn"
     verification = None
     if scores is not None and frame is not None and net is not None:
         verification = _verify(draft, frame, net, scores, data)
-    ctx.exit(finish(draft, frame, title, out, data, model, inputs, json_output=json_output, verification=verification))
+    ctx.exit(finish(draft, frame, title, out, data, model, net, json_output=json_output, verification=verification))
 
 
 def _verify(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data: DataSource | None) -> Verification:

@@ -81,9 +81,10 @@ def command(
 ) -> None:
     """Draft a spec from a data file.
 
-    DATA is a .csv or .parquet file. Kinds, ranges and categories are guessed; comments in the spec give the reasons and
-    say what to review. With the scores that the model gave (--scores), or the matrix that it read (--encoded), the
-    encoding and the order of the columns are searched and verified. Exits with 1 if the spec was written but does not
+    DATA is a .csv, .csv.gz or .parquet file, or several of them, as with --data of other commands. Kinds, ranges and
+    categories are guessed; comments in the spec give the reasons and say what to review. With the scores that the model
+    gave (--scores), or the matrix that it read (--encoded), the encoding and the order of the columns are searched and
+    verified. A column name with a comma is written in double quotes. Exits with 1 if the spec was written but does not
     fit the model, or if several encodings fit.
     """
     from fairmend.network import load_network
@@ -96,7 +97,6 @@ def command(
     refuse_overwriting(out, force, [*local_files(data), model, scores, encoded, scaler])
     frame = read_table(data)
     net = None if model is None else load_network(model, activation)
-    inputs = None if net is None else net.inputs
     codes = split_names(categorical)
     scales = None if scaler is None else _scales(scaler, frame, [*split_names(drop), *codes, label, score_column])
     try:
@@ -129,8 +129,7 @@ def command(
             draft, frame, net, given, data, scales=scales, codes=not codes, fixed_order=bool(order), quiet=json_output
         )
     title = f"Drafted from {data.name} by fairmend spec init"
-    inputs = None if net is None else net.inputs
-    ctx.exit(finish(draft, frame, title, out, data, model, inputs, json_output=json_output, verification=verification))
+    ctx.exit(finish(draft, frame, title, out, data, model, net, json_output=json_output, verification=verification))
 
 
 def _scales(scaler: Path, frame: pd.DataFrame, others: list[str | None]) -> Mapping[str, Mapping[str, float]]:

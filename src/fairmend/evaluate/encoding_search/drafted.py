@@ -49,8 +49,9 @@ def draft_from_scores(
         match = replace(found.match, differing=found.match.differing + first_row)
         raise FairmendError(
             f"none of {count(found.tried)} encodings reproduces the scores. The nearest, {_shown(found)}, is "
-            f"{match}. Check that this model gave the scores for these rows, in this order; name --categorical, "
-            "--order or --scaler, or pass the matrix that the model read with --encoded."
+            f"{match}. Check that this model gave the scores for these rows, in this order. Leave out the columns that "
+            "the model does not read with --drop; name --categorical, --order or --scaler; or pass the matrix that the "
+            "model read with --encoded."
         )
     before = {drafted.feature.name: drafted for drafted in draft.features}
     features = []

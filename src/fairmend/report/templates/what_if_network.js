@@ -79,21 +79,24 @@ const whatIfNetwork = (() => {
     return { values, errors: errors.map((error, i) => error + local[i]), local };
   }
 
-  function addNodes({ width }, sources, { unit, tiny, largest }) {
-    const terms = sources.length;
-    const [values, errors, local] = [0, 1, 2].map(() => zeros(width));
+  // A sum; other programs may add up the terms of an affine layer, or of a sum that nothing else reads, and the other
+  // parts of the sum in one go.
+  function addNodes({ width, readers }, sources, { unit, tiny, largest }) {
+    const terms = sources.reduce((count, source) => count + (source.additions ?? 0), sources.length);
+    const [values, errors, local, sizes] = [0, 1, 2, 3].map(() => zeros(width));
     for (let i = 0; i < width; i++) {
       let [size, carried] = [0, 0];
       for (const source of sources) {
         values[i] += source.values[i];
-        size += Math.abs(source.values[i]) + source.errors[i];
+        size += Math.max(Math.abs(source.values[i]) + source.errors[i], source.sizes?.[i] ?? 0);
         carried += source.errors[i];
       }
       const once = (terms - 1) * unit * size * (1 + 4 * terms * unit) + 2 * terms * tiny;
+      sizes[i] = size;
       local[i] = size === 0 ? 0 : size < largest ? once : Infinity;
       errors[i] = (carried + local[i]) * SLACK;
     }
-    return { values, errors, local };
+    return { values, errors, local, ...(readers === 1 ? { sizes, additions: terms - 1 } : {}) };
   }
 
   // The row of a table that a number names; where it may be another, or is none, nothing is known of the result.
@@ -125,14 +128,14 @@ const whatIfNetwork = (() => {
   const stepsOff = (roundings, size, reach, unit, tiny) =>
     unit * roundings * size * (1 + 4 * roundings * unit) + tiny * reach;
 
-  // An affine layer; other programs may add in any order.
+  // An affine layer; other programs may add in any order. `sizes` are those of all terms of each number.
   function addUp({ weight, bias, inputs, width, rounding }, [source], { unit, tiny, largest }) {
     const { values: before, errors: off } = source;
     const sizes = sizesOf(source);
     const terms = sizes.reduce((count, size) => count + (size > 0), 1);
     const total = sizes.reduce((sum, size) => sum + size, 0);
     const reach = rounding ? rounding.reach * (1 + total) : 0;
-    const [values, errors, local] = [0, 1, 2].map(() => zeros(width));
+    const [values, errors, local, summed] = [0, 1, 2, 3].map(() => zeros(width));
     for (let i = 0, k = 0; i < width; i++) {
       let sum = bias[i];
       let size = Math.abs(sum);
@@ -145,11 +148,12 @@ const whatIfNetwork = (() => {
         carried += magnitude * off[j];
       }
       values[i] = sum;
+      summed[i] = size + (rounding ? rounding.constants[i] : 0);
       if (!(size < largest && reach < largest)) {
         local[i] = Infinity;
       } else if (rounding) {
         // The steps of a folded layer round in more places; its constants have cancelled in the bias.
-        local[i] = stepsOff(rounding.roundings, size + rounding.constants[i], reach, unit, tiny);
+        local[i] = stepsOff(rounding.roundings, summed[i], reach, unit, tiny);
       } else {
         // No partial sum exceeds `most`; each addition and each product rounds once.
         const most = (size + Math.abs(sum) + carried) / 2;
@@ -158,7 +162,7 @@ const whatIfNetwork = (() => {
       }
       errors[i] = (carried + local[i]) * SLACK;
     }
-    return { values, errors, local };
+    return { values, errors, local, sizes: summed, additions: inputs + 1 };
   }
 
   function applyFunction({ operation, parameters, width }, [source], precision) {
@@ -182,9 +186,10 @@ const whatIfNetwork = (() => {
       const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
       return Float64Array.from(new Numbers(bytes.buffer));
     };
-    const nodes = plain.nodes.map((node) => {
+    const nodes = plain.nodes.map((node, i) => {
       const sourceWidths = node.sources.map((source) => plain.nodes[source].width);
-      const read = { ...node, sourceWidths, inputs: sourceWidths[0] };
+      const readers = plain.nodes.flatMap(({ sources }) => sources).filter((source) => source === i).length;
+      const read = { ...node, sourceWidths, inputs: sourceWidths[0], readers };
       [read.weight, read.bias] = [numbers(node.weight), numbers(node.bias)];
       if (node.rounding) read.rounding = { ...node.rounding, constants: numbers(node.rounding.constants, Float64Array) };
       return { ...read, ...(OPERATIONS[node.operation] ?? FUNCTION) };

@@ -82,7 +82,10 @@ def require_columns(names: Iterable[str], columns: Sequence[Any], what: str) -> 
     for name in found:
         if name not in known:
             more = ", …" if len(known) > _MOST_COLUMNS else ""
+            parted = [column for column in known if "," in column and name in map(str.strip, column.split(","))]
             hint = suggest(name, known) or f". The columns are {', '.join(list(known)[:_MOST_COLUMNS])}{more}"
+            if parted:  # the command line separates names by commas
+                hint = f". Put a name with a comma in double quotes: '\"{parted[0]}\"'"
             raise FairmendError(f'{what}: there is no column "{name}"{hint}')
     return list(found)
 

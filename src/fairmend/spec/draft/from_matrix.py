@@ -49,9 +49,8 @@ class _Source:
 
 def draft_from_matrix(draft: Draft, frame: pd.DataFrame, matrix: Floats, where: str = "the matrix") -> Draft:
     """Return the draft with the features in the order and encoding of the matrix (rows, columns)."""
-    sources = {
-        drafted.feature.name: _source(drafted.feature, frame[drafted.feature.name]) for drafted in draft.features
-    }
+    features = [drafted.feature for drafted in draft.features if drafted.feature.indicates is None]
+    sources = {feature.name: _source(feature, frame[feature.name]) for feature in features}
     found: list[DraftFeature] = []
     same: list[str] = []
     start = 0

@@ -94,15 +94,34 @@ def number_as_text(values: pd.Series[Any]) -> str | None:
     return found[0] if found and len(found) >= 0.9 * len(texts) else None
 
 
+# "1990-12-31", also with a time, "31.12.1990" or "12/31/1990"
+_DATE = re.compile(r"\s*(?:\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}[./-]\d{1,2}[./-]\d{4})\s*")
+
+
+def _date(values: pd.Series[Any]) -> str | None:
+    """Return an example if the values are dates, too many for categories; else None."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(values.dtype) or values.nunique() <= _MANY_CATEGORIES:
+        return None
+    texts = [as_text(value) for value in values.unique()[:_TEXTS_READ]]
+    return texts[0] if all(_DATE.fullmatch(text) for text in texts) else None
+
+
 _SHOW = "; to name people by it in reports, set id in [table]"
 
 
 def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
-    """Return why a column looks like an id of the row, which no model should read; None if it does not."""
+    """Return why a column looks like an id of the row, or a date, which no model should read; None if it does not."""
     import pandas as pd
 
     present = _present_values(name, column)
-    if len(present) < _ENOUGH_ROWS or present.nunique() < len(present):
+    if len(present) < _ENOUGH_ROWS:
+        return None
+    example = _date(present)
+    if example is not None:
+        return f'dates, such as "{example}"; if the model reads a number made of them, such as an age, add its column'
+    if present.nunique() < len(present):
         return None
     if not pd.api.types.is_numeric_dtype(column.dtype):
         example = number_as_text(present)

@@ -58,11 +58,17 @@ def guess_label(
     shown = ", ".join(f'"{name}" ({count_rows(counts[name])})' for name in found[:_MOST_VALUES])
     shown += f", … ({len(found)} values)" if len(found) > _MOST_VALUES else ""
     notes = [f"{len(found)} values: {shown}" + (f"; {count_rows(gaps)} without a value" if gaps else "")]
+    trained = _class_one(classes, found)
     if positive is not None:
         wanted = as_text(positive)
         if wanted not in found:
             raise FairmendError(
                 f'the label "{column}" is never "{wanted}"{suggest(wanted, found)}. Its values are {shown}.'
+            )
+        if trained is not None and wanted != trained:
+            raise FairmendError(
+                f'the fitted model calls "{trained}" class 1, so "{wanted}" cannot be the positive value of the label '
+                f'"{column}". Leave out --positive, or train the model with "{wanted}" as its second class.'
             )
         return Label(column, wanted), tuple(notes)
     if on == "output" or (on is None and _is_number_to_predict(values.dropna(), len(found))):
@@ -72,6 +78,8 @@ def guess_label(
         raise FairmendError(f'the label "{column}" is "{found[0]}" in every row. Choose another column.')
     if len(found) > 2 or (outputs or 0) > 2:
         return _guess_classes(values.dropna(), column, shown, notes, outputs, classes)
+    if trained is not None:
+        return Label(column, trained), (*notes, "positive: what the fitted model calls class 1.")
     chosen = _positive_of(found)
     if chosen is None:
         raise FairmendError(
@@ -80,6 +88,12 @@ def guess_label(
         )
     notes.append("positive: guessed from the words. Check that the model calls it class 1.")
     return Label(column, chosen), tuple(notes)
+
+
+def _class_one(classes: Sequence[Any] | None, values: Sequence[str]) -> str | None:
+    """Return the value of the label that a model with two classes calls class 1; None if its classes are others."""
+    known = [] if classes is None else [as_text(value) for value in classes]
+    return known[1] if len(known) == 2 and set(values) <= set(known) else None
 
 
 def _guess_classes(
@@ -209,8 +223,9 @@ def label_from_options(
         return None
     if data is not None:
         return guess_label(data, column, positive, on=on, outputs=outputs, classes=classes)[0]
-    if positive is None and on != "output" and classes is not None and len(classes) > 2:
-        return Label(column, classes=tuple(as_text(value) for value in classes))
+    if positive is None and on != "output" and classes is not None and len(classes) >= 2:
+        known = tuple(as_text(value) for value in classes)
+        return Label(column, known[1]) if len(known) == 2 else Label(column, classes=known)
     if on == "output" and positive is None:
         return Label(column)
     return Label(column, "1" if positive is None else str(positive))

@@ -46,6 +46,8 @@ def test_a_function_is_what_torch_computes(call):
     [
         (lambda h: h.clamp(max=3), "one limit other than 0"),
         (lambda h: F.softplus(h, threshold=5), "threshold below 20"),
+        (lambda h: F.softplus(h, threshold=200), "threshold above 80"),
+        (lambda h: F.softplus(h, threshold=float("inf")), "threshold above 80"),
         (lambda h: F.prelu(h, torch.ones(6)), "register_buffer"),
         (lambda h: h.exp(), r"exp\(\)"),
         (lambda h: torch.where(h > 1, h, 0.5 * h), "a number other than 0"),

@@ -14,6 +14,7 @@ __all__ = ["FUNCTIONS"]
 
 _SELU = (1.6732632423543772, 1.0507009873554805)  # alpha and scale
 _SOFTPLUS_LINE = 20  # from where on PyTorch returns x itself, by default
+_SOFTPLUS_MOST = 80  # below this, exp(x), which PyTorch computes up to its threshold, is finite in float32
 
 
 def _plain(name: str) -> Operator:
@@ -107,8 +108,11 @@ def _celu(c: Context, x: Any, alpha: Any = 1.0, inplace: bool = False) -> RowTen
 
 
 def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LINE) -> RowTensor:
-    if c.number(threshold, "a threshold") < _SOFTPLUS_LINE:
+    line = c.number(threshold, "a threshold")
+    if line < _SOFTPLUS_LINE:
         raise c.error(f"has a threshold below {_SOFTPLUS_LINE}, from which on it is another function than softplus")
+    if not line <= _SOFTPLUS_MOST:
+        raise c.error(f"has a threshold above {_SOFTPLUS_MOST}, so that PyTorch computes infinity before it")
     return c.elementwise(x, "softplus", parameters=(c.number(beta, "a beta"),))
 
 
