@@ -1,5 +1,6 @@
 """auto runs the recipes that can win, selects one by the policy, and reports every one."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,10 @@ import pytest
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
 from fairmend.network import Activation, Affine
+from fairmend.repair import demands
 from fairmend.repair import selection as auto
 from fairmend.repair.choice import Judgement
+from fairmend.repair.head.solve import repair_head
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.policy import Policy
 from fairmend.repair.recipe import Recipe
@@ -62,6 +65,16 @@ def test_a_network_that_ignores_all_that_varies_is_proven_for_everyone(spec, nam
     claim = f"For every input, the output of this model does not depend on {' or '.join(names)}."
     assert result.certificate.claim == claim
     assert all(candidate.reason for candidate in result.candidates)
+
+
+def test_with_few_rows_the_network_that_is_only_blind_is_preferred():
+    network, spec, X_repair, X_cal, y_cal = arguments(SPEC, 1)
+    rows = np.resize(X_cal, (auto.FEW_ROWS - len(X_cal), X_cal.shape[1]))
+    names = {}
+    for unlabelled in (rows[1:], rows):
+        task = prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0, X_unlabelled=unlabelled)
+        names[len(unlabelled)] = [recipe.name for recipe in auto.everyone_recipes(task)]
+    assert list(names.values()) == [["blind", "blind, distilled"], ["blind, distilled", "blind"]]
 
 
 def test_recipes_that_cannot_win_are_not_run_and_say_why():
@@ -155,6 +168,21 @@ def test_with_guarantee_listed_the_papers_method_runs_as_well():
     assert result.candidates[-1].level == 0
 
 
+def test_step_2_of_a_candidate_stops_after_so_many_solver_runs(monkeypatch):
+    asked = []
+
+    def recorded(*args, most_solves, **options):
+        asked.append(most_solves)
+        return repair_head(*args, most_solves=most_solves, **options)
+
+    monkeypatch.setattr(demands, "repair_head", recorded)
+    fairmend.repair(*arguments(SPEC, 1), guarantee="listed")
+    assert set(asked) == {auto.MOST_SOLVES}
+    asked.clear()
+    fairmend.repair(*arguments(SPEC, 1), method="prof", steps=10)
+    assert set(asked) == {math.inf}
+
+
 def test_mixtures_ignore_all_but_one_of_several_tolerant_features():
     features = [
         Feature("age", "integer", range=(0, 9), protected=True),
@@ -213,7 +241,7 @@ def test_a_network_is_hopeless_if_it_loses_the_model_on_its_own_rows_and_another
 
 
 def test_a_candidate_that_fails_is_reported_with_the_reason_and_not_selected(monkeypatch):
-    monkeypatch.setattr(auto, "EVERYONE", (HOPELESS, QUICK[0]))
+    monkeypatch.setattr(auto, "EVERYONE", (QUICK[0], HOPELESS))  # with few rows, the last comes first
     failed, selected, _ = fairmend.repair(*arguments(SPEC, 5)).candidates
     assert "learning_rate is -1.0" in failed.problem
     assert not failed.proven
@@ -245,7 +273,7 @@ def timed(limit):
 
 def test_recipes_that_have_no_time_left_do_not_run_and_say_so():
     selection = auto.select_repair(timed(1.5), Policy())  # the clock is read once before each recipe
-    distilled, blind, prof = selection.candidates
+    blind, distilled, prof = selection.candidates
     assert distilled.problem == "time limit: the 1.5 s ended before this recipe was run"
     assert blind.chosen
     assert prof.problem.startswith("not run: ")
@@ -253,13 +281,14 @@ def test_recipes_that_have_no_time_left_do_not_run_and_say_so():
 
 
 def test_a_recipe_is_stopped_in_its_training_when_the_time_is_up():
-    distilled, blind, _ = auto.select_repair(timed(9)).candidates  # the clock is read before each step of training, too
+    blind, distilled, _ = auto.select_repair(timed(9)).candidates  # the clock is read before each step of training, too
     assert distilled.problem == "time limit: the 9 s ended while this recipe was run"
     assert blind.chosen
 
 
 def test_step_1_of_a_recipe_is_stopped_when_the_time_is_up(monkeypatch):
-    monkeypatch.setattr(auto, "EVERYONE", (QUICK[1], replace(QUICK[1], name="trained", steps=50, blind_to=None)))
+    trained = replace(QUICK[1], name="trained", steps=50, blind_to=None)
+    monkeypatch.setattr(auto, "EVERYONE", (trained, QUICK[1]))  # with few rows, the last comes first
     selection = auto.select_repair(timed(9))
     assert selection.candidates[1].problem == "time limit: the 9 s ended while this recipe was run"
     assert selection.candidates[0].chosen

@@ -119,6 +119,7 @@ class ClassDemands(Demands):
             search=settings.search,
             time_limit=seconds,
             gap=settings.gap,
+            most_solves=self.task.most_solves,
             seed=self.task.seed,
             progress=progress,
         )

@@ -62,6 +62,7 @@ class RepairTask:
     ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
     where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
     between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
+    ``most_solves`` limits the solver runs of step 2.
     """
 
     network: Network
@@ -76,6 +77,7 @@ class RepairTask:
     device: torch.device = CPU
     split: tuple[str, ...] = ()
     cuts_training: bool = False
+    most_solves: float = math.inf
 
     @cached_property
     def regions(self) -> Regions:
@@ -127,6 +129,10 @@ def prepare_task(
     deadline = deadline or Deadline(head_options.time_limit)
     require_fit(network, spec)
     require_scores(network, spec.claim)
+    if len(spec.protected) == len(spec.features) and not spec.claim.is_score:
+        raise FairmendError(
+            "every feature is protected: only a network that gives everyone the same prediction is fair. Protect fewer"
+        )
     if head_options.features == "points" and not spec.finite:
         raise FairmendError(
             'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'

@@ -37,6 +37,8 @@ _UNDECIDED = (
     "the solver could not decide whether a repair exists; scale the inputs, or use another solver (solver='scip')"
 )
 
+_NO_SOLVES = "the search ended after {solves:,} solver runs without a repair; allow larger changes (delta_limit)"
+
 
 class _OutOfTimeError(Exception):
     """The time limit ended while a node was being solved."""
@@ -72,7 +74,7 @@ class BranchSearch:
         """Return the best change within the limits."""
         node: _OpenNode | None = _OpenNode(0.0, next(self.order), ())
         bound = 0.0
-        while node is not None and time.perf_counter() < self.deadline:
+        while node is not None and not self._is_over():
             try:
                 child = self._visit(node)
             except _OutOfTimeError:
@@ -87,7 +89,7 @@ class BranchSearch:
                 break
         if self.best is None:
             if node is not None or self.undecided < math.inf:
-                raise FairmendError(NO_TIME if node is not None else _UNDECIDED)
+                raise FairmendError(self._why_stopped() if node is not None else _UNDECIDED)
             raise nothing_found(self.head, self.limits)
         return HeadSearchResult(self.best, bound, self.solves, len(self.decided))
 
@@ -128,6 +130,12 @@ class BranchSearch:
 
     def _upper(self) -> float:
         return math.inf if self.best is None else self.best.objective
+
+    def _is_over(self) -> bool:
+        return self.solves >= self.limits.solves or time.perf_counter() >= self.deadline
+
+    def _why_stopped(self) -> str:
+        return _NO_SOLVES.format(solves=self.solves) if self.solves >= self.limits.solves else NO_TIME
 
 
 class _NodeProgram(HeadProgram):

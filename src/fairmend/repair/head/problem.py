@@ -43,11 +43,12 @@ class HeadSearchResult:
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """The largest change of one parameter, the time limit in seconds, and the relative gap at which to stop."""
+    """The largest change of one parameter; and when to stop: the seconds, the relative gap, and the solver runs."""
 
     delta: float = math.inf
     seconds: float | None = None
     gap: float = 0.0
+    solves: float = math.inf
 
     def closed(self, objective: float, bound: float) -> bool:
         """Return whether the objective is within the gap of the bound."""

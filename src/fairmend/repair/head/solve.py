@@ -66,6 +66,7 @@ def repair_head(
     search: str | None = None,
     time_limit: float | None = None,
     gap: float = 0.0,
+    most_solves: float = math.inf,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> HeadSolution:
@@ -80,14 +81,15 @@ def repair_head(
     delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution if the
         bias can change.
     solver, search : search "branch" is the default for solver "highs"; "milp" works with any solver.
-    time_limit, gap : stop after so many seconds, or at this relative gap, with the best change so far.
+    time_limit, gap, most_solves : stop after so many seconds, at this relative gap, or with search "branch" after so
+        many solver runs, with the best change so far.
     """
     started = time.perf_counter()
     if not np.all(np.asarray(margin) > 0):
         raise FairmendError(f"margin is {margin}; give a number above 0: a margin of 0 would count ties as fair")
     search = choose_search(solver, search)
     head = HeadProblem(weight.astype(np.float64), bias.astype(np.float64), features, margin, bias_shift)
-    limits = SearchLimits(delta_limit, time_limit, gap)
+    limits = SearchLimits(delta_limit, time_limit, gap, most_solves)
     if (head.initial_slack.max(axis=1) >= head.margin).all():
         found = HeadSearchResult(head.no_change(), 0.0, 0, 0)
     elif search == "branch":
