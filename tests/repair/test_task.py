@@ -1,12 +1,11 @@
 """The arguments of a repair are checked and encoded once, before anything runs."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fairmend import FairmendError, Spec
+from fairmend import FairmendError
 from fairmend.repair.task import Deadline, TimeLimitError
 from support.prof_cases import CONTINUOUS, SPECS, case, repair
 
@@ -50,13 +49,6 @@ def test_a_spec_of_another_width_is_refused():
     network = case(SPECS["ordinal"])[0]
     with pytest.raises(FairmendError, match=r"network reads 2 columns, but the spec describes 4"):
         repair(network, SPECS["one-hot"], np.eye(4), np.eye(4), [0, 1, 0, 1])
-
-
-def test_a_spec_in_which_every_feature_is_protected_is_refused():
-    network, spec, X, X_cal, y_cal = case(SPECS["ordinal"])
-    everything = Spec([replace(feature, protected=True, tolerance=0.0) for feature in spec.features], spec.label)
-    with pytest.raises(FairmendError, match="every feature is protected: only a network that gives everyone the same"):
-        repair(network, everything, X, X_cal, y_cal)
 
 
 def test_points_of_a_continuous_neighbourhood_are_refused():

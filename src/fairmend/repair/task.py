@@ -129,10 +129,6 @@ def prepare_task(
     deadline = deadline or Deadline(head_options.time_limit)
     require_fit(network, spec)
     require_scores(network, spec.claim)
-    if len(spec.protected) == len(spec.features) and not spec.claim.is_score:
-        raise FairmendError(
-            "every feature is protected: only a network that gives everyone the same prediction is fair. Protect fewer"
-        )
     if head_options.features == "points" and not spec.finite:
         raise FairmendError(
             'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'
