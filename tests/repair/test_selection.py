@@ -52,6 +52,15 @@ def income_decides(weight=4.0):
     return network, TOLERANT, X[:20], X[20:], network.predict(X[20:])
 
 
+def test_where_every_feature_is_protected_the_paper_s_method_does_not_run():
+    network, spec, X_repair, X_cal, y_cal = income_decides()
+    everything = Spec([replace(feature, protected=True, tolerance=0.0) for feature in spec.features], spec.label)
+    result = fairmend.repair(network, everything, X_repair, X_cal, y_cal)
+    assert result.collapsed
+    assert result.candidates[-1].problem == "not run: every feature is protected, so only a constant network is fair"
+    assert result.warnings[0].endswith("so only a constant network is fair: protect fewer")
+
+
 @pytest.mark.parametrize(("spec", "names"), [(SPEC, ("age", "group")), (TOLERANT, ("age", "income"))])
 def test_a_network_that_ignores_all_that_varies_is_proven_for_everyone(spec, names):
     result = fairmend.repair(*arguments(spec, 1), keep=1.0)

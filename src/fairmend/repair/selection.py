@@ -277,6 +277,8 @@ def _why_not_prof(contest: _Contest) -> str:
     """Return why the paper's method cannot win; empty if it can."""
     policy = contest.judgement.policy
     reason = _why_not_listed(contest)
+    if _protects_everything(contest.task) and contest.judged:
+        return "every feature is protected, so only a constant network is fair"
     if reason or policy.guarantee == "listed":
         return reason
     if contest.kept:
@@ -284,6 +286,10 @@ def _why_not_prof(contest: _Contest) -> str:
     if policy.keep_required or contest.all_collapsed:
         return ""
     return "a network that ignores the protected features is proven for everyone, and this one would not be"
+
+
+def _protects_everything(task: RepairTask) -> bool:
+    return all(feature.protected for feature in task.spec.features) and not task.spec.claim.is_score
 
 
 def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
@@ -338,6 +344,8 @@ def _not_kept(chosen: JudgedCandidate, contest: _Contest) -> str:
 
 
 def _what_may_help(contest: _Contest) -> str:
+    if _protects_everything(contest.task):
+        return "Every feature is protected, so only a constant network is fair: protect fewer"
     more = "More calibration rows, unlabelled rows"
     for candidate in contest.candidates:
         if candidate.recipe == PROF and candidate.problem.startswith("not run") and _accepts_listed(contest):
