@@ -68,7 +68,7 @@ def test_shares_of_people_who_are_all_decided_are_rounded_down():
     assert Fraction(found.fair) <= Fraction(2, 3) < Fraction(np.nextafter(found.fair, 1))
 
 
-@pytest.mark.parametrize("seed", [0, 5, 11])
+@pytest.mark.parametrize("seed", [0, 11])
 def test_the_checker_gets_more_pieces_where_few_are_too_loose_for_it(seed, tmp_path, monkeypatch):
     """Its bounds of tanh are looser than those of the search, most of all over ranges of protected values."""
     spec = fairmend.Spec([*MANY.features[:2], *CONTINUOUS.features[1:]])

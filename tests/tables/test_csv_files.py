@@ -52,3 +52,10 @@ def test_other_separators_are_named_even_if_a_name_has_a_comma(tmp_path, separat
 def test_other_separators_inside_of_fields_are_text(tmp_path):
     table = read_csv(written(tmp_path / "t.csv", b'"a;b;c",d;e\n"1;2;3",4\n5,6\n'))
     assert table.columns.tolist() == ["a;b;c", "d;e"]
+
+
+@pytest.mark.parametrize("name", ["\r0", "\n", "a\r\nb", '"', "\r;\r", "a\tb"])
+def test_a_name_may_hold_any_character(tmp_path, name):
+    quoted = '"' + name.replace('"', '""') + '"'
+    table = read_csv(written(tmp_path / "t.csv", f"{quoted},b\n1,2\n".encode()))
+    assert table.columns.tolist() == [name, "b"]

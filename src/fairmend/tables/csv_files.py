@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import IO, Any
 
 import pandas as pd
@@ -175,9 +176,10 @@ def _check_header(name: str, source: IO[bytes]) -> None:
     header = pd.read_csv(source, header=None, nrows=1, dtype=str, **_TEXT)
     names = header.iloc[0].tolist()
     source.seek(0)
-    lines = source.read(_HEAD).decode(_TEXT["encoding"], "ignore").replace("\0", "").splitlines()[:2]
+    head = source.read(_HEAD).decode(_TEXT["encoding"], "ignore").replace("\0", "")
     for separator, word in ((";", '";"'), ("\t", "tabs")):
-        fields = {len(line) for line in csv.reader(filter(str.strip, lines), delimiter=separator)}
+        rows = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
+        fields = {len(row) for row in islice(filter(None, rows), 2)}
         if len(fields) == 1 and max(fields) > len(names):
             raise FairmendError(f"{name}: its columns seem to be separated by {word}; save it with commas")
     seen: set[str] = set()

@@ -25,6 +25,15 @@ def test_a_name_with_a_comma_is_in_double_quotes():
         require_columns(split_names("job, branch"), ["sex", "job, branch"], "protected")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [('"a ""b"", c"', ['a "b", c']), ('"', ['"']), ('"a"b,c', ['"a"b', "c"]), ("\r0,a\nb", ["0", "a\nb"])],
+    ids=repr,
+)
+def test_names_may_hold_quotes_and_line_breaks(text, names):
+    assert split_names(text) == names
+
+
 def test_the_next_commands_can_be_copied_whatever_the_files_are_called(folder):
     data = folder / "our people.csv"
     data.write_bytes((folder / "people.csv").read_bytes())

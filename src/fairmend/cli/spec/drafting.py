@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,10 +56,13 @@ drafting_options = add_options(
 )
 
 
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(?:,|\Z)')
+
+
 def split_names(text: str) -> list[str]:
     """Return the names in a list such as "sex, race"; a name with a comma is in double quotes."""
-    names = next(csv.reader([text], skipinitialspace=True), [])
-    return [name.strip() for name in names if name.strip()]
+    parts = ((quoted.replace('""', '"') or plain).strip() for quoted, plain in _NAME.findall(text))
+    return [name for name in parts if name]
 
 
 def refuse_overwriting(out: Path, force: bool, inputs: list[Path | None]) -> None:
