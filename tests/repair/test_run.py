@@ -160,9 +160,9 @@ def test_other_methods_say_how_many_pieces_there_are_before_they_train(method):
 
 
 def test_auto_repairs_neighbourhoods_of_any_number_of_pieces():
-    spec = Spec([one_hot(f"job{i}", 4) for i in range(40)])
+    spec = Spec([*(one_hot(f"job{i}", 4) for i in range(40)), Feature("years", "integer", range=(0, 9))])
     net, X, y = huge_people(spec)
-    found = fairmend.repair(net, spec, X[:3], X, y, method="auto")
+    found = fairmend.repair(net, spec, X[:3], X, y, method="auto", guarantee="listed")
     assert found.blind
     assert "about 10^24 pieces" in next(c.problem for c in found.candidates if c.recipe.name == "prof")
 
