@@ -197,6 +197,9 @@ def utility(world: World, measured: Measured) -> dict[str, Any]:
     }
 
 
+_ROUNDING = 1e-9  # of the computation of an AUC
+
+
 def auc(true: np.ndarray, scores: np.ndarray) -> Between:
     """Return the least and greatest AUC of scores that differ from these by at most NEAR; of several classes, the mean.
 
@@ -210,7 +213,7 @@ def auc(true: np.ndarray, scores: np.ndarray) -> Between:
         pairs = len(chosen) * len(others)
         below = np.searchsorted(others, chosen - 2 * NEAR).sum(), np.searchsorted(others, chosen + 2 * NEAR).sum()
         ends.append((below[0] / pairs, below[1] / pairs))
-    low, high = np.mean(ends, axis=0)
+    low, high = np.mean(ends, axis=0) + np.array([-_ROUNDING, _ROUNDING])
     assert low <= roc_auc_score(true, scores, multi_class="ovr") <= high
     return Between(low, high)
 
