@@ -234,10 +234,11 @@ def judge(results: dict[Setting, chunks.Result], console: Console) -> bool:
     ):
         if group:
             describe_retrained(which, group, console)
-            if limit is not None:
-                lines.append(
-                    (f"mean accuracy lost {which}, {len(group)} settings", mean(group, "accuracy lost"), limit)
-                )
+            what, lost = f"mean accuracy lost {which}, {len(group)} settings", mean(group, "accuracy lost")
+            if limit is None:
+                console.print(f"{what}: {lost:.3f}, without a limit")
+            else:
+                lines.append((what, lost, limit))
     if good:
         falls = {setting: r for setting, r in good.items() if not setting.excepted}
         worst = max(falls, key=lambda setting: falls[setting]["fall"])
