@@ -81,7 +81,7 @@ def saved_and_checked(folder: Path, network: Network, certificate: object) -> tu
     model, path = folder / "model.onnx", folder / "certificate.json"
     network.save(model)
     certificate.save(path, model=model)
-    return fairmend.check(path, model, real=certificate.real_only), path.stat().st_size
+    return fairmend.check(path, model, real=certificate.real_only, run=False), path.stat().st_size
 
 
 def row(name: str, report: fairmend.CheckResult, size: int) -> list[str]:

@@ -28,7 +28,7 @@ FORMATS = {"float64": ["onnx", "safetensors", "pth"], "float32": ["onnx", "safet
 def check(certificate: Path, model: Path) -> fairmend.CheckResult:
     """Check a certificate; a claim about real arithmetic only is checked as such."""
     real = json.loads(certificate.read_text())["arithmetic"] == "real"
-    return fairmend.check(certificate, model, **({"real": True} if real else {}))
+    return fairmend.check(certificate, model, real=real, run=False)
 
 
 class Certificates:

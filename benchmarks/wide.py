@@ -113,7 +113,7 @@ def check_seconds(case: wide_cases.Case, proof: object, proven: np.ndarray) -> s
         model, file = Path(folder) / "model.onnx", Path(folder) / "certificate.json"
         case.network.save(model)
         certificate.save(file)
-        seconds = seconds_of(lambda: fairmend.check(file, model))
+        seconds = seconds_of(lambda: fairmend.check(file, model, run=False))
     return f"{seconds:.2f}"
 
 

@@ -29,7 +29,7 @@ FLOORS = (
     ("evaluate",),
     ("report",),
     ("datasets",),
-    ("bench", "mlflow", "sklearn", "vnnlib"),
+    ("bench", "deployment", "mlflow", "sklearn", "vnnlib"),
     ("cli",),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}

@@ -30,6 +30,13 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def _run_no_model(request, monkeypatch):
+    """Let `check` not run models, which starts a process each time, but in tests marked with ``runs_models``."""
+    if request.node.get_closest_marker("runs_models") is None:
+        monkeypatch.setattr("fairmend_check.run._is_installed", lambda module: False)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of reference data; a test that needs it skips where it is absent."""

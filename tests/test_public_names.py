@@ -27,7 +27,7 @@ FUNCTIONS = {
     "fairmend.audit": "net spec X= samples= seed= * per_row= pairs= method= time_limit= jobs= device= cluster= resume= "
     "rows= progress= on_plan= witnesses=",
     "fairmend.certify": "net spec X engine= * time_limit= jobs= device= cluster= resume= seed= progress=",
-    "fairmend.check": "certificate model spec= * real= progress=",
+    "fairmend.check": "certificate model spec= * real= run= require_run= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
@@ -36,6 +36,7 @@ FUNCTIONS = {
     "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
     "resume= progress=",
+    "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",
     "fairmend.datasets.load": "name data_dir= download=",
     "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
@@ -61,7 +62,8 @@ ATTRIBUTES = {
     "disparity seconds as_dict",
     "fairmend.CertifyResult": "verdicts unfair_rate witnesses reasons engine seconds counts as_dict",
     "fairmend.CheckResult": "valid reasons claim regions covers_inference least_margin seconds condition "
-    "largest_difference readable verdict as_dict",
+    "largest_difference readable verdict runs not_run as_dict",
+    "fairmend.DeploymentResult": "matches people differing decisions largest_excess rows condition as_dict",
     "fairmend.QuantifyResult": "fair unfair undecided boxes rows sampled samples leaves seconds as_dict",
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",

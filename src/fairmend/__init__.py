@@ -14,6 +14,7 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.audit.result import AuditResult
     from fairmend.audit.run import audit
+    from fairmend.deployment import DeploymentResult, verify_deployment
     from fairmend.network import Network, load_network
     from fairmend.prove.certify import certify
     from fairmend.prove.result import CertifyResult, Verdict
@@ -37,6 +38,7 @@ _HOME = {
     "CertifyResult": "fairmend.prove.result",
     "CheckResult": "fairmend_check",
     "Claim": "fairmend.spec",
+    "DeploymentResult": "fairmend.deployment",
     "Feature": "fairmend.spec",
     "Label": "fairmend.spec",
     "Link": "fairmend.spec",
@@ -54,6 +56,7 @@ _HOME = {
     "quantify": "fairmend.quantify.run",
     "repair": "fairmend.repair.run",
     "search": "fairmend.search.run",
+    "verify_deployment": "fairmend.deployment",
 }
 
 _RENAMED = {
@@ -68,6 +71,7 @@ __all__ = [
     "CertifyResult",
     "CheckResult",
     "Claim",
+    "DeploymentResult",
     "FairmendError",
     "Feature",
     "Label",
@@ -87,6 +91,7 @@ __all__ = [
     "quantify",
     "repair",
     "search",
+    "verify_deployment",
 ]
 
 

@@ -1,6 +1,6 @@
 """fairmend_check: says whether a fairmend certificate holds for a model file.
 
-The checker is a program of its own. It imports NumPy and the standard library, nothing of fairmend, and it trusts
+The checker is a program of its own. It needs NumPy and the standard library, imports nothing of fairmend, and trusts
 neither the certificate nor the model file. It is written from docs/certificate.md, which defines what it checks; the
 readers, the arithmetic and the neighbourhoods are its own. To audit it, read the files in this order:
 
@@ -37,7 +37,12 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - leaf_bounds.py, leaf_listing.py: what is proven about a box, by linear bounds or person by person
    - leaf_scores.py: the same for claims about scores
    - shares.py: the steps above, for every box of a certificate of shares
-4. The model
+4. The run, which can only take VALID away
+   - sample.py: people on whom a model is run
+   - enclosure.py: what any program may compute for them
+   - run.py: runs the model in a process of its own, and compares
+   - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
+5. The model
    - model.py: a graph of operations, and the digest of the weights
    - norms.py, assemble.py: builds graphs; batch normalisation and scaling are folded into the layers beside them
    - read_model.py: selects the reader by suffix

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.model import (
     MAX_NODES,
+    SECOND,
     Activation,
     Columns,
     Concatenate,
@@ -159,7 +160,7 @@ class Graph:
 
     def finish(self, output: int) -> Model:
         """Return the model that computes this value, in normal form."""
-        output, closed = self._opened(output)
+        output, closing = self._opened(output)
         parts = _fold_norms(self._needed(output))
         arrays = [array for part in parts for array in _arrays(part)]
         if not arrays:
@@ -167,21 +168,22 @@ class Graph:
         dtype = common_dtype(arrays)
         numbers = {id(part): number for number, part in enumerate(parts)}
         nodes = [Node(_operation(part, dtype), tuple(numbers[id(source)] for source in part.sources)) for part in parts]
-        return replace(make_graph(_with_identities(nodes), dtype), closed=closed)
+        return replace(make_graph(_with_identities(nodes), dtype), closing=closing)
 
-    def _opened(self, output: int) -> tuple[int, bool]:
-        """Return the value before a closing sigmoid or softmax, and whether probabilities close the model."""
+    def _opened(self, output: int) -> tuple[int, str]:
+        """Return the value before a closing sigmoid or softmax, and how the model closes."""
         operation, sources = self._steps[output]
         if isinstance(operation, Columns) and operation.indices == (1,) and self.width(sources[0]) == 2:
             before = self._steps[sources[0]][0]
             if isinstance(before, Activation) and before.name in ("softmax", "log_softmax"):
-                return self._opened(sources[0])
+                opened, closing = self._opened(sources[0])
+                return opened, f"{SECOND}{closing}"
         if not isinstance(operation, Activation):
-            return output, False
+            return output, ""
         single = self.width(output) == 1
         if operation.name not in (("sigmoid",) if single else ("softmax", "log_softmax")):
             raise CheckError(f"the model ends with {operation.name}, which cannot be checked there")
-        return sources[0], operation.name != "log_softmax"
+        return sources[0], operation.name
 
     def _needed(self, output: int) -> list[_Part]:
         """Return the steps that a value needs, in order."""

@@ -21,9 +21,11 @@ from fairmend_check.neighbourhood import encode
 from fairmend_check.people import People
 from fairmend_check.read_model import read_model
 from fairmend_check.region_lists import Regions
-from fairmend_check.regions import Cover, prove, prove_scores
+from fairmend_check.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.result import CheckResult
 from fairmend_check.rounding import Array, Precision
+from fairmend_check.run import ModelRun, Runtime, installed_runtimes, run_model, why_not_run
+from fairmend_check.sample import PEOPLE, ListedPeople
 from fairmend_check.scores import Score
 from fairmend_check.shares import prove_shares
 from fairmend_check.shares_claim import SharesClaim
@@ -36,6 +38,8 @@ __all__ = ["check", "check_files"]
 
 MAX_REASONS = 20
 MAX_CLASSES = 100  # of shares: the bounds of a box need memory for all pairs of them
+MAX_RUN_WORK = 4 * 10**9  # multiplications for the bounds of people on whom a model is run: about a second
+_LEAST_RUN = 64
 _ROOM = 1024.0  # how many times larger than in the spec a value may be that the global claim is not about
 REAL_ONLY = (
     "the certificate is about exact real arithmetic only, and rounding may change a prediction in inference; to accept "
@@ -49,6 +53,8 @@ def check(
     spec: str | PathLike[str] | None = None,
     *,
     real: bool = False,
+    run: bool = True,
+    require_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     """Check a certificate against a model file, and against a spec file if you pass one.
@@ -62,11 +68,14 @@ def check(
     model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .keras or .nnet
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
     real : also accept a claim about exact real arithmetic only, which does not cover inference
+    run : also run the model where its runtime is installed, in a process of its own, and compare its outputs with their
+        bounds; this can only take VALID away
+    require_run : give no verdict unless the model was run
     progress : called with the number of regions that are checked and that of all, after each block of a certificate;
         of a certificate of shares, with numbers of boxes
     """
     try:
-        return check_files(certificate, model, spec, real=real, progress=progress)
+        return check_files(certificate, model, spec, real=real, run=run, require_run=require_run, progress=progress)
     except CannotAnswerError as error:
         return CheckResult(False, (str(error),), "", 0, None, None, 0.0, readable=False)
 
@@ -77,13 +86,23 @@ def check_files(
     spec: str | PathLike[str] | None = None,
     *,
     real: bool = False,
+    run: bool = True,
+    require_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     """Do as `check` does, but raise CannotAnswerError if this Python cannot compare the spec."""
     started = time.perf_counter()
     found = _Findings(progress=progress)
+    suffix = Path(model).suffix.lower()
+    found.runtimes = installed_runtimes(suffix) if run or require_run else []
     try:
-        _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
+        network = _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
+        if not found.reasons and found.runtimes:
+            _run(found, Path(model), network)
+        elif not found.reasons:
+            found.not_run = why_not_run(suffix) if run or require_run else "--no-run was passed (in Python run=False)"
+            if require_run:
+                raise CheckError(f"nothing was run: {found.not_run}")
     except CannotAnswerError:
         raise
     except NotConfirmedError as error:
@@ -108,6 +127,8 @@ def check_files(
         fair=found.fair,
         unfair=found.unfair,
         boxes=found.boxes,
+        runs=tuple(found.runs),
+        not_run=found.not_run,
     )
 
 
@@ -126,6 +147,10 @@ class _Findings:
     unfair: float | None = None
     boxes: int = 0
     largest: tuple[float, float] | None = None  # differences of scores so far, in inference and as claimed
+    runtimes: list[Runtime] = field(default_factory=list)
+    listed: ListedPeople | None = None
+    runs: list[ModelRun] = field(default_factory=list)
+    not_run: str = ""
     readable: bool = True
     progress: Callable[[int, int], None] | None = None
 
@@ -135,14 +160,17 @@ class _Findings:
         self.readable = False
 
 
-def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> None:
+def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> Model:
     claimed = read_certificate(certificate)
     found.regions = claimed.count
     found.claim = describe_claim(claimed)
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
-    network = _matching_model(claimed, model)
+    network = matching_model(claimed, model)
     found.condition = _condition(claimed, network)
+    if found.runtimes:
+        rng = np.random.default_rng(int(claimed.weights_sha256, 16))  # the same files are run on the same people
+        found.listed = ListedPeople(claimed.spec, network.dtype, rng)
     if claimed.arithmetic not in ("real", network.dtype):
         raise NotConfirmedError(
             f"certificate.arithmetic is {claimed.arithmetic}, but the model computes in {network.dtype}: the claim "
@@ -158,6 +186,18 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
         _check_regions(found, claimed, network)
     if claimed.shares is not None and not found.reasons:
         _check_shares(found, claimed.spec, claimed.shares, network)
+    return network
+
+
+def _run(found: _Findings, path: Path, network: Model) -> None:
+    """Run the model on people of the certificate and of its spec, in every program that is installed for it."""
+    assert found.listed is not None
+    rows = found.listed.and_others(PEOPLE)
+    most = max(_LEAST_RUN, MAX_RUN_WORK // point_work(network))
+    if len(rows) > most:
+        rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+    for runtime in found.runtimes:
+        found.runs.append(run_model(path, network, rows, runtime))
 
 
 def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> None:
@@ -178,6 +218,8 @@ def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> No
             found.reasons = [*found.reasons[:before], *cover.reasons]
             return
         covers = covers and block
+        if found.listed is not None:
+            found.listed.add(regions.x, regions.points)
         if len(found.reasons) > before:
             break
         if found.progress is not None:
@@ -290,7 +332,7 @@ def _condition(claimed: Certificate, network: Model) -> str:
     return found
 
 
-def _matching_model(claimed: Certificate, path: Path) -> Model:
+def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
     network, file_sha256 = read_model(path, claimed.graph or claimed.layers)
     if weights_digest(network) != claimed.weights_sha256:

@@ -36,9 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not know every letter of a feature's name
     parsed = _parser().parse_args(arguments)
+    if parsed.no_run and parsed.require_run:
+        _parser().error("--no-run and --require-run exclude each other")
     try:
         result = check_and_print(
-            parsed.certificate, parsed.model, parsed.spec, real=parsed.real, json_output=parsed.json
+            parsed.certificate,
+            parsed.model,
+            parsed.spec,
+            real=parsed.real,
+            run=not parsed.no_run,
+            require_run=parsed.require_run,
+            json_output=parsed.json,
         )
     except CannotAnswerError as error:
         sys.stderr.write(f"Error: {printable(str(error))}\n")
@@ -50,13 +58,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_and_print(
-    certificate: Path, model: Path, spec: Path | None = None, *, real: bool = False, json_output: bool = False
+    certificate: Path,
+    model: Path,
+    spec: Path | None = None,
+    *,
+    real: bool = False,
+    run: bool = True,
+    require_run: bool = False,
+    json_output: bool = False,
 ) -> CheckResult:
     """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none."""
     for path in (certificate, model, spec):
         if path is not None and not _exists(path):
             raise CannotAnswerError(f"{path}: no such file")
-    result = check_files(certificate, model, spec, real=real, progress=_show_progress if _watched() else None)
+    progress = _show_progress if _watched() else None
+    result = check_files(certificate, model, spec, real=real, run=run, require_run=require_run, progress=progress)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
         lines = [json.dumps(content, indent=2).replace("\x7f", "\\u007f")]  # json escapes all others
@@ -106,6 +122,11 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
             f"The checker counts {percent(result.fair)} treated equally and {percent(result.unfair)} unequally, in "
             f"{result.boxes:,} box{'' if result.boxes == 1 else 'es'}{rest}."
         )
+    for run in result.runs:
+        people = "1 person" if run.people == 1 else f"{run.people:,} people"
+        lines += _wrapped(f"Run in {run.program}: {people}, all outputs within the bounds of the proof.")
+    if result.not_run:
+        lines += _wrapped(f"The model was not run: {result.not_run}.")
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 
 
@@ -157,6 +178,14 @@ def _parser() -> argparse.ArgumentParser:
         "--real",
         action="store_true",
         help="also accept a claim about exact real arithmetic only, which does not cover inference",
+    )
+    parser.add_argument(
+        "--no-run",
+        action="store_true",
+        help="do not run the model, even if ONNX Runtime or Keras is installed for it",
+    )
+    parser.add_argument(
+        "--require-run", action="store_true", help="give no verdict unless the model was run within its bounds"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     parser.add_argument("--version", action="version", version=f"fairmend-check {__version__}")

@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
 MAX_NODES = 2_000  # the work for bounds grows with the square
+SECOND = "second "  # before the name of a closing softmax of which a file gives the second of two numbers
 _HELD = 4  # times the widest node: so many numbers of a row may be held at once
 
 
@@ -120,15 +121,20 @@ class Layer:
 class Model:
     """A graph of nodes. `make_graph` and `make_model` check that it is one.
 
-    A closing sigmoid (of one output) or softmax does not change the prediction, so it is left out; ``closed`` says
-    whether the file has one. ``condition`` says what a program must do with the file to compute this model, if the file
-    itself does not fix that.
+    A closing sigmoid (of one output), softmax or log_softmax does not change the prediction, so it is left out;
+    ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``condition`` says
+    what a program must do with the file to compute this model, if the file itself does not fix that.
     """
 
     nodes: tuple[Node, ...]
     dtype: str
     condition: str = ""
-    closed: bool = False
+    closing: str = ""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file computes probabilities."""
+        return self.closing.removeprefix(SECOND) in ("sigmoid", "softmax")
 
     @cached_property
     def widths(self) -> tuple[int, ...]:

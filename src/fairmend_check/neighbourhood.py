@@ -337,7 +337,7 @@ def _boxes(each: Product, start: int, stop: int, points: bool) -> tuple[Array, A
         index, number = np.divmod(index, axis.count)
         if axis.feature.one_hot:
             columns = slice(axis.column, axis.column + axis.feature.width)
-            lower[:, columns] = _one_hot(axis.feature, number + int(axis.lowest))
+            lower[:, columns] = encode_one_hot(axis.feature, number + int(axis.lowest))
         else:
             lower[:, axis.column] = axis.encoded(number)
     if points:
@@ -349,7 +349,7 @@ def _boxes(each: Product, start: int, stop: int, points: bool) -> tuple[Array, A
     return lower, upper
 
 
-def _one_hot(feature: Feature, categories: Whole) -> Array:
+def encode_one_hot(feature: Feature, categories: Whole) -> Array:
     """Return the columns (points, width) of categories: 1 in their own column; a dropped category has none."""
     dropped = len(feature.categories) if feature.dropped is None else feature.categories.index(feature.dropped)
     out = np.zeros((len(categories), feature.width))

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from fairmend_check.printable import at_least, at_most, printable
+from fairmend_check.run import ModelRun
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +35,8 @@ class CheckResult:
     fair, unfair : for a claim about shares, which share of all people the checker itself proves to be treated equally,
         and unequally; None for other claims
     boxes : for a claim about shares, the number of boxes that all people are divided into
+    runs : the programs in which the model was run, and on how many people; all outputs were within their bounds
+    not_run : why the model was not run, if it was not
     readable : whether all files could be read and checked; if not, there is no verdict on the claim
     """
 
@@ -50,6 +53,8 @@ class CheckResult:
     fair: float | None = None
     unfair: float | None = None
     boxes: int = 0
+    runs: tuple[ModelRun, ...] = ()
+    not_run: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself: nothing unreadable, and nothing with a reason, is valid."""
@@ -70,8 +75,9 @@ class CheckResult:
             margin = f", largest difference {at_most(self.largest_difference)}"
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
         regions = f" {self.boxes:,} boxes," if self.boxes else regions
+        ran = "".join(f" Run in {run.program}." for run in self.runs)
         condition = f" Condition: {printable(self.condition)}" if self.condition else ""
-        return f"CheckResult(VALID: {printable(self.claim)}{condition}{regions} {self.seconds:.2f} s)"
+        return f"CheckResult(VALID: {printable(self.claim)}{condition}{ran}{regions} {self.seconds:.2f} s)"
 
     def _repr_html_(self) -> str:
         """Show the verdict in a notebook, with the claim or the reasons."""
@@ -82,5 +88,6 @@ class CheckResult:
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         content = {"verdict": self.verdict, **asdict(self), "reasons": list(self.reasons)}
+        content["runs"] = list(content["runs"])
         del content["readable"]  # the verdict says it
         return content

@@ -13,6 +13,7 @@ from support.checker_cases import SUFFIXES, case
 FOLDER = Path(fairmend_check.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
 ALLOWED = set(sys.stdlib_module_names) | {"numpy", "tomllib", "fairmend_check"}  # Python 3.10 has no tomllib
+RUNTIMES = {"onnxruntime", "keras"}  # which the process that runs models may import, runtimes.py alone
 FORBIDDEN = {"__import__", "import_module", "exec", "eval", "compile"}
 
 
@@ -38,7 +39,8 @@ def test_every_file_is_read():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_only_the_standard_library_and_numpy_are_imported(path):
-    assert violations(path.read_text()) == []
+    found = violations(path.read_text())
+    assert found == [] or (path.name == "runtimes.py" and set(found) == RUNTIMES)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,8 @@ def test_checking_loads_nothing_else(tmp_path):
         "before = set(sys.modules)\n"
         "import fairmend_check\n"
         f"for suffix in {SUFFIXES!r}:\n"
-        f"    result = fairmend_check.check({str(certificate)!r}, {str(tmp_path / 'model.')!r} + suffix, {spec!r})\n"
+        f"    model = {str(tmp_path / 'model.')!r} + suffix\n"
+        f"    result = fairmend_check.check({str(certificate)!r}, model, {spec!r}, run=False)\n"
         "    assert result.valid, result\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "print(*sorted(new - set(sys.stdlib_module_names)))\n"

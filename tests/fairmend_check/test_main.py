@@ -31,7 +31,24 @@ def test_a_valid_certificate_exits_with_0(files, capsys):
     )
     assert lines[2].startswith("The least margin of 4 neighbourhoods is ")
     assert lines[2].endswith(", above all rounding errors of inference.")
-    assert lines[3].startswith("Checked in ")
+    assert lines[3].startswith("The model was not run: ONNX Runtime is not installed.")
+    assert lines[4].startswith("Checked in ")
+
+
+@pytest.mark.runs_models
+def test_a_run_is_printed_and_part_of_the_json(files, capsys):
+    assert main([*files, "--require-run"]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Run in ONNX Runtime ")]
+    assert line.endswith(" people, all outputs within the bounds of the proof.")
+    assert main([*files, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["runs"][0].keys() == {"program", "people"}
+    assert content["not_run"] == ""
+    assert main([*files, "--no-run"]) == 0
+    assert "The model was not run: --no-run" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([*files, "--no-run", "--require-run"])
+    assert ended.value.code == 2
 
 
 @pytest.mark.parametrize("suffix", ["pth", "safetensors"])

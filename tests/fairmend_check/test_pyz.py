@@ -70,6 +70,7 @@ def test_it_needs_numpy_alone_and_reads_every_format(pyz, python, tampered, tmp_
         assert compared.returncode == (0 if reads else 2), compared.stderr
 
 
+@pytest.mark.runs_models
 def test_it_prints_what_fairmend_check_prints(pyz, tampered, tmp_path):
     certificate, model = case().save(tmp_path)
 

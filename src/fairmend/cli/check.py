@@ -25,31 +25,57 @@ _logger = logging.getLogger(__name__)
 @click.option(
     "--real", is_flag=True, help="Also accept a claim about exact real arithmetic only, which does not cover inference."
 )
+@click.option("--no-run", is_flag=True, help="Do not run the model, even if its runtime is installed.")
+@click.option("--require-run", is_flag=True, help="Give no verdict unless the model was run within its bounds.")
 @json_option
 @common_options
 @click.pass_context
 @insert_formats
 def command(
-    ctx: click.Context, /, certificate: Path, model: Path, spec_file: Path | None, real: bool, json_output: bool
+    ctx: click.Context,
+    /,
+    certificate: Path,
+    model: Path,
+    spec_file: Path | None,
+    real: bool,
+    no_run: bool,
+    require_run: bool,
+    json_output: bool,
 ) -> None:
     """Check a certificate independently.
 
     CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again
-    and shares no code with the rest of fairmend. Exits with 0 if the certificate is VALID, 1 if it is INVALID, 2 if it
-    is UNREADABLE: a file cannot be read or checked, so there is no verdict.
+    and shares no code with the rest of fairmend. Where the runtime of the file is installed (ONNX Runtime, Keras), it
+    also runs the model and compares the outputs with its bounds. Exits with 0 if the certificate is VALID, 1 if it is
+    INVALID, 2 if it is UNREADABLE: a file cannot be read, checked or run, so there is no verdict.
     """
-    ctx.exit(run_check(certificate, model, spec_file, real=real, json_output=json_output))
+    if no_run and require_run:
+        raise click.UsageError("--no-run and --require-run exclude each other.")
+    ctx.exit(
+        run_check(
+            certificate, model, spec_file, real=real, run=not no_run, require_run=require_run, json_output=json_output
+        )
+    )
 
 
 def run_check(
-    certificate: Path, model: Path, spec_file: Path | None = None, *, real: bool = False, json_output: bool = False
+    certificate: Path,
+    model: Path,
+    spec_file: Path | None = None,
+    *,
+    real: bool = False,
+    run: bool = True,
+    require_run: bool = False,
+    json_output: bool = False,
 ) -> int:
     """Check the certificate, print the verdict and return the exit code."""
     from fairmend_check.errors import CannotAnswerError
     from fairmend_check.main import EXIT_CODES, check_and_print
 
     try:
-        result = check_and_print(certificate, model, spec_file, real=real, json_output=json_output)
+        result = check_and_print(
+            certificate, model, spec_file, real=real, run=run, require_run=require_run, json_output=json_output
+        )
     except CannotAnswerError as error:
         raise FairmendError(str(error)) from error
     _logger.info("%s with %d regions, checked in %.2f s", certificate, result.regions, result.seconds)

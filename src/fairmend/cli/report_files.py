@@ -75,7 +75,7 @@ def check_certificate(
     from fairmend import check
 
     report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
-    result = check(certificate, model, real=real, progress=report)
+    result = check(certificate, model, real=real, run=False, progress=report)
     reason = "" if result.valid else result.reasons[0]
     if not result.readable and reason.startswith(f"model {model.name}: "):
         raise UncheckableFileError(

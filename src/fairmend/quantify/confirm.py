@@ -55,7 +55,7 @@ def _check(evidence: Evidence, certificate: Certificate, progress: Progress | No
         model, file = Path(folder, "model.onnx"), Path(folder, "certificate.json")
         evidence.network.save(model)
         certificate.save(file, model)
-        return check(file, model, progress=report)
+        return check(file, model, run=False, progress=report)
 
 
 def _decided(checked: CheckResult) -> float:

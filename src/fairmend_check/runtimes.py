@@ -1,0 +1,114 @@
+"""Runs a model file in the program that people run such files with: ONNX Runtime, or Keras on one of its backends.
+
+This is a process of its own, started by `run`. It reads a job (JSON) from the file that it is given, runs the model on
+the rows that lie beside it, and writes the outputs there. It is the only part of the checker that imports anything but
+NumPy and the standard library, and nothing that it says can make a certificate valid.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+JOB, ROWS, OUTPUTS, ANSWER = "job.json", "rows.npy", "outputs.npz", "answer.json"
+MAX_FILE = 2**28  # bytes that this process may write into a file
+_FEW_BATCHES = 8
+
+_ELEMENTS = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+}
+
+
+def main(folder: Path) -> None:
+    """Run the job in a folder and leave the answer there: a version and outputs, or an error."""
+    _limit()
+    job = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    try:
+        answer = _RUNTIMES[job["runtime"]](job, folder)
+    except BaseException as error:
+        answer = {"error": f"{type(error).__name__}: {str(error)[:400]}"}
+    written = folder / f"{ANSWER}.part"
+    written.write_text(json.dumps(answer), encoding="utf-8")
+    written.replace(folder / ANSWER)
+
+
+def _limit() -> None:
+    """Leave no room for a core dump or a huge file; where the system has no such limits, the parent's are left."""
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+
+
+def _onnxruntime(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
+    session = onnxruntime.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"])
+    inputs = session.get_inputs()
+    fixed = next((value.shape[0] for value in inputs if type(value.shape[0]) is int), None)
+
+    def run(part: Any) -> Any:
+        fed, start = {}, 0
+        for value in inputs:
+            width = value.shape[1] if len(value.shape) > 1 else 1
+            columns = part[:, start : start + width].astype(_ELEMENTS[value.type])
+            fed[value.name], start = columns.reshape([len(part), *value.shape[1:]]), start + width
+        *labels, scores = session.run(None, fed)
+        if type(scores) is list:  # for each row a map from labels to probabilities
+            scores = [[each[label] for label in sorted(each)] for each in scores]
+        return scores, np.asarray(labels[0]).astype(str) if labels else None
+
+    _save(run, folder, job["sizes"] if fixed is None else [fixed])
+    return {"version": onnxruntime.__version__}
+
+
+def _keras(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    import keras
+    import numpy as np
+
+    keras.config.disable_interactive_logging()
+    model = keras.saving.load_model(job["model"], compile=False, safe_mode=True)
+
+    def run(part: Any) -> Any:
+        fed, start = [], 0
+        for value in model.inputs:
+            width = int(np.prod(value.shape[1:]))
+            columns = part[:, start : start + width].astype(keras.backend.standardize_dtype(value.dtype))
+            fed.append(columns.reshape([len(part), *value.shape[1:]]))
+            start += width
+        return model.predict_on_batch(fed if len(fed) > 1 else fed[0]), None
+
+    _save(run, folder, job["sizes"])
+    return {"version": keras.__version__}
+
+
+def _save(run: Any, folder: Path, sizes: list[int]) -> None:
+    """Run all rows in batches of the last size, and the first ones in batches of the others; save what comes out.
+
+    The last batch is filled up with the first rows, so that every size is compiled once.
+    """
+    import numpy as np
+
+    rows = np.load(folder / ROWS)
+    found = []
+    for size in sizes:
+        count = len(rows) if size == sizes[-1] else min(len(rows), _FEW_BATCHES * size)
+        for start in range(0, count, size):
+            numbers = np.arange(start, start + size) % len(rows)
+            scores, labels = run(rows[numbers])
+            outputs = np.asarray(scores, dtype=np.float64).reshape(size, -1)
+            found.append((numbers, outputs, np.full(size, "") if labels is None else labels.reshape(size)))
+    numbers, outputs, labels = (np.concatenate(each) for each in zip(*found, strict=True))
+    np.savez(folder / OUTPUTS, numbers=numbers, outputs=outputs, labels=np.unique(labels, return_inverse=True)[1])
+
+
+_RUNTIMES = {"onnxruntime": _onnxruntime, "keras": _keras}
