@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from os import PathLike
@@ -29,7 +29,7 @@ from fairmend_check.sample import PEOPLE, ListedPeople
 from fairmend_check.scores import Score
 from fairmend_check.shares import prove_shares
 from fairmend_check.shares_claim import SharesClaim
-from fairmend_check.spec import ScoreClaim, Spec, first_difference
+from fairmend_check.spec import Feature, ScoreClaim, Spec, first_difference
 from fairmend_check.spec_toml import read_spec_file
 from fairmend_check.split_tree import read_leaves
 from fairmend_check.threshold import HALF
@@ -93,9 +93,9 @@ def check_files(
     """Do as `check` does, but raise CannotAnswerError if this Python cannot compare the spec."""
     started = time.perf_counter()
     found = _Findings(progress=progress)
-    suffix = Path(model).suffix.lower()
-    found.runtimes = installed_runtimes(suffix) if run or require_run else []
     try:
+        suffix = Path(model).suffix.lower()
+        found.runtimes = installed_runtimes(suffix) if run or require_run else []
         network = _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
         if not found.reasons and found.runtimes:
             _run(found, Path(model), network)
@@ -329,7 +329,20 @@ def _condition(claimed: Certificate, network: Model) -> str:
             f"{first} file does not decide at {threshold!r}. The claim is about a program that predicts class 1 if the "
             f"probability{second} is at least {threshold!r}: the {score}, {exact}."
         )
+    scaled = [feature for feature in claimed.spec.features if feature.scale]
+    if scaled and (claimed.count or claimed.shares):
+        first = f"{found} The" if found else "the"
+        found = (
+            f"{first} program encodes numbers as the spec does, {' or '.join(_scalings(scaled))}, in double "
+            f"precision, and rounds once to {network.dtype}. A pipeline that computes in float32 may feed the network "
+            "other numbers."
+        )
     return found
+
+
+def _scalings(features: Sequence[Feature]) -> list[str]:
+    kinds = dict.fromkeys(feature.scale[0][0] for feature in features)
+    return ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
 
 
 def matching_model(claimed: Certificate, path: Path) -> Model:

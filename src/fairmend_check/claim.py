@@ -26,7 +26,12 @@ def describe_claim(certificate: Certificate) -> str:
     sentences = []
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
-        sentences.append(f"For every input, the output of this model does not depend on {ignored}.")
+        sentences.append(
+            f"For every input within the ranges of the spec, the output of this model does not depend on {ignored}."
+        )
+        if not certificate.count:
+            values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature, _ in certificate.blind)
+            sentences.append(f"The values of these features are: {values}.")
     if certificate.shares:
         return _describe_shares(certificate, certificate.spec, certificate.shares)
     if certificate.count:

@@ -78,7 +78,11 @@ def test_a_proof_for_the_repair_inputs_says_what_is_left(prof):
 
 def test_a_proof_for_everyone_leaves_nothing_to_say(blind):
     assert blind.guarantee.covers_everyone
-    assert blind.claim == "Proven: for every input, the output of the network does not depend on age or gender."
+    assert (
+        blind.claim
+        == "Proven: for every input within the ranges of the spec, the output of the network does not depend on age or "
+        "gender."
+    )
     assert blind.beyond == ""
     assert blind.statement == blind.claim
 

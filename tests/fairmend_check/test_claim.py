@@ -43,21 +43,25 @@ def test_a_tolerance_that_changes_nothing_is_not_claimed(claim):
     assert "credits" not in claim(sign_spec(content))
 
 
+EVERYONE = "For every input within the ranges of the spec, the output of this model does not depend on"
+
+
 def test_a_global_claim_comes_first(claim):
     content = case().content
     content["global"] = {"columns": [0, 1]}
     both = claim(content)
-    assert both.startswith("For every input, the output of this model does not depend on sex or age. For each of the")
+    assert both.startswith(f"{EVERYONE} sex or age. For each of the")
     content["regions"] = []
-    assert claim(content) == "For every input, the output of this model does not depend on sex or age."
+    assert claim(content) == f"{EVERYONE} sex or age. The values of these features are: sex f, m; age 18 to 60."
 
 
 def test_a_global_claim_names_every_feature_that_the_model_ignores(claim):
     content = case(spec="tolerance").content
     content["global"], content["regions"] = {"columns": [2, 0]}, []
-    assert claim(content) == "For every input, the output of this model does not depend on sex or credits."
+    values = "The values of these features are: sex f, m;"
+    assert claim(content) == f"{EVERYONE} sex or credits. {values} credits 0 to 5."
     content["global"] = {"columns": [0, 1, 2]}
-    assert claim(content) == "For every input, the output of this model does not depend on sex, income or credits."
+    assert claim(content) == f"{EVERYONE} sex, income or credits. {values} income 0 to 100; credits 0 to 5."
 
 
 def test_only_a_dozen_categories_are_listed(claim):

@@ -413,7 +413,7 @@ def test_a_model_that_ignores_the_linked_features_too_needs_no_regions(attack, t
     content.update({"regions": [], "global": {"columns": [0, 1, 2, 3, 4]}})
     result = fairmend.check(write(tmp_path, sign_network(content, net)), tmp_path / "blind.onnx")
     assert result.valid
-    assert result.claim == "For every input, the output of this model does not depend on sex, age or role."
+    assert "the output of this model does not depend on sex, age or role." in result.claim
     for columns in ([0, 1, 2, 3], [0, 1, 2, 3, 4, 5]):
         content["global"]["columns"] = columns
         assert not fairmend.check(write(tmp_path, content), tmp_path / "blind.onnx").valid

@@ -29,10 +29,11 @@ def test_a_valid_certificate_exits_with_0(files, capsys):
     assert lines[1].startswith(
         "Proven: For each of the 4 inputs listed in this certificate, the prediction of this model stays"
     )
-    assert lines[2].startswith("The least margin of 4 neighbourhoods is ")
-    assert lines[2].endswith(", above all rounding errors of inference.")
-    assert lines[3].startswith("The model was not run: ONNX Runtime is not installed.")
-    assert lines[4].startswith("Checked in ")
+    assert lines[2].startswith("Condition: the program encodes numbers as the spec does, (value - mean) / std, in ")
+    assert lines[3].startswith("The least margin of 4 neighbourhoods is ")
+    assert lines[3].endswith(", above all rounding errors of inference.")
+    assert lines[4].startswith("The model was not run: ONNX Runtime is not installed.")
+    assert lines[5].startswith("Checked in ")
 
 
 @pytest.mark.runs_models
@@ -61,8 +62,11 @@ def test_the_condition_of_a_state_dict_is_printed_and_part_of_the_json(tmp_path,
     assert f"Condition: {json.loads(capsys.readouterr().out)['condition']}" == line
 
 
-def test_other_formats_have_no_condition(files, capsys):
+def test_other_formats_have_no_condition_but_the_encoding(files, tmp_path, capsys):
     assert main([*files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["condition"].startswith("the program encodes numbers as the spec does")
+    plain = case(spec="continuous").save(tmp_path)
+    assert main([*map(str, plain), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["condition"] == ""
 
 

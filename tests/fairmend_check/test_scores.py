@@ -307,25 +307,31 @@ def test_regression_networks_have_no_classes(tmp_path):
     assert "label has no positive value, so the claim must be about scores" in reasons[0]
 
 
+ENCODED = (
+    " program encodes numbers as the spec does, (value - mean) / std, in double precision, and rounds once to float32. "
+    "A pipeline that computes in float32 may feed the network other numbers."
+)
+
+
 def test_a_file_without_a_closing_sigmoid_makes_it_a_condition(tmp_path):
     made = case(spec="tolerance")
     content = score_content(made)
     plain = checked(tmp_path, content, made.network)
     assert plain.condition == (
         "the file does not compute probabilities. The claim is about the sigmoid 1 / (1 + exp(-z)) of the output z, "
-        "computed with an error of at most 9.5e-07."
+        f"computed with an error of at most 9.5e-07. The{ENCODED}"
     )
     closed = Network(made.network.affines, made.network.activations, closing="sigmoid")
     for suffix in ("onnx", "h5", "keras"):
         result = checked(tmp_path, content, closed, f"closed.{suffix}")
         assert result.valid, result.reasons
-        assert result.condition == ""
+        assert result.condition == f"the{ENCODED}"
     state = checked(tmp_path, content, closed, "closed.pth")
     assert state.valid
     assert "the file stores weights only" in state.condition
     assert " The file does not compute probabilities." in state.condition
     logits = checked(tmp_path, score_content(made, "logit", 1e3), closed)
-    assert (logits.valid, logits.condition) == (True, "")
+    assert (logits.valid, logits.condition) == (True, f"the{ENCODED}")
     assert "each raw output of this model, before a closing sigmoid" in logits.claim
 
 

@@ -61,7 +61,10 @@ def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
     free, bound = (json.loads((tmp_path / name).read_text()) for name in ("free.json", "bound.json"))
     assert free["model"]["file_sha256"] is None
     assert bound["model"]["file_sha256"] == hashlib.sha256((tmp_path / "net.onnx").read_bytes()).hexdigest()
-    assert free["claim"] == "For every input, the output of this model does not depend on age."
+    assert (
+        free["claim"]
+        == "For every input within the ranges of the spec, the output of this model does not depend on age."
+    )
     assert free["global"] == {"columns": [0]}
     with pytest.raises(FairmendError, match=r"gone\.onnx: cannot read the model: No such file"):
         certificate.save(tmp_path / "other.json", model=tmp_path / "gone.onnx")

@@ -58,7 +58,9 @@ def test_the_claim_of_a_certificate_says_for_whom_in_which_values_and_in_which_a
 
 
 def test_a_claim_for_everyone_is_one_sentence_without_inputs_and_more_with_them():
-    everyone = "For every input, the output of this model does not depend on age or gender."
+    everyone = (
+        "For every input within the ranges of the spec, the output of this model does not depend on age or gender."
+    )
     assert of_spec(ignored=("age", "gender"), proven=0, inputs=0).certificate_claim() == everyone
     assert (
         of_spec(ignored=("age", "gender"))
@@ -100,10 +102,11 @@ def test_everyone_without_tolerances_leaves_nothing_open():
     everyone = replace(STRICT, ignored=("age", "gender"))
     assert everyone.covers_everyone
     assert everyone.summary("blind", NONE) == (
-        "Proven: for every input, the output of the network does not depend on age or gender."
+        "Proven: for every input within the ranges of the spec, the output of the network does not depend on age or "
+        "gender."
     )
     assert everyone.headline("blind", NONE) == (
-        "For every input, the output of this model does not depend on age or gender."
+        "For every input within the ranges of the spec, the output of this model does not depend on age or gender."
     )
     assert everyone.beyond(UnequalCount(0, 600), "0 %") == ""
     assert everyone.tag() == "Proven for everyone"
@@ -203,7 +206,8 @@ def test_a_network_that_ignores_all_that_varies_is_proven_for_everyone_with_its_
     full = of_spec(ignored=("age", "gender", "hours"), proven=0, inputs=0)
     assert full.covers_everyone
     assert full.certificate_claim() == (
-        "For every input, the output of this model does not depend on age, gender or hours."
+        "For every input within the ranges of the spec, the output of this model does not depend on age, gender or "
+        "hours."
     )
     assert full.tag() == "Proven for everyone"
     assert full.beyond(UnequalCount(0, 600), "0 %") == ""
@@ -261,7 +265,7 @@ def test_a_lower_bound_of_none_says_that_none_was_found():
 def test_large_tolerances_are_readable_in_a_headline_and_plain_in_a_certificate():
     both = Guarantee(("sex", "age"), ("sex", "age"), {"limit": 10_000.0, "rate": 0.5}, 100, 100, "float32")
     assert both.headline("blind", NONE) == (
-        "For every input, the output of this model does not depend on sex or age. Each of the 100 repair inputs also "
-        "keeps its prediction with any change of limit by up to 10,000 and rate by up to 0.5."
+        "For every input within the ranges of the spec, the output of this model does not depend on sex or age. Each "
+        "of the 100 repair inputs also keeps its prediction with any change of limit by up to 10,000 and rate by up to 0.5."
     )
     assert "even if you also change limit by up to 10000 and rate by up to 0.5" in both.certificate_claim()

@@ -122,7 +122,9 @@ def test_a_head_that_is_the_only_layer_does_not_use_protected_columns_again(tmp_
 def test_the_global_claim_stands_in_the_certificate():
     network, X_repair, X_cal, y_cal = case(SPEC, 8)
     result = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind")
-    assert result.certificate.claim == ("For every input, the output of this model does not depend on age or group.")
+    assert result.certificate.claim == (
+        "For every input within the ranges of the spec, the output of this model does not depend on age or group."
+    )
     assert result.certificate.content["global"] == {"columns": [0, 2, 3, 4]}
     assert result.certificate.content["regions"] == []
 

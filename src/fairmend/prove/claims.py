@@ -241,7 +241,7 @@ class Guarantee:
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
         if self.covers_everyone:
-            return ("Everyone: every input, not only the people in the data.",)
+            return ("Everyone: every input within the ranges of the spec, not only the people in the data.",)
         only = f"{self._changed()}{self._or('in')}"
         some = f"The {self.inputs:,} repair inputs" if self.complete else f"{self.proven:,} repair inputs"
         covered = f"{some}, and everyone who differs from one of them only in {only}."
@@ -251,7 +251,7 @@ class Guarantee:
             covered = "No repair input."
         if self.everyone:
             return (
-                f"For {self._ignored_alone()} alone: every input.",
+                f"For {self._ignored_alone()} alone: every input within the ranges of the spec.",
                 f"With {self._extension()}: {covered[0].lower()}{covered[1:]}",
             )
         return (covered,)
@@ -284,7 +284,8 @@ class Guarantee:
         return f"{article}protected features" if set(self.ignored) == set(self.protected) else listed(self.ignored)
 
     def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
-        return f"For every input, the output of {model} does not depend on {listed(self.ignored, 'or', most)}."
+        ignored = listed(self.ignored, "or", most)
+        return f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
