@@ -91,7 +91,7 @@ def scores_of_runtime(path, rows, layers):
 
 
 def test_every_kind_of_file_is_here():
-    least = Counter(onnx=150, keras=30, pth=60, safetensors=40, nnet=4)
+    least = Counter(onnx=150, keras=30, pth=60, pt2=6, safetensors=40, nnet=4)
     assert Counter(path.parent.name for path in FILES) >= least
     producers = {path.name.split("-")[0] for path in FILES if path.parent.name == "onnx"}
     assert producers >= {"fairmend", "keras", "onnx", "onnxscript", "skl2onnx", "tf2onnx", "torch"}
