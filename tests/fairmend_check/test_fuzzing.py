@@ -16,7 +16,6 @@ from support.fuzzing.byte_mutations import BYTE_MUTATIONS, mutate_bytes
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 
 FILES = 300
-FINDINGS = Path(__file__).parents[1] / "corpus" / "findings"
 
 
 @pytest.mark.parametrize("name", fuzz.FORMATS)
@@ -25,14 +24,6 @@ def test_mutated_files_are_refused_or_read_like_the_runtime_does(name, tmp_path)
     tally = fuzz.fuzz(fuzz.find_format(name), 1, numbers, tmp_path)
     assert tally.findings == []
     assert tally.counts.total() == len(numbers)
-
-
-@pytest.mark.parametrize("path", sorted(FINDINGS.glob("*-*.*")), ids=lambda path: path.name)
-def test_files_that_were_once_read_differently(path, tmp_path):
-    """Named after their format: onnx-what-was-wrong.onnx."""
-    form = fuzz.find_format(path.name.split("-")[0])
-    outcome, text = fuzz.try_file(form, path.read_bytes(), tmp_path / f"model{form.suffix}")
-    assert outcome not in fuzz.FINDINGS, text
 
 
 # A format to test the fuzzer with: one neuron, its number of weights as a byte, then the weights.

@@ -269,19 +269,6 @@ def test_a_file_that_is_a_zip_archive_as_well(tmp_path):
         read_model(path)
 
 
-# The numbers of layers in Keras 2.13's .keras files are those of no other version.
-NOT_READ = {"keras2.13.1-h5py3.9.0-plain.keras": "does not write for these layers"}
-
-
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("keras*")), ids=lambda path: path.name)
-def test_files_as_keras_wrote_them(path):
-    if path.name in NOT_READ:
-        with pytest.raises(CheckError, match=NOT_READ[path.name]):
-            read_model(path)
-    else:
-        assert weights_digest(read_model(path)[0]) == digest_of_network(fairmend.load_network(path))
-
-
 def test_the_networks_of_the_literature(shared):
     for path in sorted((shared / "models").glob("*.h5")):
         assert weights_digest(read_model(path)[0]) == digest_of_network(fairmend.load_network(path))

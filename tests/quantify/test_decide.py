@@ -49,6 +49,16 @@ def test_a_linear_network_is_decided_but_for_the_slab_of_rounding():
     assert found.fair[0] == pytest.approx(1 - unequal, abs=1e-6)
 
 
+@pytest.mark.parametrize(("beyond", "decided"), [(2e-7, False), (1e-4, True)])
+def test_a_logit_that_a_probability_may_round_to_the_threshold_is_not_decided(beyond, decided):
+    """The file has no sigmoid; a program that computes one in float32 and compares with 0.7 rounds such a logit."""
+    net = linear([0, 1e-9, 0, 0, 0, 0], np.log(0.7 / 0.3) + beyond).at_threshold(0.7)
+    space = make_space(net, SMALL)
+    decider = Decider(net, space)
+    found = decider.decide(space.root(), np.zeros(1))
+    assert (found.fair[0] == 1) == decided
+
+
 def planted(spec, seed=0):
     """Return a network with three classes in which the protected column decides for many people."""
     rng = np.random.default_rng(seed)

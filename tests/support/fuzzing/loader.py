@@ -8,8 +8,10 @@ from pathlib import Path
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.prove import certificate
+from fairmend.prove.certificate_graph import steps_of
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, Layer, Model, weights_digest
+from fairmend_check.named_graph import NamedGraph, read_named_graph
 from fairmend_check.read_model import read_model
 from support.fuzzing import nnet, onnx, pth
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
@@ -39,8 +41,10 @@ def read(path: Path) -> Model:
     return read_model(path, layers)[0]
 
 
-def layers_of(network: Network) -> list[Layer]:
-    """Return the layers as the checker reads them from a certificate."""
+def layers_of(network: Network) -> list[Layer] | NamedGraph:
+    """Return the layers, or the steps of a graph, as the checker reads them from a certificate."""
+    if not network.is_chain:
+        return read_named_graph(steps_of(network), "certificate.model.graph")
     return [
         Layer(entry["name"], Activation(entry["activation"], entry["slope"]), entry.get("epsilon"))
         for entry in certificate._layers(network)

@@ -14,7 +14,9 @@ import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx.reference import ReferenceEvaluator
 
+from fairmend_check.bounds import interval_layers
 from fairmend_check.errors import CheckError
+from fairmend_check.inference_error import output_errors
 from fairmend_check.model import Model
 from fairmend_check.read_onnx import read_onnx
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
@@ -525,38 +527,19 @@ def run_reference(path: Path, model: Model, rng: np.random.Generator) -> tuple[n
 
 
 def possible_outputs(model: Model, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return lower and upper ends of the outputs with rounding errors: logits, and a closing sigmoid or softmax."""
-    unit = float(np.finfo(model.dtype).eps)
+    """Return the ends that the checker proves of the outputs in inference: logits, and a closing sigmoid or softmax."""
+    x = rows.astype(np.float64)
     with np.errstate(all="ignore"):
-        h, error = rows.astype(np.float64), np.zeros(rows.shape)
-        for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
-            size, steps = (np.abs(h) + error) @ np.abs(weight).T + np.abs(bias), weight.shape[1] + 2
-            largest = size
-            if model.folds and (fold := model.folds[number]) is not None:
-                inner = (np.abs(h) + error) * np.abs(fold.before.factor) + fold.before.size
-                total = inner @ np.abs(fold.weight).T + np.abs(fold.bias)
-                size, steps = total * np.abs(fold.after.factor) + fold.after.size, steps + 40
-                largest = np.maximum(np.maximum(total, inner.max(axis=1, keepdims=True)), size)
-            error = error @ np.abs(weight).T + unit * steps * size
-            error = np.where(largest < float(np.finfo(model.dtype).max) / 4, error, np.inf)
-            h = h @ weight.T + bias
-            if number < len(model.activations):
-                kind = model.activations[number]
-                shapes = {
-                    "relu": np.maximum(h, 0),
-                    "leaky_relu": np.where(h > 0, h, kind.slope * h),
-                    "tanh": np.tanh(h),
-                    "sigmoid": 0.5 + 0.5 * np.tanh(h / 2),
-                    "identity": h,
-                }
-                error = error * max(1.0, kind.slope) + 8 * unit * (1 + np.abs(h))
-                h = shapes[kind.name]
+        nodes = interval_layers(model, x, x)
+        low, high = nodes[-1]
+        error = output_errors(model, x, x, nodes, np.tile(np.eye(model.outputs), (len(x), 1, 1)))
+        h, error = (low + high) / 2, error + (high - low)
         exponentials = np.exp(h - h.max(axis=1, keepdims=True))
         softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
-        ends = []
+        ends = [(h - error, h + error)]
         largest = error.max(axis=1, keepdims=True)  # a softmax depends on every logit
-        for found, wrong in ((h, error), (0.5 + 0.5 * np.tanh(h / 2), error), (softmax, 2 * largest)):
-            off = wrong + 16 * unit * (1 + np.abs(found))
+        for found, wrong in ((0.5 + 0.5 * np.tanh(h / 2), error), (softmax, 2 * largest)):
+            off = wrong + 8 * float(np.finfo(model.dtype).eps)  # 16 u
             ends.append((found - off, found + off))
     return ends
 
