@@ -266,6 +266,7 @@ def test_large_tolerances_are_readable_in_a_headline_and_plain_in_a_certificate(
     both = Guarantee(("sex", "age"), ("sex", "age"), {"limit": 10_000.0, "rate": 0.5}, 100, 100, "float32")
     assert both.headline("blind", NONE) == (
         "For every input within the ranges of the spec, the output of this model does not depend on sex or age. Each "
-        "of the 100 repair inputs also keeps its prediction with any change of limit by up to 10,000 and rate by up to 0.5."
+        "of the 100 repair inputs also keeps its prediction with any change of limit by up to 10,000 and rate by up to "
+        "0.5."
     )
     assert "even if you also change limit by up to 10000 and rate by up to 0.5" in both.certificate_claim()
