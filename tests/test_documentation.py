@@ -26,6 +26,7 @@ def demo_files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.runs_models
 @pytest.mark.filterwarnings("default")  # what other libraries warn of is no fault of the page
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_runs(page, tmp_path, monkeypatch, request):
