@@ -142,6 +142,7 @@ RUNS = {
 }
 
 
+@pytest.mark.runs_models
 @pytest.mark.parametrize("command", RUNS)
 def test_the_documented_keys_are_the_real_ones(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
