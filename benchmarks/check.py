@@ -22,7 +22,7 @@ from rich.table import Table
 import fairmend
 import settings
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.proof import prove_regions
 
 LIMIT, LARGE_LIMIT = 10.0, 60.0
@@ -65,10 +65,7 @@ def check_large(console: Console, folder: Path) -> bool:
         X = s.spec.as_inputs(s.dataset.X_train[:400])
         proof = prove_regions(net, s.spec.regions(X))
         X = X[np.flatnonzero(proof.holds)[:50]]
-        regions = s.spec.regions(X)
-        certificate = certificate_of_regions(
-            net, s.spec, X, prove_regions(net, regions), method="certify", regions=regions
-        )
+        certificate = certificate_of_inputs(net, s.spec, X, prove_regions(net, s.spec.regions(X)), method="certify")
         report, size = saved_and_checked(folder, net, certificate)
         fine = fine and report.valid and report.regions == 50 and report.seconds < LARGE_LIMIT
         table.add_row(*row(activation, report, size))

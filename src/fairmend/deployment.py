@@ -134,11 +134,10 @@ def _read(
             file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
             network = matching_model(claimed, file)
             with path.open("rb") as lines:
-                first = lines.readline()
-            content = json.loads(first if first.startswith(b'{"format"') else path.read_bytes())
+                content = json.loads(lines.readline() + b"]}")  # the rest of the file lists inputs
         except (CheckError, OSError) as error:
             raise FairmendError(f"{path.name}: {error}") from error
-    return claimed, network, Spec.from_dict(content["spec"]["content"])
+    return claimed, network, Spec.from_dict(content["spec"])
 
 
 def _find_model(certificate: Path, sha256: str | None) -> Path:

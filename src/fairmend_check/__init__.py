@@ -12,13 +12,11 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - printable.py: names from files, safe to print
 2. The certificate
    - json_reader.py: JSON from an untrusted file
-   - certificate.py: the certificate as typed data
-   - region_lists.py, region_blocks.py: its regions as arrays, from a list of objects or from compressed blocks
+   - certificate.py: the certificate as typed data, and its inputs, block by block
    - shares_claim.py, split_tree.py: shares of all people, and the tree of boxes that proves them
    - spec.py, links.py, spec_toml.py: the spec, its links, and its TOML file
 3. The mathematics
    - neighbourhood.py: which inputs count as similar to an input
-   - coverage.py: whether the boxes of a proof cover a neighbourhood, decided exactly
    - rounding.py: arithmetic that rounds outward
    - functions: what elementwise functions do on intervals; base.py says what is needed, and each has a file:
      ramp.py (ReLU, LeakyReLU, PReLU), sigmoid.py (tanh too); curve.py and those that bend as it says: clip.py,
@@ -29,7 +27,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - blindness.py: which columns the outputs can depend on
    - threshold.py: margins at a threshold of the probability
    - scores.py: raw outputs and probabilities, and how far apart two of them can be
-   - regions.py: the steps above, for every region of a certificate
+   - regions.py: the steps above, for every input of a certificate
    - people.py: all people that a spec allows, as cells and boxes of them
    - linked_people.py: what links make of the counterfactuals of people in a box
    - tally.py: how many people of a box are on one side of a linear form

@@ -16,7 +16,6 @@ from fairmend_check.functions import function_of
 from fairmend_check.model import Activation, Columns, Concatenate, Dense, Lookup, Model, Node, Scale, Sum
 from fairmend_check.rounding import GENEROUS, TINY, Array, U, affine, ball, down, gamma, up
 
-Slopes = list[tuple[Array, Array]]  # for each function the lower and the upper slopes (boxes, width)
 Intervals = list[tuple[Array, Array]]  # of each node (boxes, width)
 
 _ROOM = 2_000_000  # numbers in the largest array of coefficients
@@ -107,18 +106,10 @@ def leads(model: Model, classes: np.ndarray) -> Array:
     return out
 
 
-def margin_bounds(model: Model, classes: np.ndarray, lower: Array, upper: Array, slopes: Slopes | None) -> Array:
-    """Return lower bounds of the margins of these classes over boxes (boxes,); -inf on overflow."""
-    least: Array = form_bounds(model, leads(model, classes), lower, upper, slopes)[0].min(axis=1)
-    return least
-
-
-def form_bounds(
-    model: Model, forms: Array, lower: Array, upper: Array, slopes: Slopes | None
-) -> tuple[Array, Intervals]:
+def form_bounds(model: Model, forms: Array, lower: Array, upper: Array) -> tuple[Array, Intervals]:
     """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
 
-    And intervals of every node but the last. Without slopes, each function chooses them.
+    And intervals of every node but the last.
     """
     widest = max(model.widths)
     step = max(1, _ROOM // max(model.held, widest * max(2 * widest, forms.shape[1])))
@@ -127,8 +118,7 @@ def form_bounds(
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            lines = None if slopes is None else [(below[part], above[part]) for below, above in slopes]
-            known = _bound_nodes(model, lower[part], upper[part], lines)
+            known = _bound_nodes(model, lower[part], upper[part])
             form = _Form({})
             _substitute(known, len(model.nodes) - 1, forms[part], form)
             found[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
@@ -163,7 +153,7 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> Input
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            known = _bound_nodes(model, lower[part], upper[part], None)
+            known = _bound_nodes(model, lower[part], upper[part])
             form = _Form({})
             _substitute(known, len(model.nodes) - 1, forms[part], form)
             least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
@@ -175,12 +165,11 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> Input
     return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
 
 
-def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None) -> Known:
+def _bound_nodes(model: Model, lower: Array, upper: Array) -> Known:
     """Return intervals of every node but the last, and lines of every function.
 
     Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
-    given = None if slopes is None else iter(slopes)
     read = _read_by_functions(model)
     known = Known(model, [(lower, upper)])
     for number, node in enumerate(model.nodes[1:-1], start=1):
@@ -188,7 +177,7 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, slopes: Slopes | None
         if isinstance(operation, Activation):
             low, high = known.intervals[node.sources[0]]
             function = function_of(operation)
-            below, above = function.choose_slopes(low, high) if given is None else next(given)
+            below, above = function.choose_slopes(low, high)
             lines = function.intercepts((below, above), low, high)
             known.lines[number] = Lines(below, above, *lines, _magnitude(low, high))
         backward = isinstance(operation, Sum) or (number in read and isinstance(operation, Dense | Scale))

@@ -5,40 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.functions import ACTIVATIONS, Activation
-from fairmend_check.json_reader import only_keys, parse_json, read_bytes, read_lines, starts_with, take
+from fairmend_check.json_reader import only_keys, packed_array, parse_json, read_lines, take
 from fairmend_check.model import Layer, Model
 from fairmend_check.named_graph import NamedGraph, epsilon_of, layer_name, read_activation, read_named_graph
-from fairmend_check.region_blocks import MAX_REGIONS, read_blocks
-from fairmend_check.region_lists import Regions, read_listed
 from fairmend_check.shares_claim import SharesClaim, read_shares
 from fairmend_check.spec import Feature, Spec, read_spec
-from fairmend_check.spec_toml import spec_digest
 from fairmend_check.threshold import HALF
 
-_BLOCKS = b'{"format": "fairmend-certificate-blocks", '  # how a certificate in blocks begins
-_SHARES = "fairmend-certificate-shares"
-_KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "regions")
-_SHARES_KEYS = ("format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "shares")
-_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype")
-_LAYER_KEYS = ("name", "activation", "slope", "epsilon", "parameters")  # the fourth since version 4, the last since 5
-_FIRST_ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")  # those before version 5
+_KEYS = (
+    "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "count",
+    "inputs",
+)  # fmt: skip
+_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph")
+_LAYER_KEYS = ("name", "activation", "slope", "epsilon", "parameters")
+_LAST_KEY, _END = b'"inputs": [\n', b"]}\n"  # the blocks of inputs are lines between these
 _NONE = Activation("none")
+MAX_COUNT = 10**7  # inputs of a certificate
+MAX_NUMBERS = 2**21  # in the inputs of a block
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """The content of a certificate, with the features that it says the model does not depend on, and their columns.
 
-    ``shares`` is a claim about all people; a certificate with one has no regions and no global claim.
-
-    Its regions are not read yet, because that needs the widths of the model: `read_regions` does. They are plain data
-    in ``listed``, or the lines of the file in ``blocks``.
+    ``shares`` is a claim about all people; a certificate with one lists no inputs and has no global claim. The inputs,
+    ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does.
     """
 
     arithmetic: str
@@ -47,65 +46,80 @@ class Certificate:
     inputs: int
     outputs: int
     dtype: str
-    version: int
     layers: tuple[Layer, ...] | None
     graph: NamedGraph | None
     spec: Spec
-    spec_sha256: str
     blind: tuple[tuple[Feature, int], ...]
     count: int
-    listed: list[Any]
-    blocks: Iterator[bytes] | None
+    path: Path
     shares: SharesClaim | None = None
 
-    def read_regions(self, model: Model) -> Iterator[Regions]:
-        """Return the regions, some at a time; refuse what does not fit the model, and a file that is not complete."""
-        scores = self.spec.claim is not None
-        if self.blocks is not None:
-            return read_blocks(self.blocks, self.count, model, scores)
-        return iter([read_listed(self.listed, model, scores, self.version)] if self.listed else [])
+    def read_inputs(self, model: Model) -> Iterator[NDArray[np.float64]]:
+        """Return the inputs (inputs, width), block by block; refuse what does not fit, and a file that is cut off."""
+        lines = read_lines(self.path, "certificate")
+        next(lines)
+        done, more = 0, self.count > 0
+        for number, line in enumerate(lines, start=2):
+            where = f"certificate, line {number}"
+            if line == _END:
+                if more or done != self.count or next(lines, None) is not None:
+                    raise CheckError(f"{where}: the list ends after {done:,} of {self.count:,} inputs")
+                return
+            if not more:
+                raise CheckError(f"{where}: the list of inputs must end here")
+            more = line.endswith(b",\n")
+            block = _block(parse_json(line[:-2] if more else line, where), model, where)
+            done += len(block)
+            if done > self.count:
+                raise CheckError(f"{where}: there are more inputs than the {self.count:,} of the first line")
+            yield block
+        raise CheckError(f"certificate: the list of inputs does not end; the file is cut off after {done:,} of them")
+
+
+def _block(data: Any, model: Model, where: str) -> NDArray[np.float64]:
+    """Return the inputs of a block, which are stored column by column."""
+    only_keys(data, ("count", "columns"), where)
+    count = take(data, "count", int, where)
+    if not 1 <= count <= MAX_NUMBERS // model.inputs:
+        raise CheckError(f"{where}.count is {count}; it must be 1 to {MAX_NUMBERS // model.inputs:,}")
+    kind = {"float32": "<f4", "float64": "<f8"}[model.dtype]
+    x = packed_array(data, "columns", (model.inputs, count), kind, where).T.astype(np.float64)
+    if not np.isfinite(x).all():
+        raise CheckError(f"{where}.columns contains a number that is not finite")
+    return x
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Return the certificate in a file; its regions are not read yet."""
-    blocks: Iterator[bytes] | None = None
-    if starts_with(path, "certificate", _BLOCKS):
-        blocks = read_lines(path, "certificate")
-        content = next(blocks)
-        blocks = chain([content], blocks)
-    else:
-        content = read_bytes(path, "certificate")
-    data = parse_json(content, "certificate")
+    """Return the certificate in a file; its inputs are not read yet."""
     where = "certificate"
-    of_shares = data.get("format") == _SHARES and blocks is None
-    only_keys(data, _SHARES_KEYS if of_shares else _KEYS, where)
-    form, version = take(data, "format", str, where), take(data, "version", int, where)
-    known = (5,) if of_shares else (4, 5) if blocks else (1, 2, 3, 4, 5)
-    if (not of_shares and form != f"fairmend-certificate{'-blocks' if blocks else ''}") or version not in known:
-        raise CheckError("certificate: not a fairmend certificate of version 1 to 5")
-    listed = [] if blocks or of_shares else take(data, "regions", list, where)
-    count = take(data, "regions", int, where) if blocks else len(listed)
-    if blocks and not 1 <= count <= MAX_REGIONS:
-        raise CheckError(f"certificate.regions is {count}; it must be 1 to {MAX_REGIONS:,}")
+    first = next(read_lines(path, where), b"")
+    if not first.endswith(_LAST_KEY):
+        raise CheckError("certificate: the first line does not end with the list of inputs, as fairmend writes it")
+    data = parse_json(first + b"]}", where)
+    only_keys(data, _KEYS, where)
+    if take(data, "format", str, where) != "fairmend-certificate" or take(data, "version", int, where) != 1:
+        raise CheckError("certificate: not a fairmend certificate of version 1")
+    count = take(data, "count", int, where)
+    if not 0 <= count <= MAX_COUNT:
+        raise CheckError(f"certificate.count is {count}; it must be 0 to {MAX_COUNT:,}")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
-    if of_shares and arithmetic == "real":
-        raise CheckError(
-            "certificate.arithmetic is real, but shares are about inference: it must be float32 or float64"
-        )
-    model, spec = take(data, "model", dict, where), take(data, "spec", dict, where)
-    architecture = () if version == 1 else ("layers",) if version < 5 else ("layers", "graph")
-    only_keys(model, (*_MODEL_KEYS, *architecture), "certificate.model")
-    only_keys(spec, ("sha256", "content"), "certificate.spec")
+    if "shares" not in data:
+        raise CheckError('certificate has no "shares"')
+    of_shares = data["shares"] is not None
+    if of_shares and (arithmetic == "real" or count or data.get("global") is not None):
+        raise CheckError("certificate.shares: such a claim is about inference, and stands alone")
+    model = take(data, "model", dict, where)
+    only_keys(model, _MODEL_KEYS, "certificate.model")
     dtype = take(model, "dtype", str, "certificate.model")
     if dtype not in ("float32", "float64"):
         raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
     if "file_sha256" not in model:
         raise CheckError('certificate.model has no "file_sha256"')
-    people = read_spec(take(spec, "content", dict, "certificate.spec"), "certificate.spec.content", version)
+    people = read_spec(take(data, "spec", dict, where), "certificate.spec")
     found = Certificate(
         arithmetic=arithmetic,
         weights_sha256=_sha256(model, "weights_sha256", "certificate.model"),
@@ -113,19 +127,14 @@ def read_certificate(path: Path) -> Certificate:
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
-        version=version,
-        layers=None if version == 1 else _layers(model, version),
-        graph=None if version < 5 else _graph(model),
+        layers=_layers(model),
+        graph=_graph(model),
         spec=people,
-        spec_sha256=_sha256(spec, "sha256", "certificate.spec"),
-        blind=() if of_shares else _blind(data, people, version),
+        blind=_blind(data, people),
         count=count,
-        listed=listed,
-        blocks=blocks,
+        path=path,
         shares=read_shares(take(data, "shares", dict, where), people) if of_shares else None,
     )
-    if spec_digest(found.spec) != found.spec_sha256:
-        raise NotConfirmedError("certificate.spec: content and sha256 do not belong together; one of them was changed")
     if found.spec.width != found.inputs:
         raise NotConfirmedError(
             f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
@@ -139,11 +148,11 @@ def read_certificate(path: Path) -> Certificate:
             f"certificate.spec names {len(people.label.classes)} classes, but the model has {found.outputs} outputs"
         )
     if not found.count and not found.blind and not found.shares:
-        raise NotConfirmedError("certificate: it has neither regions nor a global claim, so it claims nothing")
+        raise NotConfirmedError("certificate: it lists no inputs and has no global claim, so it claims nothing")
     return found
 
 
-def _layers(model: dict[str, Any], version: int) -> tuple[Layer, ...] | None:
+def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:
     """Return the layers of the module that a state dict belongs to, in the order in which it computes them."""
     if "layers" not in model:
         raise CheckError('certificate.model has no "layers"')
@@ -154,9 +163,9 @@ def _layers(model: dict[str, Any], version: int) -> tuple[Layer, ...] | None:
     for number, entry in enumerate(entries):
         where = f"certificate.model.layers[{number}]"
         name = layer_name(entry, where)
-        only_keys(entry, _LAYER_KEYS[: 3 if version < 4 else 4 if version < 5 else 5], where)
+        only_keys(entry, _LAYER_KEYS, where)
         activation = read_activation(entry, "activation", where)
-        known = ("none",) if number == len(entries) - 1 else ACTIVATIONS if version >= 5 else _FIRST_ACTIVATIONS
+        known = ("none",) if number == len(entries) - 1 else ACTIVATIONS
         if activation.name not in known:
             raise CheckError(f"{where}.activation is {activation.name!r}, which is not allowed there")
         epsilon = epsilon_of(entry, where) if "epsilon" in entry else None
@@ -177,7 +186,7 @@ def _graph(model: dict[str, Any]) -> NamedGraph | None:
     return read_named_graph(take(model, "graph", list, "certificate.model"), "certificate.model.graph")
 
 
-def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Feature, int], ...]:
+def _blind(data: dict[str, Any], spec: Spec) -> tuple[tuple[Feature, int], ...]:
     """Return the features that the model does not depend on, with their first columns; none without such a claim."""
     if "global" not in data:
         raise CheckError('certificate has no "global"')
@@ -193,14 +202,13 @@ def _blind(data: dict[str, Any], spec: Spec, version: int) -> tuple[tuple[Featur
     blind = tuple(
         (feature, start)
         for feature, start in spec.columns()
-        if feature.protected or (version >= 3 and feature.name in varying and start in listed)
+        if feature.protected or (feature.name in varying and start in listed)
     )
     whole = [column for feature, start in blind for column in range(start, start + feature.width)]
     if sorted(columns) != whole:
-        others = "the protected features" if version < 3 else "the protected features and of others that vary"
         raise NotConfirmedError(
-            f"certificate.global.columns is {sorted(columns)[:20]}; it must hold all columns of {others}, each once: "
-            f"here {whole[:20]}"
+            f"certificate.global.columns is {sorted(columns)[:20]}; it must hold all columns of the protected features "
+            f"and of others that vary, each once: here {whole[:20]}"
         )
     return blind
 

@@ -20,7 +20,6 @@ from fairmend_check.model import Model, weights_digest
 from fairmend_check.neighbourhood import encode
 from fairmend_check.people import People
 from fairmend_check.read_model import read_model
-from fairmend_check.region_lists import Regions
 from fairmend_check.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.result import CheckResult
 from fairmend_check.rounding import Array, Precision
@@ -183,7 +182,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
         found.reasons += _global_reasons(claimed, network)
     found.covers_inference = True  # what does not depend on a column does not in floating point either
     if claimed.count:
-        _check_regions(found, claimed, network)
+        _check_inputs(found, claimed, network)
     if claimed.shares is not None and not found.reasons:
         _check_shares(found, claimed.spec, claimed.shares, network)
     return network
@@ -200,30 +199,28 @@ def _run(found: _Findings, path: Path, network: Model) -> None:
         found.runs.append(run_model(path, network, rows, runtime))
 
 
-def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> None:
-    """Check some regions after the others, and stop after some that do not hold."""
+def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> None:
+    """Check some inputs after the others, and stop after some that do not hold."""
     found.covers_inference = None
-    cover = Cover(network, claimed.spec)
-    before, covers = len(found.reasons), True
-    for regions in claimed.read_regions(network):
-        if not all(_are_rows(regions.x[:, column], rows) for column, rows in network.tables):
-            raise NotConfirmedError("regions: an input holds a number that is no row of the table it is looked up in")
-        claim = claimed.spec.claim
-        block = (
-            _margins(found, claimed, cover, regions)
-            if claim is None
-            else _scores(found, claimed, claim, cover, regions)
-        )
+    cover, claim = Cover(network, claimed.spec), claimed.spec.claim
+    before, covers, done = len(found.reasons), True, 0
+    for inputs in claimed.read_inputs(network):
+        if not all(_are_rows(inputs[:, column], rows) for column, rows in network.tables):
+            raise NotConfirmedError("an input holds a number that is no row of the table it is looked up in")
+        if claim is None:
+            block = _margins(found, claimed, cover, inputs, done)
+        else:
+            block = _scores(found, claimed, claim, cover, inputs, done)
         if cover.reasons:
             found.reasons = [*found.reasons[:before], *cover.reasons]
             return
-        covers = covers and block
+        covers, done = covers and block, done + len(inputs)
         if found.listed is not None:
-            found.listed.add(regions.x, regions.points)
+            found.listed.add(inputs)
         if len(found.reasons) > before:
             break
         if found.progress is not None:
-            found.progress(regions.first + len(regions.x), claimed.count)
+            found.progress(done, claimed.count)
     found.covers_inference = covers
     if found.largest is not None:
         largest = found.largest[0 if covers else 1]
@@ -257,54 +254,38 @@ def _are_rows(numbers: Array, rows: int) -> bool:
     return bool(((numbers >= 0) & (numbers < rows) & (numbers == np.floor(numbers))).all())
 
 
-def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regions) -> bool:
+def _margins(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array, first: int) -> bool:
     """Note which margins cannot be confirmed, and return whether all exceed the errors of inference."""
-    proven = prove(cover, regions, np.inf if found.least_margin is None else found.least_margin)
+    proven = prove(cover, inputs, first, np.inf if found.least_margin is None else found.least_margin)
     least = min(float(proven.margin.min()), np.inf if found.least_margin is None else found.least_margin)
     found.least_margin = least if np.isfinite(least) else None
-    for row in np.flatnonzero(~(proven.margin > 0 if regions.margins is None else proven.margin >= regions.margins)):
-        margin, label = proven.margin[row], regions.classes[row]
-        stated = "positive" if regions.margins is None else f"{regions.margins[row]:.9g}"
-        confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
+    for row in np.flatnonzero(~(proven.margin > 0)):
+        margin = proven.margin[row]
+        confirmed = f"its margin may be {margin:.9g}" if np.isfinite(margin) else "its margin has no bound"
         found.reasons.append(
-            f"regions[{regions.first + row}]: the claimed margin of class {label} is {stated}, but {confirmed}"
+            f"input {first + row}: that similar people get one prediction is not confirmed; {confirmed}"
         )
     if claimed.arithmetic != "real":
         found.reasons += [
-            f"regions[{regions.first + row}]: the margin does not exceed the rounding errors of {cover.model.dtype} "
-            "inference"
-            for row in np.flatnonzero(~proven.covers)
+            f"input {first + row}: the margin does not exceed the rounding errors of {cover.model.dtype} inference"
+            for row in np.flatnonzero(~proven.covers & (proven.margin > 0))
         ]
     return bool(proven.covers.all())
 
 
-def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, regions: Regions) -> bool:
+def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, inputs: Array, first: int) -> bool:
     """Note which scores can differ by more than is claimed, and return whether none can in inference."""
     score = Score.of(claim, cover.model.outputs)
-    precision = Precision.of(cover.model.dtype)
-    proven = prove_scores(cover, regions, score)
-    low, high = (proven.low, proven.high) if regions.bounds is None else regions.bounds
-    if regions.bounds is None and not cover.reasons:
-        wide = np.flatnonzero(~(score.difference(low, high, proven.error, precision) <= claim.delta))
-        if len(wide):
-            again = prove_scores(cover, regions.subset(wide), score, halve=True)
-            low[wide], high[wide] = np.maximum(low[wide], again.low), np.minimum(high[wide], again.high)
-            proven.error[wide] = np.minimum(proven.error[wide], again.error)
-    for row, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
-        at = row, output
-        found.reasons.append(
-            f"regions[{regions.first + row}]: score {output} is claimed to be {low[at]:.17g} to {high[at]:.17g}, but "
-            f"only {proven.low[at]:.17g} to {proven.high[at]:.17g} can be confirmed"
-        )
-    inference = score.difference(low, high, proven.error, precision)
+    proven = prove_scores(cover, inputs, first, score, claim.delta)
+    bounds = proven.low, proven.high, proven.error
+    inference = score.difference(*bounds, Precision.of(cover.model.dtype))
     real = claimed.arithmetic == "real"
-    differences = score.difference(low, high, proven.error, None) if real else inference
+    differences = score.difference(*bounds, None) if real else inference
     before = found.largest or (-np.inf, -np.inf)
     found.largest = max(before[0], float(inference.max())), max(before[1], float(differences.max()))
     rounded = "" if real else f" with the rounding errors of {cover.model.dtype} inference"
     found.reasons += [
-        f"regions[{regions.first + row}]: the scores can differ by {differences[row]:.9g}{rounded}, more than "
-        f"{claim.delta!r}"
+        f"input {first + row}: the scores can differ by {differences[row]:.9g}{rounded}, more than {claim.delta!r}"
         for row in np.flatnonzero(~(differences <= claim.delta))
     ]
     return bool((inference <= claim.delta).all())
@@ -363,8 +344,7 @@ def matching_model(claimed: Certificate, path: Path) -> Model:
 
 
 def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
-    other = read_spec_file(path, claimed.spec_sha256)
-    difference = None if other is None else first_difference(claimed.spec, other)
+    difference = first_difference(claimed.spec, read_spec_file(path))
     return [] if difference is None else [f"spec {path.name}: not the spec of the certificate: {difference}"]
 
 

@@ -59,15 +59,6 @@ class Axis:
         """The number of values of a feature that is not continuous."""
         return int(self.highest) - int(self.lowest) + 1 + (self.place_of_x is not None)
 
-    def numbers_within(self, lower: Array, upper: Array) -> tuple[Whole, Whole]:
-        """Return the numbers of the first and the last value from lower to upper, each (boxes,)."""
-        (lower, low), (upper, high) = (np.unique(ends, return_inverse=True) for ends in (lower, upper))
-        start = np.array([self._count_below(bound) for bound in lower.tolist()], dtype=np.int64)
-        end = np.array([self._count_below(bound, or_equal=True) for bound in upper.tolist()], dtype=np.int64) - 1
-        if self.x is not None and self.place_of_x is not None:
-            start, end = start + (self.x < lower), end + (self.x <= upper)
-        return start[low], end[high]
-
     def encoded(self, numbers: Whole) -> Array:
         """Return the values with these numbers."""
         place = self.place_of_x
@@ -100,9 +91,9 @@ class Product:
             fixed[axis.column : axis.column + axis.feature.width] = False
         return fixed
 
-    def count_boxes(self, points: bool = False) -> int:
-        """Return how many boxes it consists of: one for each combination of one-hot categories, or each point."""
-        return math.prod(axis.count for axis in self.axes if points or axis.feature.one_hot)
+    def count_boxes(self, each_whole: bool) -> int:
+        """Return how many boxes it consists of: one for each combination of categories, or of whole numbers as well."""
+        return math.prod(axis.count for axis in self.axes if _is_listed(axis, each_whole))
 
 
 @dataclass(frozen=True)
@@ -287,30 +278,29 @@ def _axis(
     return Axis(feature, start, lowest, highest, x, low, high, kind)
 
 
-def count_boxes(around: Sequence[Product], points: bool) -> int:
-    """Return the number of boxes of a neighbourhood, or of its points, if it is finite."""
-    for axis in (axis for each in around for axis in each.axes):
-        if points and not axis.feature.whole:
-            raise NotConfirmedError(
-                f'feature "{axis.feature.name}" is continuous, so the neighbourhood cannot be checked point by point'
-            )
-    return sum(each.count_boxes(points) for each in around)
+def _is_listed(axis: Axis, each_whole: bool) -> bool:
+    """Return whether each value of an axis has a box of its own."""
+    return axis.feature.one_hot or (each_whole and axis.feature.whole)
 
 
-def batches(
-    around: Iterable[tuple[int, Sequence[Product]]], size: int, *, points: bool
-) -> Iterator[tuple[Whole, Array, Array]]:
-    """Return the boxes, or the points, of numbered neighbourhoods, in batches of fewer than twice this size.
+def count_boxes(around: Sequence[Product], *, each_whole: bool) -> int:
+    """Return the number of boxes of a neighbourhood; ``each_whole`` if every whole number has one of its own."""
+    return sum(each.count_boxes(each_whole) for each in around)
 
-    A batch has the number of each box (boxes,), and its lower and upper ends (boxes, width); those of points are equal.
+
+def batches(around: Iterable[tuple[int, Sequence[Product], bool]], size: int) -> Iterator[tuple[Whole, Array, Array]]:
+    """Return the boxes of numbered neighbourhoods, in batches of fewer than twice this size.
+
+    With each comes whether every whole number has a box of its own. A batch has the number of each box (boxes,), and
+    its lower and upper ends (boxes, width); where all features are whole, boxes may be single points.
     """
     waiting: list[tuple[Whole, Array, Array]] = []
     held = 0
-    for number, products in around:
+    for number, products, each_whole in around:
         for each in products:
-            count = each.count_boxes(points)
+            count = each.count_boxes(each_whole)
             for start in range(0, count, size):
-                lower, upper = _boxes(each, start, min(start + size, count), points)
+                lower, upper = _boxes(each, start, min(start + size, count), each_whole)
                 waiting.append((np.full(len(lower), number), lower, upper))
                 held += len(lower)
                 if held >= size:
@@ -325,26 +315,23 @@ def _concatenated(parts: Sequence[tuple[Whole, Array, Array]]) -> tuple[Whole, A
     return owner, lower, upper
 
 
-def _boxes(each: Product, start: int, stop: int, points: bool) -> tuple[Array, Array]:
-    """Return boxes number start to stop of a product, or points: lower and upper ends (boxes, width).
+def _boxes(each: Product, start: int, stop: int, each_whole: bool) -> tuple[Array, Array]:
+    """Return boxes number start to stop of a product: lower and upper ends (boxes, width).
 
-    There is a box for each combination of one-hot categories, in which all other axes run from end to end.
+    There is a box for each combination of the values that are listed, in which all other axes run from end to end.
     """
     lower = np.tile(each.x, (stop - start, 1))
     index = np.arange(start, stop, dtype=np.int64)
-    listed = [axis for axis in each.axes if points or axis.feature.one_hot]
-    for axis in reversed(listed):
+    for axis in reversed([axis for axis in each.axes if _is_listed(axis, each_whole)]):
         index, number = np.divmod(index, axis.count)
         if axis.feature.one_hot:
             columns = slice(axis.column, axis.column + axis.feature.width)
             lower[:, columns] = encode_one_hot(axis.feature, number + int(axis.lowest))
         else:
             lower[:, axis.column] = axis.encoded(number)
-    if points:
-        return lower, lower
     upper = lower.copy()
     for axis in each.axes:
-        if not axis.feature.one_hot:
+        if not _is_listed(axis, each_whole):
             lower[:, axis.column], upper[:, axis.column] = axis.low, axis.high
     return lower, upper
 

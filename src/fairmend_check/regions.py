@@ -1,4 +1,9 @@
-"""Regions of a certificate: whether boxes cover them, and which margins or scores can be confirmed."""
+"""Neighbourhoods of inputs: the boxes that cover them, and which margins or scores can be confirmed over them.
+
+A neighbourhood is first covered by a box for each combination of one-hot categories, in which all other features run
+from end to end. Where that is not enough, boxes are halved; and where that is not enough either, every whole number has
+a box of its own, so that a finite neighbourhood is checked person by person.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +13,25 @@ from functools import cached_property
 
 import numpy as np
 
-from fairmend_check.bounds import Intervals, Slopes, form_bounds, interval_layers, interval_margins, leads
-from fairmend_check.coverage import Effort, find_uncovered
+from fairmend_check.bounds import Intervals, form_bounds, interval_layers, interval_margins, leads
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.inference_error import inference_error, output_errors
 from fairmend_check.model import Activation, Dense, Model, Scale, Sum, input_weights
 from fairmend_check.neighbourhood import Product, batches, count_boxes, neighbourhoods
-from fairmend_check.region_lists import Regions
-from fairmend_check.rounding import Array
+from fairmend_check.rounding import Array, Precision
 from fairmend_check.scores import Score
 from fairmend_check.spec import Spec
 from fairmend_check.threshold import Threshold
 
-MAX_WORK = 10**12  # multiplications for the points of all regions together, or for their boxes: about ten minutes
+MAX_WORK = 10**12  # multiplications for all points together, or for all boxes: about ten minutes
 _PER_UNIT = 200  # what an input or output of a layer costs beside them
 _PER_LAYER = 1_000  # what substituting in a layer costs, however few units it has
 _PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
 _PER_CURVE = 10_000  # what a value of another function costs
-_BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each region
+_BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each input
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
-_HALVINGS = 4  # of a box of its own choice that linear bounds do not decide
+_FEW = 16  # boxes with single whole numbers in them, which are taken at once
+_HALVINGS = 4  # of a box that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
@@ -35,24 +39,15 @@ MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of t
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Boxes lower..upper (boxes, width) of regions ``owner`` (boxes,); they are ``points``, or may have ``slopes``."""
+    """Boxes lower..upper (boxes, width) of the neighbourhoods of inputs number ``owner`` (boxes,)."""
 
     owner: np.ndarray
     lower: Array
     upper: Array
-    points: bool = False
-    slopes: Slopes | None = None
-
-    def parts(self, size: int) -> Iterator[Boxes]:
-        """Return the boxes in parts of this size."""
-        for start in range(0, len(self.owner), size):
-            part = slice(start, start + size)
-            slopes = None if self.slopes is None else [(below[part], above[part]) for below, above in self.slopes]
-            yield Boxes(self.owner[part], self.lower[part], self.upper[part], self.points, slopes)
 
     def subset(self, rows: np.ndarray) -> Boxes:
-        """Return some of the boxes, without slopes."""
-        return Boxes(self.owner[rows], self.lower[rows], self.upper[rows], self.points)
+        """Return some of the boxes."""
+        return Boxes(self.owner[rows], self.lower[rows], self.upper[rows])
 
     def halved(self, model: Model) -> Boxes:
         """Return the lower half of each box and then the upper ones, cut where it is widest in terms of the weights."""
@@ -70,7 +65,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class ProvenMargins:
-    """For each region the confirmed margin, and whether it exceeds the error of inference; (regions,)."""
+    """For each input the confirmed margin, and whether it exceeds the error of inference; (inputs,)."""
 
     margin: Array
     covers: np.ndarray
@@ -78,7 +73,7 @@ class ProvenMargins:
 
 @dataclass(frozen=True, eq=False)
 class ProvenScores:
-    """For each region bounds of its scores (regions, outputs), and of the error of each raw output."""
+    """For each input bounds of the scores around it (inputs, outputs), and of the error of each raw output."""
 
     low: Array
     high: Array
@@ -87,16 +82,15 @@ class ProvenScores:
 
 @dataclass
 class Cover:
-    """Finds boxes that cover regions, within limits for all regions of a certificate together.
+    """Finds boxes that cover neighbourhoods, within limits for all inputs of a certificate together.
 
-    ``reasons`` say which inputs are not possible, and which pieces of the certificate do not cover their neighbourhood.
+    ``reasons`` say which inputs are not possible.
     """
 
     model: Model
     spec: Spec
     reasons: list[str] = field(default_factory=list)
-    effort: Effort = field(default_factory=Effort)
-    regions: int = 0
+    inputs: int = 0
     parts: int = 0
     boxes: int = 0
     points: int = 0
@@ -115,160 +109,177 @@ class Cover:
 
     @cached_property
     def most_boxes(self) -> int:
-        """How many boxes of its own choice can be checked, however few regions there are."""
+        """How many boxes can be checked, however few inputs there are."""
         return MAX_WORK // box_work(self.model)
 
-    def batches(self, regions: Regions, room: int = 1) -> Iterator[Boxes]:
-        """Return the boxes of regions, in batches; none of a region with a reason against it.
+    def batches(self, X: Array, first: int) -> Iterator[Boxes]:
+        """Return boxes around the inputs X (inputs, width), in batches; none around one with a reason against it.
 
-        Batches leave ``room`` for this many boxes in place of each.
+        ``first`` is the number of the first input in the certificate.
         """
-        self.regions += len(regions.x)
-        linear, by_points = np.flatnonzero(~regions.points), np.flatnonzero(regions.points)
-        if regions.pieces is None:
-            yield from self._own(regions, linear, room, points=False)
-        elif len(linear):
-            self._check_pieces(regions, linear)
-            if not self.reasons:
-                pieces = regions.pieces
-                boxes = Boxes(pieces.owner, pieces.lower, pieces.upper, slopes=pieces.slopes)
-                yield from boxes.parts(max(1, _BATCH // self.most_numbers))
-        yield from self._own(regions, by_points, room, points=True)
+        self.inputs += len(X)
+        return self._batches(self._counted(X, first))
 
-    def _own(self, regions: Regions, rows: np.ndarray, room: int, points: bool) -> Iterator[Boxes]:
-        around = self._neighbourhoods(regions, rows, points)
-        for owner, lower, upper in batches(around, max(1, _BATCH // (self.most_numbers * room)), points=points):
-            yield Boxes(owner, lower, upper, points)
+    def batches_again(self, X: Array, rows: np.ndarray, *, room: int = 1, each_whole: bool = False) -> Iterator[Boxes]:
+        """Return boxes around some of these inputs again, in batches that leave ``room`` for so many in place of each.
 
-    def _neighbourhoods(
-        self, regions: Regions, rows: np.ndarray, points: bool | None
-    ) -> Iterator[tuple[int, Sequence[Product]]]:
-        """Return the neighbourhoods of these regions, with their numbers; ``points`` is None if there are pieces."""
-        found = neighbourhoods(self.spec, regions.x[rows], self.model.dtype)
-        for row, around in zip(rows.tolist(), found, strict=True):
-            try:
-                if isinstance(around, NotConfirmedError):
-                    raise around
-                self._charge(around, points)
-            except NotConfirmedError as error:
-                self.reasons.append(f"regions[{regions.first + row}]: {error}")
+        With ``each_whole`` every whole number has a box of its own, around inputs for which that is new and within
+        the limits.
+        """
+        around = zip(rows.tolist(), neighbourhoods(self.spec, X[rows], self.model.dtype), strict=True)
+        valid = ((row, each) for row, each in around if not isinstance(each, NotConfirmedError))
+        if each_whole:
+            return self._batches(((row, each, True) for row, each in valid if self._can_separate(each)), room)
+        return self._batches(((row, each, _is_small(each)) for row, each in valid), room)
+
+    def _batches(self, around: Iterator[tuple[int, Sequence[Product], bool]], room: int = 1) -> Iterator[Boxes]:
+        for owner, lower, upper in batches(around, max(1, _BATCH // (self.most_numbers * room))):
+            yield Boxes(owner, lower, upper)
+
+    def _counted(self, X: Array, first: int) -> Iterator[tuple[int, Sequence[Product], bool]]:
+        for row, around in enumerate(neighbourhoods(self.spec, X, self.model.dtype)):
+            if isinstance(around, NotConfirmedError):
+                self.reasons.append(f"input {first + row}: {around}")
                 continue
-            yield row, around
+            self.parts += len(around) * (1 + len(self.spec.links))
+            self.boxes += count_boxes(around, each_whole=_is_small(around))
+            if self.parts > MAX_PARTS:
+                raise CheckError(f"links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})")
+            most = max(self.most_boxes, _BOXES_EACH * self.inputs)
+            if self.boxes > most:
+                raise CheckError(f"there are more boxes to check than the limit for this model ({most:,})")
+            yield row, around, _is_small(around)
 
-    def _check_pieces(self, regions: Regions, rows: np.ndarray) -> None:
-        """Note which pieces do not cover their neighbourhood."""
-        pieces = regions.pieces
-        assert pieces is not None
-        for row, around in self._neighbourhoods(regions, rows, None):
-            mine = slice(*np.searchsorted(pieces.owner, (row, row + 1)))
-            hole = find_uncovered(around, pieces.lower[mine], pieces.upper[mine], self.model.dtype, self.effort)
-            if hole is not None:
-                self.reasons.append(
-                    f"regions[{regions.first + row}]: the pieces do not cover the neighbourhood: {hole}"
-                )
-
-    def _charge(self, around: Sequence[Product], points: bool | None) -> None:
-        """Count the parts of a neighbourhood, and its boxes or points; refuse those that would take too long."""
-        self.parts += len(around) * (1 + len(self.spec.links))
-        if self.parts > MAX_PARTS:
-            raise CheckError(f"regions: links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})")
-        if points is None:
-            return
-        count = count_boxes(around, points)
-        self.points, self.boxes = self.points + count * points, self.boxes + count * (not points)
-        if self.points > self.most_points:
-            raise CheckError(
-                f"regions: there are more points to check than the limit for this model ({self.most_points:,})"
-            )
-        most = max(self.most_boxes, _BOXES_EACH * self.regions)
-        if self.boxes > most:
-            raise CheckError(f"regions: there are more boxes to check than the limit for this model ({most:,})")
+    def _can_separate(self, around: Sequence[Product]) -> bool:
+        """Return whether whole numbers can have boxes of their own, and have not yet; count them if so."""
+        count = count_boxes(around, each_whole=True)
+        finite = all(axis.feature.whole for each in around for axis in each.axes)
+        if _is_small(around) or self.points + count > (self.most_points if finite else self.most_boxes):
+            return False
+        self.points += count
+        return True
 
 
-def prove(cover: Cover, regions: Regions, least: float = np.inf) -> ProvenMargins:
-    """Return the margins of regions about classes; ``least`` is the smallest one of those before.
+def _is_small(around: Sequence[Product]) -> bool:
+    """Return whether whole numbers have boxes of their own from the start."""
+    return count_boxes(around, each_whole=True) <= max(_FEW, count_boxes(around, each_whole=False))
 
-    A margin that is neither below ``least`` nor in doubt is a quick bound, and may be larger.
+
+def prove(cover: Cover, X: Array, first: int, least: float = np.inf) -> ProvenMargins:
+    """Return margins of the class of each input (inputs, width) over its neighbourhood.
+
+    ``least`` is the smallest margin before. A margin that is neither below it nor in doubt is a quick bound, and may be
+    larger.
     """
-    margin = np.full(len(regions.x), np.inf)
-    excess = np.full(len(regions.x), np.inf)  # of the margin over the error of inference
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
-    for boxes in cover.batches(regions):
-        classes, below = regions.classes[boxes.owner], min(least, float(margin.min()))
-        wanted = np.zeros(len(classes)) if regions.margins is None else regions.margins[boxes.owner]
-        bound, over = _margins(cover.model, threshold, classes, boxes, below, wanted)
+    classes = _classes(cover.model, threshold, X)
+    margin, excess = np.full(len(X), np.inf), np.full(len(X), np.inf)  # excess over the error of inference
+    for boxes in cover.batches(X, first):
+        bound, over = _margins(cover.model, threshold, classes[boxes.owner], boxes, min(least, float(margin.min())))
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
-    margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of a region without boxes
+    margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of an input without boxes
+    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)))
+    again = np.full(len(X), np.inf), np.full(len(X), np.inf)
+    for boxes in cover.batches_again(X, doubtful, each_whole=True) if not cover.reasons else ():
+        bound, over = _margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
+        np.minimum.at(again[0], boxes.owner, bound)
+        np.minimum.at(again[1], boxes.owner, over)
+    for found, better in zip((margin, excess), again, strict=True):
+        found[:] = np.where(np.isposinf(better), found, np.maximum(found, better))
     return ProvenMargins(margin, (excess > 0) & (margin > 0))
 
 
-def prove_scores(cover: Cover, regions: Regions, score: Score, *, halve: bool = False) -> ProvenScores:
-    """Return bounds of the scores of regions; ``halve`` boxes of the checker's own choice to make them tighter."""
-    model = cover.model
-    shape = len(regions.x), model.outputs
+def _classes(model: Model, threshold: Threshold, X: Array) -> np.ndarray:
+    """Return the class of each input, as far as it can be told: a wrong one has no margin."""
+    step, found = max(1, _BATCH // model.held), []
+    for start in range(0, len(X), step):
+        low, high = _intervals(model, X[start : start + step], X[start : start + step])[-1]
+        middle = 0.5 * low + 0.5 * high
+        lead = middle[:, 0] if model.outputs == 1 else middle[:, -1] - middle[:, 0]
+        found.append(middle.argmax(axis=1) if model.outputs > 2 else (lead >= threshold.low).astype(np.int64))
+    return np.concatenate(found)
+
+
+def prove_scores(cover: Cover, X: Array, first: int, score: Score, delta: float) -> ProvenScores:
+    """Return bounds of the scores around inputs (inputs, width), made tight where they are further apart than delta."""
+    found, precision = (
+        _score_bounds(cover.model, score, len(X), cover.batches(X, first)),
+        Precision.of(cover.model.dtype),
+    )
+    for each_whole in (False, True):
+        wide = np.flatnonzero(~(score.difference(found.low, found.high, found.error, precision) <= delta))
+        if not len(wide) or cover.reasons:
+            break
+        halvings = 0 if each_whole else _HALVINGS
+        boxes = cover.batches_again(X, wide, room=2**halvings, each_whole=each_whole)
+        again = _score_bounds(cover.model, score, len(X), boxes, halvings)
+        better = wide[np.isfinite(again.low[wide]).all(axis=1)]
+        found.low[better] = np.maximum(found.low[better], again.low[better])
+        found.high[better] = np.minimum(found.high[better], again.high[better])
+        found.error[better] = np.minimum(found.error[better], again.error[better])
+    return found
+
+
+def _score_bounds(model: Model, score: Score, count: int, batches: Iterator[Boxes], halvings: int = 0) -> ProvenScores:
+    """Return bounds of the scores in boxes of this number of inputs."""
+    shape = count, model.outputs
     low, high, error = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
-    for boxes in cover.batches(regions, 2**_HALVINGS if halve else 1):
-        for _ in range(_HALVINGS if halve and not boxes.points and boxes.slopes is None else 0):
+    for boxes in batches:
+        for _ in range(halvings):
             boxes = boxes.halved(model)
-        if boxes.points:
-            layers = _intervals(model, boxes)
+        if (boxes.lower == boxes.upper).all():
+            layers = _intervals(model, boxes.lower, boxes.upper)
             least, most = score.from_outputs(*layers[-1])
         else:
             forms = np.broadcast_to(score.forms, (len(boxes.lower), *score.forms.shape))
-            bounds, layers = form_bounds(model, forms, boxes.lower, boxes.upper, boxes.slopes)
+            bounds, layers = form_bounds(model, forms, boxes.lower, boxes.upper)
             least, most = score.from_forms(bounds)
         each = np.broadcast_to(np.eye(model.outputs), (len(boxes.lower), model.outputs, model.outputs))
-        errors = output_errors(model, boxes.lower, boxes.upper, layers, each, thorough=not boxes.points)
+        thorough = bool((boxes.lower < boxes.upper).any())
+        errors = output_errors(model, boxes.lower, boxes.upper, layers, each, thorough=thorough)
         np.minimum.at(low, boxes.owner, least)
         np.maximum.at(high, boxes.owner, most)
         np.maximum.at(error, boxes.owner, errors)
-    nothing = low > high  # is confirmed of a region without boxes
+    nothing = low > high  # is confirmed of an input without boxes
     return ProvenScores(np.where(nothing, -np.inf, low), np.where(nothing, np.inf, high), error)
 
 
 def _margins(
-    model: Model,
-    threshold: Threshold,
-    classes: np.ndarray,
-    boxes: Boxes,
-    least: float,
-    wanted: Array,
-    halvings: int = _HALVINGS,
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least`` or ``wanted`` (boxes,), get linear
-    bounds. Those that are still not decided, or below what is wanted, are halved.
+    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds. Those that are
+    still not decided are halved.
     """
-    if boxes.slopes is not None:
-        return _linear_margins(model, threshold, classes, boxes)
-    layers = _intervals(model, boxes)
+    layers = _intervals(model, boxes.lower, boxes.upper)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
     over = _excess(model, threshold, classes, boxes, layers, bound)
-    weak = np.flatnonzero(~(over > 0) | (bound < least) | (bound < wanted))
-    if not boxes.points and len(weak):
+    wide = (boxes.lower < boxes.upper).any(axis=1)
+    weak = np.flatnonzero((~(over > 0) | (bound < least)) & wide)
+    if len(weak):
         tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak))
         bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
-    doubtful = np.flatnonzero((~(over > 0) | (bound < wanted)) & (boxes.lower < boxes.upper).any(axis=1))
+    doubtful = np.flatnonzero(~(over > 0) & wide)
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
         some = doubtful[start : start + _HALVED]
-        both, margins = (np.concatenate([each[some], each[some]]) for each in (classes, wanted))
-        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, margins, halvings - 1)
+        both = np.concatenate([classes[some], classes[some]])
+        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
         for found, inner in zip((bound, over), halves, strict=True):
             found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
     return bound, over
 
 
 def _linear_margins(model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes) -> tuple[Array, Array]:
-    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper, boxes.slopes)
+    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper)
     bound = threshold.margins(bounds.min(axis=1), classes)
     return bound, _excess(model, threshold, classes, boxes, layers, bound)
 
 
-def _intervals(model: Model, boxes: Boxes) -> Intervals:
+def _intervals(model: Model, lower: Array, upper: Array) -> Intervals:
     with np.errstate(all="ignore"):
-        return interval_layers(model, boxes.lower, boxes.upper)
+        return interval_layers(model, lower, upper)
 
 
 def _excess(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairmend_check.certificate import Certificate
 from fairmend_check.errors import NotConfirmedError
@@ -15,9 +14,9 @@ from fairmend_check.rounding import Array
 from fairmend_check.spec import Feature, Spec
 
 PEOPLE = 512  # of the spec, half of them in corners and half anywhere
-MAX_REGIONS = 256  # of a certificate
+MAX_INPUTS = 256  # of a certificate
 _NEIGHBOURS = 2  # of each of them
-MAX_POINTS = 4096  # of neighbourhoods that are proven point by point
+MAX_POINTS = 4096  # of finite neighbourhoods of all of them
 
 
 def people_of_spec(spec: Spec, dtype: str, count: int, rng: np.random.Generator) -> Array:
@@ -37,10 +36,10 @@ def _column(feature: Feature, dtype: str, count: int, rng: np.random.Generator) 
 
 
 def people_of_certificate(claimed: Certificate, model: Model, rng: np.random.Generator) -> Array:
-    """Return people of the regions of a certificate, and of its spec, as encoded rows (people, width)."""
+    """Return people of the inputs of a certificate, and of its spec, as encoded rows (people, width)."""
     listed = ListedPeople(claimed.spec, model.dtype, rng)
-    for regions in claimed.read_regions(model) if claimed.count else ():
-        listed.add(regions.x, regions.points)
+    for inputs in claimed.read_inputs(model):
+        listed.add(inputs)
     return listed.and_others(PEOPLE)
 
 
@@ -67,36 +66,34 @@ def neighbours(around: Sequence[Product], count: int, rng: np.random.Generator) 
 
 
 class ListedPeople:
-    """People of the regions of a certificate, collected block by block; beyond the limits they are chosen at random.
+    """People of the inputs of a certificate, collected block by block; beyond the limits they are chosen at random.
 
-    Of regions that are proven by points these are the points; of others the input and two neighbours.
+    They are all members of small finite neighbourhoods, and of others the input and two neighbours.
     """
 
     def __init__(self, spec: Spec, dtype: str, rng: np.random.Generator) -> None:
         self._spec, self._dtype, self._rng = spec, dtype, rng
-        self._inputs, self._points = np.empty((0, spec.width)), np.empty(0, np.bool_)
+        self._inputs = np.empty((0, spec.width))
         self._keys = np.empty(0)  # those with the smallest ones are kept
 
-    def add(self, inputs: Array, points: NDArray[np.bool_]) -> None:
-        """Add a block of regions (regions, width), and which of them are proven by points."""
+    def add(self, inputs: Array) -> None:
+        """Add a block of inputs (inputs, width)."""
         keys = np.concatenate([self._keys, self._rng.random(len(inputs))])
-        kept = np.sort(np.argsort(keys)[:MAX_REGIONS])
-        self._keys = keys[kept]
-        self._inputs = np.concatenate([self._inputs, inputs])[kept]
-        self._points = np.concatenate([self._points, points])[kept]
+        kept = np.sort(np.argsort(keys)[:MAX_INPUTS])
+        self._keys, self._inputs = keys[kept], np.concatenate([self._inputs, inputs])[kept]
 
     def and_others(self, count: int) -> Array:
         """Return the people as encoded rows (people, width), and other people of the spec."""
         return np.concatenate([self._rows(), people_of_spec(self._spec, self._dtype, count, self._rng)])
 
     def _rows(self) -> Array:
-        found, most = [self._inputs], MAX_POINTS // max(1, int(self._points.sum()))
-        around = neighbourhoods(self._spec, self._inputs, self._dtype)
-        for products, by_points in zip(around, self._points, strict=True):
+        found, most = [self._inputs], MAX_POINTS // max(1, len(self._inputs))
+        for products in neighbourhoods(self._spec, self._inputs, self._dtype):
             if isinstance(products, NotConfirmedError):
                 raise products
-            if by_points and count_boxes(products, True) <= most:
-                found += [lower for _, lower, _ in batches([(0, products)], most, points=True)]
+            finite = all(axis.feature.whole for each in products for axis in each.axes)
+            if finite and count_boxes(products, each_whole=True) <= most:
+                found += [lower for _, lower, _ in batches([(0, products, True)], most)]
             else:
-                found.append(neighbours(products, most if by_points else _NEIGHBOURS, self._rng))
+                found.append(neighbours(products, _NEIGHBOURS, self._rng))
         return np.concatenate(found)

@@ -14,14 +14,11 @@ from fairmend_check.links import Link, read_links
 from fairmend_check.threshold import HALF
 
 _EXACT = 2**53
-_KEYS = ("name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing")
-_PARTS = {
-    1: ("label", "feature"),
-    2: ("label", "feature"),
-    3: ("label", "claim", "feature", "link"),
-    4: ("table", "label", "claim", "feature", "link"),
-}
-_NEW_KEYS = {4: ("indicates", "names"), 5: ("input",)}  # since which version of the certificate
+_PARTS = ("table", "label", "claim", "feature", "link")
+_KEYS = (
+    "name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing",
+    "indicates", "names", "input",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -153,19 +150,16 @@ class Spec:
         return starts
 
 
-def read_spec(content: dict[str, Any], where: str, version: int = 5) -> Spec:
-    """Return the spec in plain data; refuse one with parts that do not fit together.
-
-    ``version`` is that of the certificate: before 3 there were no claims about scores and no links.
-    """
-    json_reader.only_keys(content, _PARTS.get(version, _PARTS[4]), where)
+def read_spec(content: dict[str, Any], where: str) -> Spec:
+    """Return the spec in plain data; refuse one with parts that do not fit together."""
+    json_reader.only_keys(content, _PARTS, where)
     entries = json_reader.take(content, "feature", list, where)
-    features = tuple(_feature(entry, f"{where}.feature[{i}]", version) for i, entry in enumerate(entries))
+    features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
         raise CheckError(f"{where} has two features of the same name")
     if not any(feature.protected for feature in features):
         raise CheckError(f"{where} protects no feature")
-    label = _label(content, where, version) if "label" in content else None
+    label = _label(content, where) if "label" in content else None
     claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
     if label and label.positive is None and not label.classes and (claim is None or claim.on != "output"):
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
@@ -216,11 +210,10 @@ def _shown(value: Any) -> str:
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else str(value)
 
 
-def _feature(entry: Any, where: str, version: int) -> Feature:
+def _feature(entry: Any, where: str) -> Feature:
     name = json_reader.take(entry, "name", str, where)
     where = f'feature "{name[:40]}" ({where})'
-    new = [key for since, keys in _NEW_KEYS.items() if version >= since for key in keys]
-    json_reader.only_keys(entry, (*_KEYS, *new), where)
+    json_reader.only_keys(entry, _KEYS, where)
     kind = json_reader.take(entry, "kind", str, where)
     if kind not in ("continuous", "integer", "categorical"):
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
@@ -298,11 +291,10 @@ def _is_whole(text: str, low: float, high: float) -> bool:
     return re.fullmatch("0|-?[1-9][0-9]{0,15}", text) is not None and low <= int(text) <= high
 
 
-def _label(content: dict[str, Any], where: str, version: int) -> Label:
+def _label(content: dict[str, Any], where: str) -> Label:
     entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    added = ("threshold", "score", "classes") if version >= 4 else ()
-    json_reader.only_keys(entry, ("column", "positive", *added), where)
-    number = version >= 3 and "positive" not in entry
+    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes"), where)
+    number = "positive" not in entry
     given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
     classes = tuple(json_reader.text(value, where) for value in given)
     if classes and ("positive" in entry or len(set(classes)) != len(classes) or len(classes) < 3):
