@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.functions import Activation, check_activation
-from fairmend_check.norms import Fold, Norm
+from fairmend_check.norms import Fold
+from fairmend_check.operations.base import Operation
+from fairmend_check.operations.choose import Columns, Input, Lookup
+from fairmend_check.operations.dense import Dense
+from fairmend_check.operations.join import Concatenate, Sum
+from fairmend_check.operations.scale import Scale
 
 __all__ = [
     "Activation",
@@ -43,58 +48,6 @@ MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no l
 MAX_NODES = 2_000  # the work for bounds grows with the square
 SECOND = "second "  # before the name of a closing softmax of which a file gives the second of two numbers
 _HELD = 4  # times the widest node: so many numbers of a row may be held at once
-
-
-@dataclass(frozen=True)
-class Input:
-    """The row of numbers that a model reads."""
-
-    columns: int
-
-
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """W x + b: weight (out, in), bias (out,). ``fold`` has its parts if norms are folded into it."""
-
-    weight: Array
-    bias: Array
-    fold: Fold | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """factor x + shift for each unit, both (width,): a norm with no affine layer beside it to fold it into."""
-
-    factor: Array
-    shift: Array
-    norm: Norm
-
-
-@dataclass(frozen=True)
-class Sum:
-    """The sum of two or more nodes of one width."""
-
-
-@dataclass(frozen=True)
-class Concatenate:
-    """The columns of two or more nodes, one node after the other."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Some columns of a node, each at most once."""
-
-    indices: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Lookup:
-    """Row k of the table (rows, width), where the node that it reads is a column of inputs with the whole number k."""
-
-    table: Array
-
-
-Operation = Input | Dense | Scale | Sum | Concatenate | Columns | Lookup | Activation
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +94,7 @@ class Model:
         """How many numbers each node gives."""
         found: list[int] = []
         for node in self.nodes:
-            found.append(_width(node, [found[source] for source in node.sources]))
+            found.append(node.operation.width([found[source] for source in node.sources]))
         return tuple(found)
 
     @cached_property
@@ -262,7 +215,7 @@ def make_graph(nodes: Sequence[Node], dtype: str) -> Model:
             raise CheckError(f"the model's node {number} reads a node that is not before it")
         if isinstance(node.operation, Activation):
             check_activation(node.operation, dtype)
-    if not isinstance(nodes[-1].operation, Dense | Scale | Sum):
+    if not nodes[-1].operation.arithmetic:
         raise CheckError("the model must end with an affine layer, or a sum of them")
     model = Model(tuple(nodes), dtype)
     if not all(0 < width <= MAX_WIDTH for width in model.widths):
@@ -295,56 +248,14 @@ def common_dtype(arrays: Sequence[NDArray[np.floating] | None]) -> str:
     return dtypes.pop()
 
 
-def _width(node: Node, widths: list[int]) -> int:
-    """Return how many numbers a node gives, from those of the nodes that it reads; refuse what does not fit."""
-    operation = node.operation
-    several = isinstance(operation, Sum | Concatenate)
-    if len(widths) < 2 if several else len(widths) != (0 if isinstance(operation, Input) else 1):
-        raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
-    if isinstance(operation, Input):
-        return operation.columns
-    if isinstance(operation, Concatenate):
-        return sum(widths)
-    if isinstance(operation, Columns):
-        if not set(operation.indices) <= set(range(widths[0])) or len(set(operation.indices)) < len(operation.indices):
-            raise CheckError("a node of the model chooses columns that it cannot choose, or one of them twice")
-        return len(operation.indices)
-    if isinstance(operation, Dense):
-        wanted, width = operation.weight.shape[1], len(operation.weight)
-    elif isinstance(operation, Lookup):
-        wanted, width = 1, operation.table.shape[1]
-    elif isinstance(operation, Scale):
-        wanted = width = len(operation.factor)
-    elif isinstance(operation, Activation) and operation.name == "prelu":
-        wanted = width = len(operation.parameters)
-    else:
-        wanted = width = widths[0]
-    if any(each != wanted for each in widths):
-        name = "layer" if isinstance(operation, Dense) else "node"
-        raise CheckError(f"a {name} of the model reads {wanted} of {next(w for w in widths if w != wanted)} values")
-    return width
-
-
 def input_weights(model: Model) -> Array:
     """Return how much each input weighs in the nodes that read it (inputs,): only a measure of where to halve a box."""
     found = [np.zeros(width) for width in model.widths]
     for number in range(len(model.nodes) - 1, 0, -1):
-        node, start = model.nodes[number], 0
-        for source in node.sources:
-            width = model.widths[source]
-            if isinstance(node.operation, Dense):
-                found[source] += np.abs(node.operation.weight).sum(axis=0)
-            elif isinstance(node.operation, Lookup):
-                found[source] += np.ptp(node.operation.table, axis=0) @ found[number] / len(node.operation.table)
-            elif isinstance(node.operation, Columns):
-                found[source][list(node.operation.indices)] += found[number]
-            elif isinstance(node.operation, Concatenate):
-                found[source] += found[number][start : start + width]
-            elif isinstance(node.operation, Scale):
-                found[source] += found[number] * np.abs(node.operation.factor)
-            else:
-                found[source] += found[number]
-            start += width
+        node = model.nodes[number]
+        widths = [model.widths[source] for source in node.sources]
+        for source, weights in zip(node.sources, node.operation.weigh(found[number], widths), strict=True):
+            found[source] += weights
     return found[0]
 
 
@@ -374,13 +285,7 @@ def _with_one_slope(function: Activation) -> Activation:
 
 def _graph_digest(model: Model) -> str:
     """Return the digest of the arrays as they are stored, in no order: the structure is read from the file."""
-    arrays: list[Array] = []
-    for node in model.nodes:
-        if isinstance(node.operation, Lookup):
-            arrays.append(node.operation.table)
-        elif isinstance(node.operation, Dense):
-            stored = node.operation.fold or node.operation
-            arrays += [stored.weight, stored.bias]
+    arrays = [array for node in model.nodes for array in node.operation.stored]
     lines = sorted(hashlib.sha256(_shape(array) + _bytes(array)).hexdigest() for array in arrays if array.any())
     return hashlib.sha256("\n".join([f"fairmend weights 2\n{model.dtype}", *lines, ""]).encode("ascii")).hexdigest()
 

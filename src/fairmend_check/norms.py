@@ -41,6 +41,10 @@ class Norm:
     roundings: int = ROUNDINGS
     singles: int = 0
 
+    def grown(self, size: Array) -> Array:
+        """Bound the numbers on the way, from those that enter it."""
+        return np.asarray(2 * (size * self.reach + self.size)) if self.roundings else size
+
     def units(self, u: float) -> float:
         """Return how far the steps are off, relative to the sizes of their terms, where one rounding is off by u."""
         return self.roundings * u + (self.singles * _SINGLE if u < _SINGLE / 4 else 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 from fairmend_check.bounds import Intervals, form_bounds, interval_layers, interval_margins, leads
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.inference_error import inference_error, output_errors
-from fairmend_check.model import Activation, Dense, Model, Scale, Sum, input_weights
+from fairmend_check.model import Model, input_weights
 from fairmend_check.neighbourhood import Product, batches, count_boxes, neighbourhoods
 from fairmend_check.rounding import Array, Precision
 from fairmend_check.scores import Score
@@ -24,10 +24,7 @@ from fairmend_check.spec import Spec
 from fairmend_check.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for all points together, or for all boxes: about ten minutes
-_PER_UNIT = 200  # what an input or output of a layer costs beside them
 _PER_LAYER = 1_000  # what substituting in a layer costs, however few units it has
-_PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
-_PER_CURVE = 10_000  # what a value of another function costs
 _BOXES_EACH = 100  # what boxes may cost is no less than this number of them for each input
 MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minutes
 _FEW = 16  # boxes with single whole numbers in them, which are taken at once
@@ -298,24 +295,16 @@ def _above(bound: Array, error: Array) -> Array:
 
 def point_work(model: Model) -> int:
     """Return the multiplications for a point; each output, or lead over another, has an error of its own."""
-    work = 0
-    for number, node in enumerate(model.nodes):
-        if isinstance(node.operation, Dense):
-            work += node.operation.weight.size + _PER_UNIT * sum(node.operation.weight.shape)
-        elif isinstance(node.operation, Activation):
-            work += model.widths[number] * _PER_VALUE.get(node.operation.name, _PER_CURVE)
-        elif number:
-            work += _PER_UNIT * model.widths[number]
-    return model.outputs * work
+    works = (node.operation.work(width) for node, width in zip(model.nodes, model.widths, strict=True))
+    return model.outputs * sum(works)
 
 
 def box_work(model: Model) -> int:
     """Return the multiplications for a box: the units of each layer are substituted back through all layers before."""
     work, before, layers = point_work(model), 0, 0
-    for number, node in enumerate(model.nodes):
-        if isinstance(node.operation, Dense | Scale | Sum):
-            work += 2 * model.widths[number] * before + _PER_LAYER * layers
+    for node, width in zip(model.nodes, model.widths, strict=True):
+        if node.operation.arithmetic:
+            work += 2 * width * before + _PER_LAYER * layers
             layers += 1
-        if isinstance(node.operation, Dense):
-            before += node.operation.weight.size
+            before += sum(array.size for array in node.operation.stored[:1])
     return work

@@ -51,6 +51,11 @@ def up(values: Array) -> Array:
     return np.where(np.isnan(values), np.inf, np.nextafter(values, np.inf))
 
 
+def power_below(values: Array) -> Array:
+    """Return the largest powers of 2 up to these values; 0 for 0."""
+    return np.asarray(np.minimum(values, np.ldexp(1.0, np.frexp(values)[1] - 1)))
+
+
 def ball(lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return midpoints and radii that enclose the intervals."""
     mid = 0.5 * lower + 0.5 * upper

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 
 from fairmend_check.errors import CheckError
-from fairmend_check.functions.base import Activation, Function
+from fairmend_check.functions.base import FUNCTIONS, Activation, Function, function_of
 from fairmend_check.functions.clip import Clip
 from fairmend_check.functions.elu import Elu
 from fairmend_check.functions.gelu import Gelu
@@ -24,7 +23,7 @@ from fairmend_check.functions.softsign import Softsign
 
 __all__ = ["ACTIVATIONS", "Activation", "Function", "check_activation", "function_of"]
 
-_FUNCTIONS: dict[str, Callable[[Activation], Function]] = {
+FUNCTIONS |= {
     "relu": Ramp.of,
     "leaky_relu": Ramp.of,
     "prelu": Ramp.of,
@@ -44,7 +43,7 @@ _FUNCTIONS: dict[str, Callable[[Activation], Function]] = {
     "gelu_tanh": GeluTanh,
     "hardswish": Hardswish,
 }
-ACTIVATIONS = tuple(_FUNCTIONS)
+ACTIVATIONS = tuple(FUNCTIONS)
 
 _PARAMETERS: dict[str, Callable[[tuple[float, ...]], bool]] = {  # which are possible; all others have none
     "prelu": lambda slopes: len(slopes) > 0,
@@ -65,16 +64,10 @@ def _is_moderate(number: float) -> bool:
     return 1 / _MOST <= number <= _MOST
 
 
-@lru_cache(maxsize=1000)
-def function_of(activation: Activation) -> Function:
-    """Return the function of a name that is known."""
-    return _FUNCTIONS[activation.name](activation)
-
-
 def check_activation(activation: Activation, dtype: str) -> None:
     """Refuse a function that is not known, or whose numbers do not fit it or are not of this type."""
     name, numbers = activation.name, activation.parameters
-    known = name in _FUNCTIONS and (activation.slope == 0 or name == "leaky_relu") and 0 <= activation.slope < np.inf
+    known = name in FUNCTIONS and (activation.slope == 0 or name == "leaky_relu") and 0 <= activation.slope < np.inf
     if not known:
         raise CheckError(f"the model's activation {name} with slope {activation.slope} is unknown")
     if not _PARAMETERS.get(name, _has_none)(numbers) or not np.isfinite(numbers).all():
