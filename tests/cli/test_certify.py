@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +10,10 @@ import pytest
 import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
-from fairmend.prove.result import Verdict
+from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Feature, Spec
 from fairmend.tables import FIRST_ROW
+from fairmend.workers.plain_data import dump, load
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
 
@@ -201,9 +201,10 @@ def test_forged_parts_are_not_believed(case, tmp_path):
     parts = tmp_path / "parts"
     assert certify(case, "--rows", 20, "--resume", parts).exit_code == 1
     (file,) = parts.glob("part-*")
-    digest, found = pickle.loads(file.read_bytes()[32:])
+    classes = (CertifyResult, Verdict, Witness)
+    digest, found = load(file.read_bytes()[32:], classes)
     forged = replace(found, verdicts=(Verdict.FAIR,) * 20, witnesses=(None,) * 20)
-    content = pickle.dumps((digest, forged), protocol=4)
+    content = dump((digest, forged), classes)
     file.write_bytes(hashlib.sha256(content).digest() + content)
     result = certify(case, "--rows", 20, "--resume", parts)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -21,3 +21,18 @@ def square(shared, task):
         open(shared["killed"], "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
     return task * task
+
+
+class CreatesFile:
+    """An object that creates a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def answer_with_code(part, task):
+    """Return such an object in the place of an answer, as a worker may that someone else runs."""
+    return CreatesFile(task)

@@ -12,6 +12,7 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.kept_results import KeptResults
+from fairmend.workers.plain_data import dump
 from support.engines import PickledEngine
 
 ABOUT = {"model": "m", "spec": "s", "data": "d", "options": "o"}
@@ -48,7 +49,7 @@ TASKS = [Task(number) for number in range(12)]
 
 
 def run(folder, engine, tasks=TASKS):
-    return [float(result.values[0]) for _, result in run_tasks(engine, compute, None, tasks, kept(folder))]
+    return [float(result.values[0]) for _, result in run_tasks(engine, compute, None, tasks, kept(folder), [Result])]
 
 
 def test_a_run_continues_where_the_client_died(tmp_path):
@@ -106,10 +107,17 @@ def test_a_damaged_result_is_named(tmp_path, damage):
         run(tmp_path, PickledEngine())
 
 
-@pytest.mark.parametrize("content", [Evil(), np.array([Evil()], dtype=object), KeptResults, "text", (1, 2, 3)])
+@pytest.mark.parametrize("content", [Evil(), np.array([Evil()], dtype=object), KeptResults, ("0 ", 1)])
 def test_nothing_else_is_unpickled(tmp_path, content):
     """Not even under the right tag."""
     kept(tmp_path)._write("part-000000", pickle.dumps(content, protocol=4))
+    with pytest.raises(FairmendError, match="not written by fairmend"):
+        run(tmp_path, PickledEngine())
+
+
+@pytest.mark.parametrize("content", ["text", (1, 2, 3), None])
+def test_no_other_data_is_taken_for_a_result(tmp_path, content):
+    kept(tmp_path)._write("part-000000", dump(content, ()))
     with pytest.raises(FairmendError, match="not written by fairmend"):
         run(tmp_path, PickledEngine())
 
@@ -119,7 +127,7 @@ FORGED = "not written by you on this computer, so it is not believed; delete it"
 
 def forge(content):
     """Return a part as anyone can write it, who knows all but the key."""
-    return pickle.dumps(content, protocol=4)
+    return dump(content, [Result])
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ class LostRay:
     def remote(self, **_):
         return lambda function: self
 
+    def put(self, part):
+        return part
+
     def __init__(self, error):
         self.error = error
 

@@ -4,15 +4,13 @@ A file for each task, written completely or not at all, beside ``run.json``, whi
 of anything else are refused. So is whatever this user did not write: a folder may come from someone else, and a result
 in it would be believed without any computation. Each file starts with a tag under a key of the user. The tag covers the
 content, what the results are of, and the place of the file, so that none can be changed or moved. The content is
-a pickle, read by an unpickler that makes arrays and the named classes only.
+`plain_data` of the named classes.
 """
 
 from __future__ import annotations
 
 import hmac
-import io
 import json
-import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from typing import Any
 from fairmend._version import __version__
 from fairmend.atomic import write_atomically, write_text
 from fairmend.errors import FairmendError
+from fairmend.workers.plain_data import NotPlainDataError, dump, load
 from fairmend.workers.user_key import user_key
 
 __all__ = ["KeptResults"]
@@ -27,14 +26,6 @@ __all__ = ["KeptResults"]
 _ABOUT = "run.json"
 _NAMES = {"fairmend": "another version of fairmend", "options": "another set of options", "data": "other data"}
 _TAG = 32  # bytes
-_PROTOCOL = 4  # arrays of later ones need more functions of NumPy
-# What NumPy's arrays are unpickled with, by the names of NumPy 1 and of NumPy 2.
-_ARRAYS = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-}
 
 
 class KeptResults:
@@ -46,7 +37,7 @@ class KeptResults:
     def __init__(self, folder: Path, about: Mapping[str, str], classes: Iterable[type]) -> None:
         """Open or create the folder; `about` names what the results depend on, each by a digest or a value."""
         self._folder = folder
-        self._known = {(each.__module__, each.__qualname__): each for each in classes}
+        self._classes = tuple(classes)
         given = {"fairmend": __version__, **about}
         self._about, self._key = json.dumps(given, sort_keys=True).encode(), user_key()
         try:
@@ -90,8 +81,8 @@ class KeptResults:
             return None
         path = self._folder / name
         try:
-            digest, result = _Unpickler(content, self._known).load()
-        except (pickle.UnpicklingError, TypeError, ValueError, AttributeError, IndexError, EOFError) as error:
+            digest, result = load(content, self._classes)
+        except (NotPlainDataError, TypeError, ValueError) as error:
             raise FairmendError(f"{path}: not written by fairmend; choose another folder for resume") from error
         if digest != task.digest():
             raise FairmendError(f"{path}: is of other data; choose another folder for resume")
@@ -99,7 +90,7 @@ class KeptResults:
 
     def save(self, number: int, task: Any, result: Any) -> None:
         """Write the result of a task."""
-        self._write(_part(number), pickle.dumps((task.digest(), result), protocol=_PROTOCOL))
+        self._write(_part(number), dump((task.digest(), result), self._classes))
 
     def _read(self, name: str) -> bytes | None:
         """Return the content of a file that this user wrote; None if there is no file."""
@@ -137,19 +128,3 @@ class KeptResults:
 
 def _part(number: int) -> str:
     return f"part-{number:06d}"
-
-
-class _Unpickler(pickle.Unpickler):
-    """Makes arrays and instances of the known classes, and calls nothing else."""
-
-    def __init__(self, content: bytes, known: Mapping[tuple[str, str], type]) -> None:
-        super().__init__(io.BytesIO(content))
-        self._known = known
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class or a function of NumPy that the file may use."""
-        if (module, name) in self._known:
-            return self._known[module, name]
-        if (module, name) in _ARRAYS:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is not expected here")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Processes:
         self.slots, self.window = jobs, 2 * jobs
 
     @contextmanager
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+    def open(self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> Iterator[Pool]:
         """Start the processes."""
         with TemporaryDirectory() as folder:
             # In a file: Python waits forever for a process that ends before it has read large arguments.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from fairmend.errors import FairmendError
 from fairmend.text import first_line, printable
 from fairmend.workers.engine import Failure, Pool
 from fairmend.workers.ray_messages import RayMessages
-from fairmend.workers.remote_call import call_remotely, pack
+from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
 
 __all__ = ["RayEngine"]
 
@@ -53,9 +53,9 @@ class RayEngine:
             ) from error
 
     @contextmanager
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+    def open(self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> Iterator[Pool]:
         """Put the function and what its calls share into Ray's store, once."""
-        pool = _RayPool(self._ray, self._ray.put(pack(function, shared)), self._address)
+        pool = _RayPool(self._ray, pack(function, shared, classes), self._address)
         try:
             yield pool
         finally:
@@ -74,10 +74,11 @@ class RayEngine:
 
 
 class _RayPool:
-    def __init__(self, ray: Any, part: Any, address: str) -> None:
-        self._ray, self._part, self._address = ray, part, address
+    def __init__(self, ray: Any, part: SharedPart, address: str) -> None:
+        self._ray, self._shared, self._address = ray, part, address
+        self._part = ray.put(part)
         # Ray runs the tasks of a worker that dies again: three times by default.
-        self._call = ray.remote(num_cpus=1)(call_remotely)
+        self._call = ray.remote(num_cpus=1)(call_for_data)
         self._numbers: dict[Any, int] = {}
         errors = ray.exceptions
         self._lost = (ConnectionError, errors.RaySystemError, errors.LocalRayletDiedError, *_transport_errors())
@@ -92,7 +93,7 @@ class _RayPool:
             (done, *_), _ = self._ray.wait(list(self._numbers), num_returns=1)
             number = self._numbers.pop(done)
             try:
-                return number, self._ray.get(done)
+                return number, read_answer(self._shared, self._ray.get(done), self._address)
             except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
                 return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
 
