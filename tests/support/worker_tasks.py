@@ -1,5 +1,6 @@
 """Tasks for the tests of engines, in a module that processes elsewhere can import, however pytest was started."""
 
+import importlib
 import os
 import signal
 
@@ -21,6 +22,11 @@ def square(shared, task):
         open(shared["killed"], "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
     return task * task
+
+
+def file_of_module(shared, task):
+    """Return from which file a worker imports a module."""
+    return importlib.import_module(task).__file__
 
 
 class CreatesFile:

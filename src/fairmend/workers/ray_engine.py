@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fairmend.errors import FairmendError
@@ -33,6 +35,7 @@ class RayEngine:
             raise FairmendError("Ray needs its package: pip install 'fairmend[ray]'") from error
         self._ray, self._address, self._messages = ray, address, RayMessages()
         self._connected_before = bool(ray.is_initialized())
+        self._elsewhere = TemporaryDirectory(prefix="fairmend-")  # empty
         if not self._connected_before:
             self._connect()
         self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -45,7 +48,8 @@ class RayEngine:
         if word == "local":
             options |= {"include_dashboard": False, "num_cpus": int(number) if number else None}
         try:
-            self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
+            with _working_in(self._elsewhere.name):  # Ray lets its workers import modules from the current folder
+                self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
         except Exception as error:  # Ray raises what its transport raises
             raise FairmendError(
                 f"{self._address}: cannot connect to Ray ({_reason(error)}); correct the address, and if this Ray asks "
@@ -71,6 +75,7 @@ class RayEngine:
         with self._messages.shutting_down():
             if not self._connected_before:
                 self._ray.shutdown()
+        self._elsewhere.cleanup()
 
 
 class _RayPool:
@@ -109,6 +114,17 @@ class _RayPool:
         with suppress(*self._lost):
             for reference in self._numbers:
                 self._ray.cancel(reference, force=True)
+
+
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    """Make a folder the current one for a moment."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _transport_errors() -> list[type[Exception]]:
