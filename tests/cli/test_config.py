@@ -358,8 +358,10 @@ def test_a_mistake_in_the_table_of_another_command_is_not_overlooked(case):
     assert "[audit] samples" in case.repair().stderr
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00"])
-def test_what_is_no_text(case, content):
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"\x00", b"#" * (4 * 2**20 + 1), b"a." * 60 + b"b = 1", b'"' + b'\\"' * 2_000_000]
+)
+def test_what_is_no_text_or_too_much_of_it(case, content):
     (case.folder / "fairmend.toml").write_bytes(content)
     assert case.repair().exit_code == 2
 
