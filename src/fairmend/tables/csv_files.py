@@ -211,14 +211,19 @@ def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
     """
     columns = dict(enumerate(_without_formulas(frame.iloc[:, place]) for place in range(frame.shape[1])))
     safe = pd.DataFrame(columns, index=frame.index)
-    names = [_cell(name) for name in frame.columns] if header else False
+    names = [spreadsheet_text(str(name)) for name in frame.columns] if header else False
     return safe.to_csv(index=False, header=names, lineterminator="\n")
 
 
 def _without_formulas(column: pd.Series[Any]) -> pd.Series[Any]:
     dtype = column.dtype.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
-    return column.astype(object).map(_cell) if pd.api.types.is_string_dtype(dtype) else column
+    if not pd.api.types.is_string_dtype(dtype):
+        return column
+    known: dict[str, str] = {}  # few texts make up most columns
 
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return known[value] if value in known else known.setdefault(value, spreadsheet_text(value))
 
-def _cell(value: Any) -> Any:
-    return spreadsheet_text(value) if isinstance(value, str) else value
+    return column.astype(object).map(cell)
