@@ -185,7 +185,25 @@ def test_a_formula_becomes_text_for_a_spreadsheet(text, cell):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "<=50K", "a-b", "a = b", "-3.5", "+1", "-1e-05", ".5", "-.5", "'", "'a", "a;b", "Ph.D."]
+    "text",
+    [
+        "",
+        "a",
+        "<=50K",
+        "a-b",
+        "a = b",
+        "-3.5",
+        "+1",
+        "-1e-05",
+        ".5",
+        "-.5",
+        "'",
+        "'a",
+        "a;b",
+        "Ph.D.",
+        "a\n\nb",
+        "a\r\n",
+    ],
 )
 def test_other_texts_and_numbers_stay(text):
     assert spreadsheet_text(text) == text

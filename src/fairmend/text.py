@@ -56,7 +56,7 @@ _NONE = "\N{EN DASH}"
 
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # Where a spreadsheet may start to read a formula: at the start, and after a sign at which some of them split a cell.
-_FORMULA = re.compile(r"""(^|[;\t\r\n])(?=["' ]*[=+\-@\t\r\n＝＋－＠])""")
+_FORMULA = re.compile(r"""(^(?=["' ]*[=+\-@\t\r\n＝＋－＠])|[;\t\r\n](?=["'\s]*[=+\-@＝＋－＠]))""")
 
 
 def spreadsheet_text(text: str) -> str:
