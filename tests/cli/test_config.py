@@ -307,6 +307,7 @@ def test_a_folder_of_results_by_default_is_not_a_link_out(case, tmp_path_factory
     result = run(*audit)
     assert result.exit_code == 2
     assert "fairmend-audit would be written outside of" in result.stderr
+    assert run(*audit, "--no-report").exit_code < 2
     case.spec.rename("other.toml")
     case.spec.symlink_to(outside / "profile")  # which does not exist yet
     result = run("spec", "init", case.data, "--protected", "age", "--label", "good")

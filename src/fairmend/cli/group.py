@@ -237,7 +237,8 @@ def _require_outputs_here(ctx: click.Context) -> None:
     for parameter in ctx.command.params:
         name = parameter.name or ""
         by_default = ctx.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
-        if by_default and key_of(parameter) in OUTPUTS and ctx.params.get(name) is not None:
+        unused = ctx.params.get(name) is None or ctx.params.get(f"no_{name}")  # --no-report
+        if by_default and key_of(parameter) in OUTPUTS and not unused:
             require_inside(Path.cwd() / ctx.params[name], Path.cwd(), written=True)
 
 
