@@ -19,7 +19,7 @@ __all__ = ["read_spec_file", "spec_digest"]
 _MAX_BYTES = 4 * 2**20
 _DEEPEST = 50  # parts of a key such as a.b.c: the time to read one grows with the square of their number
 # Tokens: what ends a key (a text of several lines, a comment, a sign that is in no key), a dot, and the rest of a key.
-_TOKEN = re.compile(
+_TOKEN = (
     rb"""(?P<end>"{3}[\s\S]*?(?:"{3,5}|\Z)|'{3}[\s\S]*?(?:'{3,5}|\Z)|\#[^\n]*|[^A-Za-z0-9_"'\#. \t-]+)"""
     rb"""|(?P<dot>\.)|[A-Za-z0-9_-]+|"[^"\n]*"?|'[^'\n]*'?|[ \t]+"""
 )
@@ -56,7 +56,7 @@ def _has_deep_key(content: bytes, most: int = _DEEPEST) -> bool:
     Texts are told from keys as TOML does, up to the first error, where its reader stops.
     """
     dots = 0
-    for token in _TOKEN.finditer(content.replace(rb"\\", b"__").replace(rb"\"", b"__")):
+    for token in re.finditer(_TOKEN, content.replace(rb"\\", b"__").replace(rb"\"", b"__")):
         if token.lastgroup == "end":
             dots = 0
         elif token.lastgroup == "dot":
