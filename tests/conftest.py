@@ -43,3 +43,13 @@ def shared() -> Path:
     if not (SHARED / "reference").is_dir():
         pytest.skip(f"no reference data at {SHARED}; point FAIRMEND_SHARED at it")
     return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_configuration(tmp_path_factory):
+    """Keep the key for resume out of the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = str(tmp_path_factory.mktemp("configuration"))
+        patch.setenv("XDG_CONFIG_HOME", folder)
+        patch.setenv("APPDATA", folder)
+        yield
