@@ -180,6 +180,10 @@ class _Run:
     def _resolve(self, argument: Any, where: str) -> Any:
         """Return an argument with the values that its references name."""
         if isinstance(argument, Ref):
+            if argument.name not in self.values:
+                raise unsupported(
+                    self.steps.source, where, f"reads {argument.name!r}, which nothing before it computes"
+                )
             value = self.values[argument.name]
             if isinstance(value, RowTensor) and value.stale:
                 raise unsupported(

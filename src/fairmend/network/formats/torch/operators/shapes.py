@@ -13,7 +13,7 @@ from fairmend.network.formats.torch.operators.context import Context, Operator
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, RowTensor, column_numbers
 
-__all__ = ["SHAPES", "concatenated", "moved_axis"]
+__all__ = ["SHAPES", "concatenated", "copied", "moved_axis"]
 
 _OPEN = 2**62  # torch.export writes an open end of a slice as a number above this one
 _FLOATS = ("float32", "float64")
@@ -24,7 +24,7 @@ def _same(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     return c.view(x, x.dims) if isinstance(x, RowTensor) else x
 
 
-def _copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
+def copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Return a copy, which no change in place reaches."""
     return RowTensor(x.parts, x.dims, x.opens, integer=x.integer) if isinstance(x, RowTensor) else x
 
@@ -42,8 +42,9 @@ def _alpha_dropout(c: Context, x: Any, p: float = 0.5, training: Any = False, in
 def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
     """Return the tensor for a cast to the dtype of the weights, or to another device."""
     for target in (*targets, kwargs.get("dtype")):
-        name = str(target).removeprefix("torch.")
-        if name in ("int64", "int32", "long", "int"):
+        like = target.array.dtype.name if isinstance(target, Constant) else target  # x.to(other), x.type_as(other)
+        name = str(like).removeprefix("torch.")
+        if name in ("int64", "int32", "long", "int") or (isinstance(target, RowTensor) and target.integer):
             return _integer(c, x)
         if name in ("float", "double"):
             name = {"float": "float32", "double": "float64"}[name]
@@ -53,10 +54,14 @@ def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
             raise c.error(f"casts to {name}; the weights are {c.steps.dtype}")
         if name in _FLOATS and isinstance(x, RowTensor):
             c.numbers(x)
+        if name in _FLOATS and isinstance(x, Constant) and x.array.dtype.name != name:
+            return Constant(x.array.astype(name))
     return _same(c, x)
 
 
 def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(x, Constant):
+        return x if x.array.dtype.kind == "i" else Constant(np.trunc(x.array).astype(np.int64))
     return RowTensor(x.parts, x.dims, x.opens, x.memory, integer=True) if isinstance(x, RowTensor) else x
 
 
@@ -352,8 +357,11 @@ def _nothing(c: Context, *args: Any, **kwargs: Any) -> None:
 
 
 SHAPES: dict[str, Operator] = {
-    **dict.fromkeys(("contiguous", "detach", "alias", "nan_to_num", "requires_grad", "cpu", "cuda"), _same),
-    **dict.fromkeys(("clone", "lift_fresh_copy", "lift_fresh", "detach_copy", "positive", "pos"), _copied),
+    **dict.fromkeys(
+        ("contiguous", "detach", "alias", "nan_to_num", "requires_grad", "cpu", "cuda", "lift_fresh"), _same
+    ),
+    **dict.fromkeys(("positive", "pos"), _same),
+    **dict.fromkeys(("clone", "lift_fresh_copy", "detach_copy"), copied),
     **dict.fromkeys(("dropout", "dropout1d", "feature_dropout"), _dropout),
     **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout"), _alpha_dropout),
     **dict.fromkeys(("to", "_to_copy", "type"), _cast),
@@ -361,7 +369,7 @@ SHAPES: dict[str, Operator] = {
     "double": lambda c, x: _cast(c, x, "float64"),
     "half": lambda c, x: _cast(c, x, "float16"),
     "bfloat16": lambda c, x: _cast(c, x, "bfloat16"),
-    "type_as": _same,
+    "type_as": lambda c, x, other: _cast(c, x, other),
     **dict.fromkeys(("long", "int"), _integer),
     **dict.fromkeys(("view", "reshape", "_unsafe_view", "view_copy"), _reshape),
     "flatten": _flatten,
