@@ -201,6 +201,8 @@ class _Run:
 
 def _changed(context: Context, target: Any, result: Any) -> Any:
     """Put the result of a call into the tensor that it changes in place; views of that become stale."""
+    if result is target:  # detach_() and requires_grad_() of a constant
+        return target
     if not isinstance(target, RowTensor) or not isinstance(result, RowTensor):
         raise context.error("changes a constant in place")
     target.memory.version += 1

@@ -38,6 +38,10 @@ _DTYPE_NAMES = {4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64"
 _PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}
 _RESHAPES = ("aten.view", "aten.reshape", "aten._unsafe_view")
 _MOST_BYTES = 2**31
+_DAMAGE = (  # what zipfile, json and the code below raise for a file that is damaged
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, EOFError, NotImplementedError),
+    zipfile.BadZipFile,
+)
 _SCHEMA = 8  # the version of the program that torch.export.save of PyTorch 2.9 and later writes
 _LEGACY = ("data/weights/model.pt", "data/constants/model.pt")  # PyTorch would read these instead of the tensors
 _AGAIN = "save it again with torch.export.save of PyTorch 2.9 or later, or export the model to ONNX"
@@ -75,13 +79,12 @@ def read(path: Path, activation: Activation | None) -> Network:
             raise FairmendError(f"the program has version {model['schema_version']}, not {_SCHEMA}; {_AGAIN}")
         weights, records = _tensors(members, f"{root}data/weights/", "model_weights_config.json", "weight_")
         constants, _ = _tensors(members, f"{root}data/constants/", "model_constants_config.json", "tensor_")
-        program = _program(model["graph_module"], weights, constants, str(path))
+        reading = interpret(_program(model["graph_module"], weights, constants, str(path)), weights, str(path))
     except FairmendError as error:
         named = str(error).startswith(f"{path}: ")
         raise error if named else FairmendError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise FairmendError(f"{path}: not a readable .pt2 file ({type(error).__name__}: {error}); {_AGAIN}") from error
-    reading = interpret(program, weights, str(path))
     form = Pt2Form(weights, description=tuple(reading.entries), archive=content, records=records)
     return reading.network(weights, str(path), form)
 
