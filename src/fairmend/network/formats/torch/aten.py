@@ -21,6 +21,7 @@ _assert_tensor_metadata.default a size= stride= dtype= * device= layout=
 _native_batch_norm_legit_no_training.default input weight bias running_mean running_var momentum eps
 _to_copy.default self * dtype= layout= device= pin_memory= non_blocking= memory_format=
 addcmul.default self tensor1 tensor2 * value=
+addcmul_.default self tensor1 tensor2 * value=
 addmm.default self mat1 mat2 * beta= alpha=
 batch_norm.default input weight bias running_mean running_var training momentum eps cudnn_enabled
 clone.default self * memory_format=

@@ -110,6 +110,12 @@ def _mul(c: Context, x: Any, other: Any) -> Any:
     return _on_constants(np.multiply)(c, x, other)
 
 
+def _addcmul(c: Context, x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    """Return x + value · tensor1 · tensor2, of which at most one factor may depend on the input."""
+    multiply, add = _either(_mul, np.multiply), _either(_add, np.add)
+    return add(c, x, multiply(c, multiply(c, tensor1, value), tensor2))
+
+
 def _div(c: Context, x: Any, other: Any, rounding_mode: Any = None) -> Any:
     if rounding_mode is not None:
         raise c.error("rounds, which is not supported")
@@ -287,6 +293,7 @@ ARITHMETIC: dict[str, Operator] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm"), _matmul),
     "addmm": _addmm,
+    "addcmul": _addcmul,
     "add": _either(_add, np.add),
     **dict.fromkeys(("sub", "subtract"), _either(_sub, np.subtract)),
     "rsub": _either(_rsub, lambda x, y: y - x),
