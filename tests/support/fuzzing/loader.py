@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
-from fairmend.prove import certificate
+from fairmend.prove import certificate, certificate_graph
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, Layer, Model, weights_digest
 from fairmend_check.read_model import read_model
@@ -43,7 +43,7 @@ def layers_of(network: Network) -> list[Layer]:
     """Return the layers as the checker reads them from a certificate."""
     return [
         Layer(entry["name"], Activation(entry["activation"], entry["slope"]), entry.get("epsilon"))
-        for entry in certificate._layers(network)
+        for entry in certificate_graph.layers_of(network)
     ]
 
 
