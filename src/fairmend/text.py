@@ -15,6 +15,7 @@ __all__ = [
     "as_text",
     "at_least_percent",
     "at_most_percent",
+    "condition_text",
     "count",
     "fine_percent",
     "first_line",
@@ -50,6 +51,11 @@ _NONE = "\N{EN DASH}"
 
 
 # Text from files
+
+
+def condition_text(condition: str) -> str:
+    """Return the condition of a result for the end of its repr; nothing if there is none."""
+    return f". Condition: {condition}" if condition else ""
 
 
 def printable(text: object, keep: str = "") -> str:

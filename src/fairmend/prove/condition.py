@@ -15,6 +15,7 @@ from fairmend.network.formats.nnet import NnetForm
 from fairmend.network.formats.torch.pt2 import Pt2Form
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.prove.certificate_graph import layers_of, steps_of
+from fairmend.text import printable
 
 __all__ = ["model_condition"]
 
@@ -32,7 +33,7 @@ def model_condition(network: Network) -> str:
     if not isinstance(form, StateDictForm) or form.module is not None:
         return ""
     steps = steps_of(network)
-    found = _graph(network, steps) if steps else _chain(network)
+    found = printable(_graph(network, steps) if steps else _chain(network))
     if isinstance(form, Pt2Form):
         return f"the program in the file is not checked, only its weights: {found}"
     return found if form.part is None else f'the module loads the part "{form.part}" of the checkpoint. T{found[1:]}'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import struct
 import zipfile
@@ -171,7 +172,8 @@ def _tensor(data: bytes, meta: Mapping[str, Any], key: str) -> tuple[npt.NDArray
     strides = [_whole(stride) for stride in meta["strides"]]
     offset = _whole(meta["storage_offset"])
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    if min([*strides, *shape, offset], default=0) < 0 or 0 in shape or last >= len(numbers):
+    too_large = math.prod(shape) > _MOST_BYTES // 8  # numbers may be read many times over
+    if min([*strides, *shape, offset], default=0) < 0 or 0 in shape or last >= len(numbers) or too_large:
         raise FairmendError(f"{key} does not fit its numbers in the archive")
     steps = [stride * numbers.itemsize for stride in strides]
     view = np.lib.stride_tricks.as_strided(numbers[offset:], shape, steps, writeable=False)
