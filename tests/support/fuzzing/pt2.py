@@ -56,6 +56,12 @@ _TARGETS += [
     "_operator.sub",
     "torch.ops.aten.copy_.default",
 ]
+_GUARDS = [
+    "L['x'].size()[0] >= 2",
+    "L['x'].zero_() is not None",
+    "L['input'].mul_(2) is not None",
+    "L['input'].dim() == 2",
+]
 _NUMBERS = [0, 1, 2, -1, 3, 4, 7, 8, 0.5, 1.0, -2.0, True, False, None, "1", [], {}, [1]]
 _PLACES = (
     "nodes",
@@ -229,6 +235,8 @@ def _change_json(data: bytes, rng: np.random.Generator) -> bytes:
         _change_list(container, containers, rng)
     else:
         _change_dict(container, containers, rng)
+    if "guards_code" in text and rng.random() < 0.05:
+        text["guards_code"] = [_GUARDS[rng.integers(len(_GUARDS))]]
     written = json.dumps(text)
     if rng.random() < 0.05:
         written = written.replace('"name":', '"name": "x", "name":', 1 + int(rng.integers(20)))
@@ -308,7 +316,7 @@ def program_disagreement(network: Network, content: bytes, path: Path) -> str | 
     import torch
 
     loaded = _program(content)
-    rows = torch.from_numpy(_ROWS)
+    rows = torch.tensor(_ROWS)  # a copy, which the program may change
     wide = [
         int(node.meta["val"].shape[1]) for node in loaded.graph.nodes if node.name in loaded.graph_signature.user_inputs
     ]

@@ -295,6 +295,10 @@ def another_number_of_rows(model):
     model["graph_module"]["graph"]["tensor_values"]["a"]["sizes"][0] = {"as_int": 1}
 
 
+def change_the_inputs(model):
+    model["guards_code"] = ["L['a'].zero_() is not None"]
+
+
 def another_version(model):
     model["schema_version"]["major"] = 7
 
@@ -323,6 +327,7 @@ FORGED = {
     "a result before it is computed": (read_what_comes_later, "reads 'linear_1', which nothing before it computes"),
     "a text": (give_a_text_for_a_number, "is '-0.75', which is not float"),
     "a row for everyone": (another_number_of_rows, "do not have one number of rows"),
+    "code that checks the inputs": (change_the_inputs, "which may run code"),
     "another version": (another_version, "has version"),
 }
 
@@ -405,6 +410,50 @@ def test_an_archive_with_further_files_is_refused(branches, name, words, tmp_pat
     (tmp_path / "m.pt2").write_bytes(content.getvalue())
     with pytest.raises(FairmendError, match=words):
         load_network(tmp_path / "m.pt2")
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+@pytest.mark.parametrize("kind", ["zip", "old", "nothing"])
+def test_example_inputs_that_run_code_are_refused(branches, kind, tmp_path, capsys):
+    """PyTorch unpickles them, whatever they hold."""
+    buffer = io.BytesIO()
+    if kind == "zip":
+        torch.save(((Evil(),), {}), buffer)
+    content = {"zip": buffer.getvalue(), "old": pickle.dumps(Evil()), "nothing": b""}[kind]
+
+    def forge(name, data):
+        return content if name.endswith("sample_inputs/model.pt") else data
+
+    (tmp_path / "m.pt2").write_bytes(rewritten(branches[1], forge))
+    if kind == "nothing":
+        assert load_network(tmp_path / "m.pt2").inputs == 4
+        return
+    with pytest.raises(FairmendError, match=r"may run code|not a readable \.pt2"):
+        load_network(tmp_path / "m.pt2")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_guards_on_sizes_are_read(tmp_path):
+    """torch.export writes what control flow asks of the sizes."""
+
+    class Even(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Linear(4, 1)
+
+        def forward(self, x, y):
+            return self.a(x + y if x.shape[0] > 3 and x.shape[0] % 2 == 0 else x - y)
+
+    auto = {0: torch.export.Dim.AUTO}
+    program = torch.export.export(Even().eval(), (torch.zeros(8, 4), torch.zeros(8, 4)), dynamic_shapes=(auto, auto))
+    assert program._guards_code
+    torch.export.save(program, tmp_path / "m.pt2")
+    assert load_network(tmp_path / "m.pt2").inputs == 8
 
 
 def test_an_archive_after_other_bytes_is_refused(branches, tmp_path):

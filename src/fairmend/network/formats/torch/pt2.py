@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import pickletools
 import re
 import struct
 import zipfile
@@ -44,6 +45,20 @@ _DAMAGE = (  # what zipfile, json and the code below raise for a file that is da
     zipfile.BadZipFile,
 )
 _SCHEMA = 8  # the version of the program that torch.export.save of PyTorch 2.9 and later writes
+# What torch.export writes about sizes, and in which words: PyTorch runs these texts as Python.
+_GUARD = re.compile(
+    r"(L(\['\w+'\]|\[[0-9]+\])+(\.(size|stride)\(\)\[[0-9]+\]|\.(storage_offset|dim|item)\(\))?"
+    r"|\b(and|or|not|True|False|min|max|abs)\b|\b[0-9]+(\.[0-9]+)?\b|[-+*/%()<>,\s]|[=!<>]=)*"
+)
+# Of the example inputs: what builds tensors, and nothing else. PyTorch would run any other code in that pickle.
+_BUILDS_TENSORS = re.compile(
+    r"torch\._utils _rebuild_(tensor_v2|parameter)|collections OrderedDict|torch \w+Storage|torch Size|torch device"
+    r"|torch (float|int|uint|bfloat|complex)[0-9]+|torch bool"
+)
+_OTHER_CODE = ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4")
+_EXAMPLE_FILES = re.compile(
+    r"[^/]+/(data\.pkl|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id|data/[0-9]+)"
+)
 _LEGACY = ("data/weights/model.pt", "data/constants/model.pt")  # PyTorch would read these instead of the tensors
 _AGAIN = "save it again with torch.export.save of PyTorch 2.9 or later, or export the model to ONNX"
 
@@ -78,6 +93,7 @@ def read(path: Path, activation: Activation | None) -> Network:
         model = _parsed(members[f"{root}models/model.json"])
         if model["schema_version"]["major"] != _SCHEMA:
             raise FairmendError(f"the program has version {model['schema_version']}, not {_SCHEMA}; {_AGAIN}")
+        _refuse_code(model.get("guards_code", []), members.get(f"{root}data/sample_inputs/model.pt", b""))
         weights, records = _tensors(members, f"{root}data/weights/", "model_weights_config.json", "weight_")
         constants, _ = _tensors(members, f"{root}data/constants/", "model_constants_config.json", "tensor_")
         reading = interpret(_program(model["graph_module"], weights, constants, str(path)), weights, str(path))
@@ -124,6 +140,23 @@ def _root(members: Mapping[str, bytes]) -> str:
     if members.get(f"{root}byteorder", b"little") != b"little":
         raise FairmendError("the numbers in the archive are not little-endian")
     return root
+
+
+def _refuse_code(guards: list[str], examples: bytes) -> None:
+    """Refuse a file with code that PyTorch would run when it loads the program or checks its inputs."""
+    guard = next((text for text in guards if not _GUARD.fullmatch(text)), None)
+    if guard is not None:
+        raise FairmendError(f"the program has the condition {guard[:80]!r} on its inputs, which may run code; {_AGAIN}")
+    if not examples:
+        return
+    members = _members(examples)
+    pickles = [data for name, data in members.items() if name.endswith("/data.pkl")]
+    plain = len(pickles) == 1 and all(_EXAMPLE_FILES.fullmatch(name) for name in members)
+    for opcode, argument, _ in pickletools.genops(pickles[0]) if plain else ():
+        named = opcode.name == "GLOBAL" and _BUILDS_TENSORS.fullmatch(str(argument))
+        plain = plain and (bool(named) or (opcode.name != "GLOBAL" and opcode.name not in _OTHER_CODE))
+    if not plain:
+        raise FairmendError(f"the example inputs in the archive may run code; {_AGAIN}")
 
 
 def _parsed(data: bytes) -> Any:
