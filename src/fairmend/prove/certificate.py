@@ -52,6 +52,7 @@ VERSION = 5
 
 _STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture
 _FUNCTION_KEYS = ("activation", "slope", "parameters")
+_CONDITION = " Condition: the module computes what model.{} lists; fairmend check says it in words."
 _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
@@ -127,7 +128,10 @@ class Certificate:
         model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
         if self.folded_sha256 and self._is_folded(Path(path)):
             model["weights_sha256"] = self.folded_sha256
-        return replace(self, content={**self.content, "model": model})
+        claim = self.claim.removesuffix(_CONDITION.format("layers")).removesuffix(_CONDITION.format("graph"))
+        if graph or layers:
+            claim += _CONDITION.format("graph" if graph else "layers")
+        return replace(self, content={**self.content, "claim": claim, "model": model})
 
     def _is_folded(self, path: Path) -> bool:
         """Return whether a file holds the network with its norms folded into the layers."""
