@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import fairmend
 from fairmend.errors import FairmendError
@@ -17,7 +18,7 @@ from fairmend.network import Affine, load_network
 from fairmend.network.formats import require_room
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec
-from support.torch_graphs import GRAPHS, Tabular
+from support.torch_graphs import GRAPHS, Tabular, pair
 from support.torch_modules import trained_norm
 
 CAT, CONT = torch.tensor([[4, 2], [0, 1], [3, 0]]), torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
@@ -410,6 +411,37 @@ def test_an_archive_with_further_files_is_refused(branches, name, words, tmp_pat
     (tmp_path / "m.pt2").write_bytes(content.getvalue())
     with pytest.raises(FairmendError, match=words):
         load_network(tmp_path / "m.pt2")
+
+
+ON_WEIGHTS = {
+    "transposed, under its own shape": lambda m, x: F.linear(x, m.w.weight.t().reshape(4, 4)),
+    "transposed and copied": lambda m, x: F.linear(x, m.w.weight.t().contiguous().view(4, 4)),
+    "transposed and squeezed": lambda m, x: F.linear(x, m.w.weight.t().squeeze()),
+    "transposed and flattened": lambda m, x: x * m.w.weight[:2, :2].t().flatten(),
+    "a small one, flattened": lambda m, x: x * m.small.weight.t().flatten(),
+    "a small one, in a row": lambda m, x: x * m.small.weight.t().reshape(1, 4),
+    "a small one, raveled": lambda m, x: x * m.small.weight.t().ravel(),
+    "not transposed": lambda m, x: x * m.small.weight.flatten() + m.small.weight.reshape(1, 4),
+    "the last axis": lambda m, x: x * torch.ops.aten.slice.Tensor(m.wide.weight, -1, 1, 5)[0],
+    "an axis of one": lambda m, x: x * m.w.weight.narrow(0, 1, 1).squeeze(0),
+    "columns by a list": lambda m, x: x * m.w.bias[torch.tensor([3, 1, 0, 0])],
+    "whole numbers": lambda m, x: x * (m.w.bias * 5).long(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch.export itself
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("case", ON_WEIGHTS)
+def test_functions_of_weights_are_what_torch_computes(case, decomposed, tmp_path):
+    """An exported program names them; in a module in memory they are numbers already."""
+    torch.manual_seed(0)
+    parts = {"w": torch.nn.Linear(4, 4), "small": torch.nn.Linear(2, 2), "wide": torch.nn.Linear(5, 5)}
+    module = pair(lambda m, x: m.b(torch.relu(m.a(ON_WEIGHTS[case](m, x)))), **parts).eval()
+    program = torch.export.export(module, (CONT,))
+    torch.export.save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
+    expected = module(CONT).detach().numpy()
+    network = load_network(tmp_path / "m.pt2")
+    assert np.allclose(network.logits(CONT.numpy()).reshape(expected.shape), expected, atol=1e-6)
 
 
 class Evil:

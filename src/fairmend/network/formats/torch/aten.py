@@ -128,7 +128,7 @@ _RESULT_ONLY = {
         "sizes",
         "correction",
     ),
-    *("dtype", "dtype_layout", "device"),
+    *("dtype", "dtype_layout", "device", "start", "start_step", "sections", "indices"),
 }
 _WRITES = re.compile(
     ".*_|.*_helper|.*batch_norm.*|.*instance_norm.*|.*moving_avg.*|.*inplace.*|set_data|rrelu_with_noise|record_stream"

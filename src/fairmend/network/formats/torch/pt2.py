@@ -302,7 +302,7 @@ def _calls(node: Mapping[str, Any], rows: set[int | None], source: str) -> list[
     where = f"{function}() at {(results or [''])[0]!r} in the exported program"
     if overload not in ATEN or overload == target:
         if not only_computes(node):
-            raise unsupported(source, where, "may change tensors in place")
+            raise unsupported(source, where, "is not supported, and may change tensors in place")
         operator = target if overload == target else overload if function in OPERATORS else f"aten.{function}"
         refs = tuple(_argument(each["arg"]) for each in node["inputs"])
         return [Call(name, operator, refs, {}, where) for name in results]

@@ -68,8 +68,15 @@ def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
 def _reshape(c: Context, x: Any, *sizes: Any, shape: Any = None, size: Any = None) -> Any:
     wanted = _sizes(sizes if sizes else (shape if shape is not None else size,))
     if isinstance(x, Constant):
-        return Constant(x.array.reshape(wanted), x.key if x.array.ndim <= 1 or len(wanted) == 2 else None)
+        return _renamed(x, x.array.reshape(wanted), x.array.ndim <= 1 or len(wanted) == 2)
     return _reshaped(c, c.tensor(x), list(wanted))
+
+
+def _renamed(x: Constant, array: npt.NDArray[Any], keyed: bool = True) -> Constant:
+    """Return a constant under other axes; it keeps its key if its numbers are in the order of the stored ones."""
+    if array.shape == x.array.shape:
+        return x
+    return Constant(array, x.key if keyed and not x.transposed else None)
 
 
 def _sizes(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -96,7 +103,9 @@ def _reshaped(c: Context, x: RowTensor, sizes: list[Any]) -> RowTensor:
 
 def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if isinstance(x, Constant):
-        return Constant(x.array.reshape(-1), x.key)
+        axes = len(x.array.shape)
+        joined = (*x.array.shape[: start_dim % axes], -1, *x.array.shape[end_dim % axes + 1 :]) if axes else (1,)
+        return _renamed(x, x.array.reshape(joined))
     tensor = c.tensor(x)
     start, end = tensor.axis(start_dim), tensor.axis(end_dim)
     if start <= tensor.row_axis <= end:
@@ -109,7 +118,9 @@ def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
     if isinstance(x, Constant):
-        return Constant(np.squeeze(x.array) if dim is None else np.squeeze(x.array, dim), x.key)
+        listed = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+        chosen_axes = tuple(axis % x.array.ndim for axis in listed if x.array.shape[axis] == 1)
+        return _renamed(x, np.squeeze(x.array, chosen_axes))
     tensor = c.tensor(x)
     chosen = range(len(tensor.dims)) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = {tensor.axis(axis) for axis in chosen}
@@ -122,7 +133,7 @@ def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
 
 def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
     if isinstance(x, Constant):
-        return Constant(np.expand_dims(x.array, dim), x.key if x.array.ndim <= 1 else None)
+        return _renamed(x, np.expand_dims(x.array, dim), x.array.ndim <= 1)
     tensor = c.tensor(x)
     at = dim if dim >= 0 else dim + len(tensor.dims) + 1
     return c.view(tensor, (*tensor.dims[:at], 1, *tensor.dims[at:]))
@@ -198,7 +209,8 @@ def _getitem(c: Context, x: Any, index: Any) -> Any:
     if isinstance(x, list | tuple):
         return x[index]
     if isinstance(x, Constant):
-        return Constant(np.asarray(x.array[index]))
+        given = index if isinstance(index, tuple) else (index,)
+        return Constant(np.asarray(x.array[tuple(i.array if isinstance(i, Constant) else i for i in given)]))
     tensor = c.tensor(x)
     given = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in given:
@@ -242,7 +254,7 @@ def _choice(c: Context, index: Any) -> Any:
 
 def _slice(c: Context, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     if isinstance(x, Constant):
-        return Constant(x.array[(slice(None),) * dim + (slice(start, end, step),)])
+        return Constant(x.array[(slice(None),) * (dim % x.array.ndim) + (slice(start, end, step),)])
     tensor = c.tensor(x)
     return _getitem(c, tensor, (slice(None),) * tensor.axis(dim) + (slice(start, end, step),))
 
