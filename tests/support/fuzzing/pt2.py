@@ -101,6 +101,24 @@ def _seeds() -> tuple[bytes, ...]:
             a, b = torch.split(nn.functional.elu(g + torch.tensor([1.0, 2.0, 3.0, 4.0])), [1, 3], 1)
             return self.last(torch.cat([b, a, h - x], dim=1))
 
+    class Shapes(nn.Module):
+        """Functions that move numbers, of activations and of weights."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.square, self.last = nn.Linear(4, 6), nn.Linear(4, 4), nn.Linear(9, 1)
+            self.register_buffer("order", torch.tensor([2, 0, 1]))
+
+        def forward(self, x):
+            w = self.square.weight
+            h = self.first(x * w[-1, :4] + torch.add(w.t().reshape(-1)[2:6], w.narrow(1, 1, 1).squeeze(1)))
+            h = torch.where(h > 0, h, 0.5 * h).reshape(-1, 2, 3)
+            a = torch.chunk(h.permute(0, 2, 1).flatten(1), 2, 1)[1]
+            c = torch.stack(torch.unbind(h.transpose(1, 2), 2), dim=1).mean(dim=1)
+            d = torch.addmm(self.square.bias, torch.tanh(x), w.t()).sum(1, keepdim=True)
+            e = torch.clamp(torch.index_select(h[:, 1], 1, self.order), -1.0, 0.5)
+            return self.last(torch.cat([a, c, d.unsqueeze(1).squeeze(-1), e[:, 1:]], dim=-1) / (w.flatten()[:9] + 3))
+
     class Two(nn.Module):
         """Two inputs."""
 
@@ -121,6 +139,8 @@ def _seeds() -> tuple[bytes, ...]:
             torch.export.export(chain, (x,), dynamic_shapes=(rows,)),
             torch.export.export(Branches().eval(), (x,), dynamic_shapes=(rows,)),
             torch.export.export(Branches().eval(), (x,), dynamic_shapes=(rows,)).run_decompositions(),
+            torch.export.export(Shapes().eval(), (x,), dynamic_shapes=(rows,)),
+            torch.export.export(Shapes().eval(), (x,), dynamic_shapes=(rows,)).run_decompositions(),
             torch.export.export(Two().eval(), (x[:, :1], x[:, 1:]), dynamic_shapes=(rows, rows)),
         ]
         return tuple(_saved(program) for program in programs)
@@ -268,8 +288,10 @@ def _change_dict(entries: dict[str, Any], containers: list[Any], rng: np.random.
     key = keys[rng.integers(len(keys))]
     others = [each for each in containers if isinstance(each, dict) and key in each]
     other = others[rng.integers(len(others))]
-    kind = rng.integers(6)
-    if kind == 0:
+    kind = rng.integers(7)
+    if kind == 6:
+        _change_numbers(containers, rng)
+    elif kind == 0:
         entries[key], other[key] = other[key], entries[key]
     elif kind == 1:
         entries[key] = copy.deepcopy(other[key])
@@ -281,6 +303,18 @@ def _change_dict(entries: dict[str, Any], containers: list[Any], rng: np.random.
         entries[keys[rng.integers(len(keys))]] = entries.pop(key)
     else:
         entries[key] = _NUMBERS[rng.integers(len(_NUMBERS))]
+
+
+def _change_numbers(containers: list[Any], rng: np.random.Generator) -> None:
+    """Change one argument that is a number, by little: an axis, an end or a limit."""
+    numbers = [
+        (each, key) for each in containers if isinstance(each, dict) for key in ("as_int", "as_float") if key in each
+    ]
+    lists = [each["as_ints"] for each in containers if isinstance(each, dict) and each.get("as_ints")]
+    found = [*numbers, *((each, int(rng.integers(len(each)))) for each in lists)]
+    if found:
+        entries, key = found[rng.integers(len(found))]
+        entries[key] = entries[key] + int(rng.integers(-3, 4)) if rng.random() < 0.7 else -entries[key]
 
 
 def _program(content: bytes) -> Any:

@@ -42,6 +42,7 @@ _RESHAPES = ("aten.view", "aten.reshape", "aten._unsafe_view")
 _MOST_BYTES = 2**31
 _DAMAGE = (  # what zipfile, json and the code below raise for a file that is damaged
     *(KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, EOFError, NotImplementedError),
+    ArithmeticError,
     zipfile.BadZipFile,
 )
 _SCHEMA = 8  # the version of the program that torch.export.save of PyTorch 2.9 and later writes
