@@ -209,8 +209,8 @@ def _getitem(c: Context, x: Any, index: Any) -> Any:
     if isinstance(x, list | tuple):
         return x[index]
     if isinstance(x, Constant):
-        given = index if isinstance(index, tuple) else (index,)
-        return Constant(np.asarray(x.array[tuple(i.array if isinstance(i, Constant) else i for i in given)]))
+        parts = index if isinstance(index, tuple) else (index,)
+        return Constant(np.asarray(x.array[tuple(i.array if isinstance(i, Constant) else i for i in parts)]))
     tensor = c.tensor(x)
     given = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in given:
