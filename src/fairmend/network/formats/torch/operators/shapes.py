@@ -103,9 +103,8 @@ def _reshaped(c: Context, x: RowTensor, sizes: list[Any]) -> RowTensor:
 
 def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if isinstance(x, Constant):
-        axes = len(x.array.shape)
-        joined = (*x.array.shape[: start_dim % axes], -1, *x.array.shape[end_dim % axes + 1 :]) if axes else (1,)
-        return _renamed(x, x.array.reshape(joined))
+        shape, axes = x.array.shape, max(1, x.array.ndim)
+        return _renamed(x, x.array.reshape((*shape[: start_dim % axes], -1, *shape[end_dim % axes + 1 :])))
     tensor = c.tensor(x)
     start, end = tensor.axis(start_dim), tensor.axis(end_dim)
     if start <= tensor.row_axis <= end:
@@ -119,8 +118,7 @@ def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
     if isinstance(x, Constant):
         listed = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-        chosen_axes = tuple(axis % x.array.ndim for axis in listed if x.array.shape[axis] == 1)
-        return _renamed(x, np.squeeze(x.array, chosen_axes))
+        return _renamed(x, np.squeeze(x.array, tuple(axis for axis in listed if x.array.shape[axis] == 1)))
     tensor = c.tensor(x)
     chosen = range(len(tensor.dims)) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = {tensor.axis(axis) for axis in chosen}
@@ -252,18 +250,25 @@ def _choice(c: Context, index: Any) -> Any:
     raise c.error("has an index that is not fixed")
 
 
+def _along(axes: int, dim: int, choice: Any) -> tuple[Any, ...]:
+    """Return the index that makes a choice along one of so many axes."""
+    if not -axes <= dim < axes:
+        raise IndexError(f"axis {dim} of a tensor with {axes} axes")
+    return (slice(None),) * (dim % axes) + (choice,)
+
+
 def _slice(c: Context, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     if isinstance(x, Constant):
-        return Constant(x.array[(slice(None),) * (dim % x.array.ndim) + (slice(start, end, step),)])
+        return Constant(x.array[_along(x.array.ndim, dim, slice(start, end, step))])
     tensor = c.tensor(x)
-    return _getitem(c, tensor, (slice(None),) * tensor.axis(dim) + (slice(start, end, step),))
+    return _getitem(c, tensor, _along(len(tensor.dims), dim, slice(start, end, step)))
 
 
 def _select(c: Context, x: Any, dim: int, index: Any) -> Any:
     if isinstance(x, Constant):
         return Constant(np.take(x.array, index, dim))
     tensor = c.tensor(x)
-    return _getitem(c, tensor, (slice(None),) * tensor.axis(dim) + (index,))
+    return _getitem(c, tensor, _along(len(tensor.dims), dim, index))
 
 
 def _narrow(c: Context, x: Any, dim: int, start: int, length: int) -> Any:
