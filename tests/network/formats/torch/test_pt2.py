@@ -444,6 +444,19 @@ def test_functions_of_weights_are_what_torch_computes(case, decomposed, tmp_path
     assert np.allclose(network.logits(CONT.numpy()).reshape(expected.shape), expected, atol=1e-6)
 
 
+def test_an_input_that_nothing_reads_may_have_any_size(tmp_path):
+    class Spare(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Linear(4, 1)
+
+        def forward(self, x, spare):
+            return self.a(x)
+
+    torch.export.save(torch.export.export(Spare().eval(), (CONT, torch.zeros(7, 2))), tmp_path / "m.pt2")
+    assert load_network(tmp_path / "m.pt2").inputs == 4
+
+
 class Evil:
     def __reduce__(self):
         return print, ("this must not run",)

@@ -57,6 +57,8 @@ def interpret(program: Program, tensors: Tensors, source: str) -> Reading:
     used = _used_inputs(program)
     if not used:
         raise FairmendError(f"{source}: the output does not depend on any input")
+    if len({each.rows for each in used}) > 1:
+        raise FairmendError(f"{source}: the inputs of the program do not have one number of rows")
     failure: FairmendError | None = None
     for inputs in _ranked(used):
         attempt = _Attempts(replace(program, inputs=inputs), tensors, source)

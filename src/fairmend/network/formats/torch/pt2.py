@@ -233,7 +233,7 @@ def _program(
     held: dict[str, Constant] = {}
     inputs: list[ProgramInput] = []
     placed: list[str] = []
-    rows: list[Any] = []
+    rows: set[int | None] = set()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
         if kind == "user_input":
@@ -242,7 +242,7 @@ def _program(
                 name = argument["as_tensor"]["name"]
                 sizes = graph["tensor_values"][name]["sizes"]
                 inputs.append(_input(name, sizes))
-                rows.append(sizes[0])
+                rows.add(sizes[0].get("as_int"))
                 placed.append(name)
             continue
         if kind == "parameter" or (kind == "buffer" and content["persistent"] is True):
@@ -256,9 +256,7 @@ def _program(
     if [each["as_tensor"]["name"] for each in graph["inputs"] if "as_tensor" in each] != placed:
         raise FairmendError(f"the program lists its inputs in two different ways; {_AGAIN}")
     _refuse_renamed(module, [each.name for each in inputs])
-    if any(each != rows[0] for each in rows):
-        raise FairmendError("the inputs of the program do not have one number of rows")
-    nodes = [call for node in graph["nodes"] for call in _calls(node, {each.get("as_int") for each in rows}, source)]
+    nodes = [call for node in graph["nodes"] for call in _calls(node, rows, source)]
     defined = [*placed, *(call.result for call in nodes)]
     if len(set(defined)) != len(defined):
         raise FairmendError(f"the program gives one name to several tensors; {_AGAIN}")
@@ -291,7 +289,7 @@ def _input(name: str, sizes: list[Mapping[str, Any]]) -> ProgramInput:
     """Return an input with its width."""
     if len(sizes) not in (1, 2) or (len(sizes) == 2 and "as_int" not in sizes[1]):
         raise FairmendError(f"the input {name!r} is not a row of numbers for each person: {sizes}")
-    return ProgramInput(name, name, _whole(sizes[1]) if len(sizes) == 2 else 1, len(sizes))
+    return ProgramInput(name, name, _whole(sizes[1]) if len(sizes) == 2 else 1, len(sizes), json.dumps(sizes[0]))
 
 
 def _calls(node: Mapping[str, Any], rows: set[int | None], source: str) -> list[Call]:
