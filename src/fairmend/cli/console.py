@@ -40,6 +40,7 @@ __all__ = [
     "progress_bars",
     "regression_figures",
     "show_check",
+    "show_condition",
     "show_files",
     "show_json",
     "show_out_of_range",
@@ -299,5 +300,10 @@ def show_check(
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     typed = shlex.join(["fairmend", "check", str(certificate), str(model), *(["--real"] if real else [])])
     screen.print(Text(f"  {typed}", style="bold"), soft_wrap=True)
-    if result.condition:
-        screen.print(Text(f"Condition: {result.condition}"))
+    show_condition(screen, result.condition)
+
+
+def show_condition(screen: Console, condition: str) -> None:
+    """Print what must be true of the program that runs the model, if its file leaves that open."""
+    if condition:
+        screen.print(Text(f"Condition: {condition}"))

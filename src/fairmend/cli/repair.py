@@ -397,6 +397,8 @@ def _write(
 
     Files named in `without` are deleted, unless they are written anew.
     """
+    from dataclasses import replace
+
     from fairmend.cli.report_files import describe_repair, save_checked, write_report
     from fairmend.folders import staged_folder
     from fairmend.json_files import write_json
@@ -414,7 +416,6 @@ def _write(
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         write_json(stage / "result.json", document)
-        write_report(
-            stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
-        )
+        page = describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
+        write_report(stage, page if checked is None else replace(page, condition=checked.condition))
     return checked
