@@ -1,7 +1,7 @@
 """Attack the Keras readers: models of random training recipes, loaded by Keras with several backends.
 
     python benchmarks/keras_recipes.py [--count 1000] [--seed 0] [--start 0] [--keep FOLDER]
-        [--maker PYTHON[,FOLDER]] [--backend torch=PYTHON] [--backend jax=PYTHON[,FOLDER]] ...
+        [--maker torch=PYTHON] [--backend torch=PYTHON] [--backend jax=PYTHON[,FOLDER]] ...
 
 Each model is made by Keras (`keras_recipes_models`: nested, frozen in parts, adapted, fine-tuned, transplanted,
 renamed, saved and loaded again) and saved as .h5 and as .keras. Each file is loaded by Keras with every backend, in
@@ -38,6 +38,7 @@ from fairmend_check.inference_error import output_errors
 from fairmend_check.read_model import read_model
 from support.fuzzing.keras_runtime import KerasRuntime
 
+TORCH = f"torch={sys.executable}"
 MAKER = Path(__file__).with_name("keras_recipes_models.py")
 ROWS, COMPILED_EVERY = 12, 10  # compiled functions take seconds with some backends
 CODES = 4  # of an input of one column, which an Embedding looks up
@@ -79,12 +80,11 @@ class Campaign:
                 if "refused" in answer:
                     self.outcomes[suffix, name, f"refused by Keras: {_short(answer['refused'])}"] += 1
                     continue
-                label = f"{name} {backend.version}"
                 for reader, (condition, enclosure) in enclosures.items():
                     if "3.6 or later" in condition and OLD > version_of(backend) >= (3,):
                         self.outcomes[suffix, name, "excluded by the condition"] += 1
                         continue
-                    self.compare(label, reader, suffix, np.array(answer["outputs"]), enclosure, (seed, number, folder))
+                    self.compare(name, reader, suffix, np.array(answer["outputs"]), enclosure, (seed, number, folder))
 
     def read(self, path: Path, X: np.ndarray) -> dict[str, tuple[str, Enclosure]]:
         """Return the condition under which each reader says what the outputs are, and their enclosures."""
@@ -207,26 +207,24 @@ def _short(text: str) -> str:
     return re.sub(r"\d+", "N", re.sub(r"\"[^\"]*\"|'[^']*'", "…", text.splitlines()[0]))[:110]
 
 
-def runtime(where: str, backend: str, program: Path | None = None) -> KerasRuntime:
-    """Return the runtime that an option names: PYTHON or PYTHON,FOLDER."""
+def runtime(option: str, program: Path | None = None) -> KerasRuntime:
+    """Return the runtime that an option names: BACKEND=PYTHON or BACKEND=PYTHON,FOLDER."""
+    backend, _, where = option.partition("=")
     python, _, folder = where.partition(",")
     return KerasRuntime(python, backend, folder, **({} if program is None else {"program": program}))
 
 
 def run(
-    count: int, seed: int = 0, start: int = 0, maker: str = sys.executable, backends: tuple[str, ...] = (),
+    count: int, seed: int = 0, start: int = 0, maker: str = TORCH, backends: tuple[str, ...] = (TORCH,),
     keep: Path | None = None, console: Console | None = None,
 ) -> Campaign:  # fmt: skip
     """Attack the readers with some models, and return what was found."""
-    chosen = backends or (f"torch={sys.executable}",)
-    runtimes = {each: runtime(each.partition("=")[2], each.partition("=")[0]) for each in chosen}
-    campaign = Campaign(runtime(maker, "torch", MAKER), {}, keep)
+    runtimes = {option: runtime(option) for option in backends}
+    campaign = Campaign(runtime(maker, MAKER), {}, keep)
     try:
         for backend in runtimes.values():
             backend.start()
-        campaign.backends = {each.partition("=")[0]: backend for each, backend in runtimes.items()}
-        if len(campaign.backends) < len(runtimes):  # of one backend in several versions
-            campaign.backends = {f"{each.partition('=')[0]} {b.version}": b for each, b in runtimes.items()}
+        campaign.backends = {f"{name.partition('=')[0]} {each.version}": each for name, each in runtimes.items()}
         with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
             number = start
             while campaign.made["models"] < count:
@@ -248,12 +246,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--maker", default=sys.executable)
+    parser.add_argument("--maker", default=TORCH)
     parser.add_argument("--backend", action="append", default=[])
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     console = Console()
-    backends = tuple(options.backend)
+    backends = tuple(options.backend) or (TORCH,)
     campaign = run(options.count, options.seed, options.start, options.maker, backends, options.keep, console)
     campaign.print(console)
     return 1 if campaign.violations else 0
