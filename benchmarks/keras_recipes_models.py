@@ -124,16 +124,24 @@ class Recipe:
         )
         units = self.pick((1, 1, 2))
         closing = self.pick((None, None, "sigmoid" if units == 1 else "softmax"))
-        head = self.layers.Dense(units, activation=closing)
+        head = [self.layers.Dense(units, activation=closing)]
+        if closing == "softmax" and self.width > 2:
+            head = [self.layers.Dense(units), self.layers.Softmax(axis=1)]
         if self.chance(0.4):
-            return keras.Sequential([keras.Input((self.width,)), *chain, head])
+            return keras.Sequential([keras.Input((self.width,)), *chain, *head])
         start = keras.Input((self.width,))
         if self.chance(0.2):
             code = keras.Input((1,))
             looked_up = self.layers.Flatten()(self.layers.Embedding(4, self.width)(code))
             value = self.functional(self.layers.Add()([start, looked_up]), chain)
-            return keras.Model([start, code], head(value))
-        return keras.Model(start, head(self.functional(start, chain)))
+            return keras.Model([start, code], self.called(head, value))
+        return keras.Model(start, self.called(head, self.functional(start, chain)))
+
+    def called(self, layers: list[Any], value: Any) -> Any:
+        """Call layers one after the other."""
+        for layer in layers:
+            value = layer(value)
+        return value
 
     # What is done with a model
 

@@ -180,7 +180,7 @@ def read_keras(content: bytes) -> Model:
     members = read_archive(content)
     if sorted(members) != ["config.json", "metadata.json", "model.weights.h5"]:
         raise CheckError(f"the archive contains {', '.join(members)[:200]}, not the three files that Keras writes")
-    described = read_config(members["config.json"])
+    described = read_config(members["config.json"], archived=True)
     metadata = json_reader.parse_json(members["metadata.json"], "the metadata")
     root = read_hdf5(members["model.weights.h5"])
     _only_members(root, ("layers", "vars", "optimizer", "metrics"))
