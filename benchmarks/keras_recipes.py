@@ -115,9 +115,9 @@ class Campaign:
         low, high = enclosure
         key = backend, reader, suffix
         self.runs[key] += 1
-        if outputs.shape == (1, *low.shape):  # what Keras 3.11 makes of some nested models of earlier versions
-            self.outcomes[suffix, backend, "with one more axis"] += 1
-            outputs = outputs[0]
+        if outputs.ndim > low.ndim:  # what Keras 3.11 makes of some nested models of earlier versions
+            self.outcomes[suffix, backend, "with more axes"] += 1
+            outputs = outputs.reshape(outputs.shape[-2:]) if outputs.size == low.size else outputs
         if outputs.shape == low.shape:
             share = np.abs(outputs - (low + high) / 2) / np.maximum((high - low) / 2, 1e-300)
             worst = float(share[np.isfinite(high - low)].max(initial=0.0))
