@@ -6,7 +6,7 @@ import pytest
 from support.benchmarks import benchmark
 from support.keras_files import import_keras
 
-MODELS = 8
+MODELS = 4
 
 
 @pytest.fixture(scope="module")
