@@ -22,7 +22,7 @@ def answer(tmp_path, monkeypatch):
         np.save(tmp_path / runtimes.ROWS, rows)
         runtimes.main(tmp_path)
         found = json.loads((tmp_path / runtimes.ANSWER).read_text())
-        return found, np.load(tmp_path / runtimes.OUTPUTS) if "error" not in found else None
+        return found, np.load(tmp_path / runtimes.OUTPUTS) if "version" in found else None
 
     return run
 
@@ -75,6 +75,9 @@ def test_labels_and_maps_of_probabilities(answer, tmp_path):
 def test_an_error_is_an_answer(answer, tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"nothing")
     found, _ = answer(tmp_path / "model.onnx", onnx_files.X)
-    assert "error" in found
+    assert found["refused"].startswith("ONNX Runtime ")
     found, _ = answer(tmp_path / "model.h5", onnx_files.X, runtime="keras")
+    assert found["refused"].startswith("Keras ")
+    model = onnx_files.save(tmp_path / "model.onnx", [onnx_files.node("Gemm", "x w b")], **onnx_files.A)
+    found, _ = answer(model, onnx_files.X[:, :2])
     assert "error" in found
