@@ -1,8 +1,8 @@
 """Random ONNX graphs from a grammar: every operator and attribute that the readers know, with odd numbers in them.
 
-A graph has one or several inputs, values of one to four columns and a few dozen nodes. Matrices are often square, so that
-a wrong transposition still fits; constants are often shared, renamed or transposed by nodes; numbers are often those
-that runtimes treat specially (0, -0, 1, subnormal numbers, what float32 rounds to 0, to 1 or to infinity).
+A graph has one or several inputs, values of a few columns and up to a few dozen nodes. Matrices are often square, so
+that a wrong transposition still fits; constants are often shared, renamed or transposed by nodes; numbers are often
+those that runtimes treat specially (0, -0, 1, subnormal numbers, what float32 rounds to 0, to 1 or to infinity).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TABLE_ROWS = 4
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a graph: its name, how many columns it has, and whether it holds whole numbers (axes: rows, columns)."""
+    """A value of a graph, and how many columns it has."""
 
     name: str
     width: int
@@ -72,7 +72,6 @@ class Grammar:
     values: list[Value] = field(default_factory=list)
     inputs: list[tuple[str, int, np.dtype[Any], int]] = field(default_factory=list)
     lookups: list[int] = field(default_factory=list)
-    inner: list[Any] = field(default_factory=list)
 
     def write(self) -> Case:
         """Return a graph: inputs, some random nodes, a layer, and how it ends."""
@@ -81,6 +80,7 @@ class Grammar:
         self.element = TensorProto.DOUBLE if self.dtype == np.float64 else TensorProto.FLOAT
         self.opset = int(rng.choice(OPSETS if self.chance(0.3) else OPSETS[:-3]))  # ONNX Runtime 1.18 knows 21
         self.odd = float(rng.choice([0.02, 0.15, 0.5]))  # how often a number is a special one
+        self.spread = float(rng.choice([3.0, 3.0, 3.0, 20.0]))  # how many powers of 10 the sizes of constants span
         self.used = 0
         self.rows = int(rng.choice([1, 3])) if rng.random() < 0.15 else 0
         self._read_inputs()
@@ -115,7 +115,7 @@ class Grammar:
         if self.chance(self.odd):
             listed = SPECIAL + (DOUBLE if self.dtype == np.float64 else [])
             return float(self.rng.choice(listed)) * (1 if self.chance(0.8) else -1)
-        return float(self.rng.normal() * 10.0 ** self.rng.uniform(-2, 2))
+        return float(self.rng.normal() * 10.0 ** self.rng.uniform(-self.spread + 1, self.spread - 1))
 
     def single(self) -> float:
         """Return a number for an attribute, which is float32."""
@@ -130,7 +130,7 @@ class Grammar:
             return np.zeros(shape, self.dtype)
         if roll < 0.3 and len(shape) == 2 and shape[0] == shape[1]:
             return np.eye(shape[0], dtype=self.dtype)
-        found = self.rng.normal(size=shape) * 10.0 ** self.rng.uniform(-3, 3)
+        found = self.rng.normal(size=shape) * 10.0 ** self.rng.uniform(-self.spread, self.spread)
         chosen = self.rng.random(shape) < self.odd / 2
         found = np.where(chosen, np.array([self.number() for _ in range(found.size)]).reshape(shape), found)
         with np.errstate(all="ignore"):
@@ -140,14 +140,11 @@ class Grammar:
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Add a constant: as an initialiser or a node, shared with others, renamed, or transposed."""
         array = np.asarray(value, dtype=self.dtype if dtype is None else dtype)
-        same = [name for name, one in self.initializers.items() if one.dtype == array.dtype and one.shape == array.shape]
-        same = [name for name in same if self.initializers[name].tobytes() == array.tobytes()]
+        key = array.dtype, array.shape, array.tobytes()
+        same = [name for name, one in self.initializers.items() if (one.dtype, one.shape, one.tobytes()) == key]
         if same and self.chance(0.5):
             return same[0]
-        if array.ndim == 2 and self.chance(0.2):
-            name = self._transposed(array)
-        else:
-            name = self._stored(array)
+        name = self._transposed(array) if array.ndim == 2 and self.chance(0.2) else self._stored(array)
         if self.chance(0.08):
             name = self.node("Identity", [name], 0).name
         return name
@@ -252,7 +249,7 @@ class Grammar:
     def _makers(self) -> list[Callable[[Value], Value]]:
         makers = [self.gemm] * 4 + [self.product] * 4 + [self.function] * 4 + [self.pattern] * 3 + [self.join] * 3
         makers += [self.with_number] * 6 + [self.pass_on] * 3 + [self.norm] * 2 + [self.take_apart] * 2
-        return makers + [self.choose, self.side_by_side, self.reduce, self.stack, self.scaler, self.negate]
+        return [*makers, self.choose, self.side_by_side, self.reduce, self.stack, self.scaler, self.negate]
 
     def width(self) -> int:
         return int(self.rng.integers(1, 5))
@@ -264,8 +261,8 @@ class Grammar:
         inputs = [x.name, weight]
         roll = self.rng.random()
         if roll < 0.7 or self.opset < 11:
-            shape: tuple[int, ...] = [(width,), (1, width), (1,), (), (1, 1)][int(self.rng.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1]))]
-            inputs.append(self.constant(self.array(*shape)))
+            shapes: list[tuple[int, ...]] = [(width,), (1, width), (1,), (), (1, 1)]
+            inputs.append(self.constant(self.array(*shapes[self.rng.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1])])))
         elif roll < 0.75:
             inputs.append("")
         given: dict[str, Any] = {"transB": 1} if flipped else {"transB": 0} if self.chance(0.2) else {}
@@ -287,7 +284,8 @@ class Grammar:
         return found
 
     def per_column(self, width: int, *, added: bool = False) -> str:
-        shape: tuple[int, ...] = [(), (1,), (1, 1), (width,), (1, width)][int(self.rng.choice(5, p=[0.3, 0.2, 0.1, 0.3, 0.1]))]
+        shapes: list[tuple[int, ...]] = [(), (1,), (1, 1), (width,), (1, width)]
+        shape = shapes[self.rng.choice(5, p=[0.3, 0.2, 0.1, 0.3, 0.1])]
         if math.prod(shape) == 1:
             with np.errstate(all="ignore"):
                 found = np.full(shape, self.number()).astype(self.dtype)
@@ -539,7 +537,8 @@ class Grammar:
             rest = self.node("Sub", [self._stored(np.array([1], self.dtype)), p.name], 1)
             row = self.node("Concat", [rest.name, p.name], 2, axis=1)
         texts = self.chance(0.3)
-        labels = [f"class {k}" for k in range(classes)] if texts else self.rng.permutation(classes + 3)[:classes].tolist()
+        numbers = self.rng.permutation(classes + 3)[:classes].tolist()
+        labels = [f"class {number}" for number in numbers] if texts else numbers
         given = {"axis": 1} if self.chance(0.5) else {"axis": 1, "keepdims": 1}
         chosen = self.node("ArgMax", [row.name], 1, **given)
         stored = self.name("c")

@@ -88,7 +88,7 @@ def share_of(outputs: np.ndarray, known: Enclosure) -> float:
 
 
 def probabilities_fit(case: Case, outputs: np.ndarray, known: Enclosure) -> bool:
-    """Return whether closed outputs lie between those of the ends of the logits, give or take the closing's rounding."""
+    """Return whether closed outputs lie between those of the ends of the logits, give or take rounding."""
     low, high = known.low - known.error, known.high + known.error
     sure = np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
     low, high, outputs = low[sure], high[sure], outputs[sure]
@@ -109,7 +109,7 @@ def _sigmoid(x: np.ndarray) -> Any:
 
 
 def _log_softmax(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the logarithm of the probability of each class whose own logit is one end, where the others are the other."""
+    """Return the log-probability of each class, with its own logit at one end and the others at the other."""
     found = np.empty_like(own)
     for column in range(own.shape[1]):
         rest = np.delete(others, column, axis=1) - own[:, [column]]
@@ -188,7 +188,8 @@ class Attack:
             return "another label"
         if case.closing != "none":
             if case.closing == "sigmoid" and case.labels:
-                if not np.allclose(scores.sum(axis=1), 1):
+                sums = scores.sum(axis=1)[np.isfinite(known.error).all(axis=1)]
+                if not np.allclose(sums, 1):
                     return "probabilities that do not add up"
                 scores = scores[:, 1:]
             return "" if probabilities_fit(case, scores, known) else "other probabilities"
@@ -259,7 +260,7 @@ def run_chunk(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     """Try the graphs of one chunk."""
     seed, start, stop, folders = chunk.arguments
     tally = Tally()
-    tally.findings += [f"--reproduce {number}: the attack itself ended: {why}" for number, (_, why) in chunk.stopped.items()]
+    tally.findings += [f"--reproduce {number}: the attack ended: {why}" for number, (_, why) in chunk.stopped.items()]
     with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
         attack = Attack(runtimes_in(folders), Path(folder), tally)
         for number in range(start, stop):

@@ -57,7 +57,8 @@ class Runtime:
     def _start(self) -> None:
         command = [sys.executable, __file__, *([] if self.folder is None else [str(self.folder.resolve())])]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.to, self.back = self.process.stdin, self.process.stdout
         self.version: str = receive(self.back)
 

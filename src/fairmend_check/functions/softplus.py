@@ -36,7 +36,7 @@ class Softplus(Curve):
         return enclosed(slope, (64 + 4 * np.abs(scaled)) * U * slope)
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
-        """Return 16 units of the value and of 1 / beta, what is left out far from zero, and no bound if exp overflows."""
+        """Return 16 units of the value and of 1 / beta, and what is left out far from zero; inf if exp overflows."""
         size, right = np.maximum(np.abs(low), np.abs(high)), np.maximum(high, 0.0)
         bound = 16 * kind.u * (right + 1 / self.beta) + np.where(self.beta * high > 19, _CUT_OFF / self.beta, 0.0)
         if kind.u == U:

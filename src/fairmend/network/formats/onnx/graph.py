@@ -149,8 +149,7 @@ class Graph:
         if matrix.ndim != 2 or list(perm) != [1, 0]:
             raise FairmendError(
                 f"{self.source}: {describe_node(node)} gives a constant of shape {matrix.shape} the order of axes "
-                f"{list(perm)}, which ONNX Runtime up to 1.29 ignores before a Gemm; store the constant in the order in "
-                "which it is used"
+                f"{list(perm)}, which ONNX Runtime up to 1.29 ignores before a Gemm; store the constant as it is used"
             )
         return matrix.T
 
