@@ -9,6 +9,7 @@ used. Requests and answers are pickles of plain Python values, because releases 
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import struct
 import subprocess
@@ -71,7 +72,7 @@ class Runtime:
         try:
             found = receive(self.back)
         except EOFError:
-            self.process.wait()
+            self.close()
             self._start()
             return dict.fromkeys(LEVELS, "the process ended")
         return {
@@ -80,7 +81,8 @@ class Runtime:
         }
 
     def close(self) -> None:
-        self.to.close()
+        with contextlib.suppress(BrokenPipeError):  # if it has ended
+            self.to.close()
         self.process.wait()
         self.back.close()
 
