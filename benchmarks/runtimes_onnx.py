@@ -21,7 +21,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ def probabilities_fit(case: Case, outputs: np.ndarray, known: Enclosure) -> bool
         if "second" in case.closing:
             least, most = least[:, 1:], most[:, 1:]
     off = 64 * float(np.finfo(case.dtype).eps) * (np.maximum(np.abs(least), np.abs(most)) + 1)
-    return outputs.shape == least.shape and bool(((least - off <= outputs) & (outputs <= most + off)).all())
+    least = np.where(least - off < -np.finfo(case.dtype).max, -np.inf, least - off)  # a logarithm may overflow
+    return outputs.shape == least.shape and bool(((least <= outputs) & (outputs <= most + off)).all())
 
 
 def _sigmoid(x: np.ndarray) -> Any:
@@ -152,6 +153,8 @@ class Attack:
             self._count_loader(content)
             return
         counts["read by the checker"] += 1
+        if model.closed and case.closing == "none":  # its last function is a sigmoid
+            case = replace(case, closing="sigmoid")
         rng = np.random.default_rng([seed, number, 31])
         batches = [case.rows] if case.rows else BATCHES
         rows = [draw_rows(case, rng, size) for size in batches]
