@@ -69,8 +69,8 @@ class OnnxForm:
         (found, gives), *others = outputs
         made = {name: node.op_type for node in model.graph.node for name in node.output}
         rows = network.dtype.name
-        same_input = not more and takes in (f"{rows}, {network.inputs} columns", f"{rows}, columns")
-        same_output = not others and gives == f"{rows}, {network.outputs} columns" and made.get(found) != "LogSoftmax"
+        same_input = not more and takes in (_describe_rows(rows, network.inputs), _describe_rows(rows, 0))
+        same_output = not others and gives == _describe_rows(rows, network.outputs) and made.get(found) != "LogSoftmax"
         given, found = (given if same_input else "input"), (found if same_output else "output")
         return (given, found) if given != found else ("input", "output")
 
@@ -104,8 +104,12 @@ def _describe_type(value: Any) -> str:
     dims = kind.shape.dim
     if len(dims) != 2:
         return f"{element}, {len(dims)} axis" if len(dims) == 1 else f"{element}, {len(dims)} axes"
-    count = dims[1].dim_value
-    return f"{element}, {count} column{'' if count == 1 else 's'}" if count else f"{element}, columns"
+    return _describe_rows(element, dims[1].dim_value)
+
+
+def _describe_rows(element: str, columns: int) -> str:
+    """Return what rows hold; 0 columns are a number that is not stated."""
+    return f"{element}, {columns} column{'' if columns == 1 else 's'}" if columns else f"{element}, columns"
 
 
 def _tidy(model: Any) -> None:
