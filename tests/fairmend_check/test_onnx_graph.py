@@ -1,5 +1,7 @@
 """Graphs of ONNX nodes: read as fairmend reads them and as ONNX Runtime runs them, or refused."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -278,3 +280,12 @@ def test_the_bias_of_a_product_may_come_after_it(tmp_path):
     assert np.array_equal(model.biases[0], B)
     assert model.folds[0] is None
     assert weights_digest(model) == digest_of_network(load_network(path))
+
+
+@pytest.mark.parametrize("name", ["transpose-in-the-order-of-its-axes", "number-that-is-0-in-float32"])
+def test_both_readers_refuse_what_versions_of_onnx_runtime_run_as_another_network(name):
+    path = Path(__file__).parents[1] / "corpus" / "findings" / f"onnx-{name}.onnx"
+    with pytest.raises(CheckError):
+        read_model(path)
+    with pytest.raises(FairmendError):
+        load_network(path)
