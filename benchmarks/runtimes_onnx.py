@@ -23,6 +23,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ class Enclosure:
     low: np.ndarray
     high: np.ndarray
     error: np.ndarray
+
+    def part(self, rows: slice) -> Enclosure:
+        return Enclosure(self.low[rows], self.high[rows], self.error[rows])
 
 
 def enclose(model: Model, rows: np.ndarray) -> Enclosure:
@@ -164,8 +168,10 @@ class Attack:
         feeds = [case.feed(batch) for batch in rows]
         for runtime in self.runtimes:
             runtime.ask(content, feeds)
-        known = [enclose(model, batch) for batch in rows]
-        if not any(np.isfinite(each.error).any() for each in known):
+        whole = enclose(model, np.vstack(rows))
+        ends = np.cumsum([0, *map(len, rows)])
+        known = [whole.part(slice(*pair)) for pair in pairwise(ends)]
+        if not np.isfinite(whole.error).any():
             counts["read, without a bound"] += 1
         where = f"--seed {seed} --reproduce {number}"
         for runtime in self.runtimes:
