@@ -97,7 +97,7 @@ def test_a_repair_says_that_the_file_has_another_form_than_the_original(first, t
     with_another_output(case, first=first)
     done = case.repair(method="blind", steps=1)
     assert done.exit_code == 0
-    assert "Warning: model.onnx will have fairmend's own form: fairmend check cannot read that of" in done.stderr
+    assert "model.onnx with a certificate will have fairmend's own form: fairmend check cannot read that" in done.stderr
     warning = next(each for each in json.loads((case.out / "result.json").read_text())["warnings"] if "form" in each)
     assert warning.startswith("model.onnx has fairmend's own form")
     old = ["'class' (int64, 1 axis)", "'risks' (float32, 2 columns)"]

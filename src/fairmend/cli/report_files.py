@@ -60,7 +60,7 @@ class UncheckableFileError(FairmendError):
 
 
 def form_warning(network: Network, suffix: str) -> str:
-    """Say before a repair that its file cannot have the form of the original; "" if it can.
+    """Say before a repair that a file with a certificate cannot have the form of the original; "" if it can.
 
     A file that holds only weights is read with its certificate, so nothing is known about it before there is one.
     """
@@ -80,7 +80,7 @@ def form_warning(network: Network, suffix: str) -> str:
         if not why:
             return ""
         network.save(path, keep_form=False)
-        return _other_form(network, path, why, "will have")
+        return _other_form(network, path, why, "with a certificate will have")
 
 
 def save_unchecked(network: Network, model: Path) -> str:
