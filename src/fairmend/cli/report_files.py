@@ -79,7 +79,10 @@ def form_warning(network: Network, suffix: str) -> str:
             why = why or _unread(str(error))
         if not why:
             return ""
-        network.save(path, keep_form=False)
+        try:
+            network.save(path, keep_form=False)
+        except FairmendError as error:
+            return f"{path.name} can have no certificate: {why}, and fairmend's own form cannot hold it ({error})"
         return _other_form(network, path, why, "with a certificate will have")
 
 
