@@ -291,11 +291,11 @@ def show(results: list[chunks.Result], console: Console) -> int:
     rare = [what for what, count in counts.items() if ("refused" in what or "only:" in what) and count < 5]
     for what, count in sorted(counts.items()):
         if what not in rare:
-            console.print(f"{count:11,d}  {what}", highlight=False, markup=False)
+            console.print(f"{count:11,d}  {what}", highlight=False, markup=False, soft_wrap=True)
     if rare:
         console.print(f"{sum(counts[what] for what in rare):11,d}  refused for {len(rare)} rarer reasons")
     for name, share in sorted(worst.items()):
-        console.print(f"{share:11.3f}  largest share of a bound: {name}", highlight=False)
+        console.print(f"{share:11.3f}  largest share of a bound: {name}", highlight=False, soft_wrap=True)
     for text in findings:
         console.print(f"[bold red]OUTSIDE[/] {escape(text)}", soft_wrap=True)
     console.print(f"{len(findings)} graphs outside a bound")
