@@ -52,9 +52,10 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
     path = Path(path)
     module = format_module(path, "write")
     content, why = None, ""
-    if keep_form and network.form is not None and path.suffix.lower() in network.form.suffixes:
+    form = network.form if network.form is not None and path.suffix.lower() in network.form.suffixes else None
+    if keep_form and form is not None:
         try:
-            content = _in_form(network, network.form, path.suffix.lower())
+            content = _in_form(network, form, path.suffix.lower())
         except FormError as error:
             why = str(error)
             _logger.warning("%s: %s; the file keeps the weights, but not the form of the original", path, error)
@@ -64,7 +65,8 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
                 f"{path}: {network} is not a chain of layers; a {path.suffix} file can hold it only if it came from "
                 "one. Save it as .onnx"
             )
-        content = module.to_bytes(without_folds(network))
+        plain_bytes: Callable[[Network], bytes] = getattr(form, "plain_bytes", module.to_bytes)
+        content = plain_bytes(without_folds(network))
     write_atomically(path, content)
     return why
 
@@ -101,7 +103,7 @@ def without_folds(network: Network) -> Network:
         else node
         for node in network.nodes
     ]
-    return Network.from_nodes(nodes, network.closing, network.threshold, network.form)
+    return Network.from_nodes(nodes, network.closing, network.threshold)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:

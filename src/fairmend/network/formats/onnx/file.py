@@ -13,16 +13,10 @@ from fairmend.network.formats.onnx.external_data import load_external_data
 from fairmend.network.formats.onnx.form import OnnxForm
 from fairmend.network.formats.onnx.graph import Graph
 from fairmend.network.formats.onnx.nodes import convert_graph
-from fairmend.network.formats.onnx.write import write_graph
+from fairmend.network.formats.onnx.write import to_bytes
 from fairmend.text import first_line
 
 __all__ = ["read", "to_bytes"]
-
-
-def to_bytes(network: Network) -> bytes:
-    """Return a file in fairmend's own form, with the names of input and output that it was read with, if any."""
-    names = network.form.plain_names(network) if isinstance(network.form, OnnxForm) else ("input", "output")
-    return write_graph(network, *names)
 
 
 def read(path: Path, activation: Activation) -> Network:

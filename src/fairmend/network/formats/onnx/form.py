@@ -19,6 +19,7 @@ from onnx import TensorProto, numpy_helper
 from fairmend.network import Network
 from fairmend.network.form import FormError
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
+from fairmend.network.formats.onnx.write import to_bytes
 from fairmend.text import listed
 
 __all__ = ["OnnxForm"]
@@ -58,10 +59,10 @@ class OnnxForm:
         content: bytes = model.SerializeToString()
         return content
 
-    def plain_names(self, network: Network) -> tuple[str, str]:
-        """Return names for the input and the output of a file in fairmend's own form.
+    def plain_bytes(self, network: Network) -> bytes:
+        """Return a file in fairmend's own form, with the names of the original where the same rows go in and come out.
 
-        They are those of this file where the same rows go in and come out; a label or other scores need a new name.
+        A label or other scores need a new name.
         """
         model = onnx.load_from_string(self.content)
         inputs, outputs = _signature(model)
@@ -72,7 +73,7 @@ class OnnxForm:
         same_input = not more and takes in (_describe_rows(rows, network.inputs), _describe_rows(rows, 0))
         same_output = not others and gives == _describe_rows(rows, network.outputs) and made.get(found) != "LogSoftmax"
         given, found = (given if same_input else "input"), (found if same_output else "output")
-        return (given, found) if given != found else ("input", "output")
+        return to_bytes(network, *((given, found) if given != found else ("input", "output")))
 
     def changes_in(self, content: bytes) -> str:
         """Say what a program that runs the original finds changed in another file; "" if nothing."""

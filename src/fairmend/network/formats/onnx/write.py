@@ -15,7 +15,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Node, Scale, Sum
 from fairmend.network.formats.torch.state_dict import tensor_key
 
-__all__ = ["write_graph"]
+__all__ = ["to_bytes"]
 
 # Old enough for every recent runtime, new enough for double precision in every operator.
 _OPSET, _IR_VERSION = 17, 8
@@ -30,7 +30,7 @@ _OPERATORS = {
 }
 
 
-def write_graph(network: Network, given: str = "input", found: str = "output") -> bytes:
+def to_bytes(network: Network, given: str = "input", found: str = "output") -> bytes:
     """Return a graph from input (batch, inputs) to output (batch, outputs): Gemm nodes, activations, the closing."""
     writer = _Writer(network, given, found)
     value = writer.write_nodes()
