@@ -15,6 +15,7 @@ from support import onnx_files
 def answer(tmp_path, monkeypatch):
     """Run a job as the process does, without its limits, which would stay."""
     monkeypatch.setattr(runtimes, "_limit", lambda: None)
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
 
     def run(model, rows, sizes=(1, 7, 20), runtime="onnxruntime"):
         job = {"runtime": runtime, "model": str(model), "sizes": list(sizes)}

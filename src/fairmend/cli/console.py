@@ -47,6 +47,7 @@ __all__ = [
     "show_pairs",
     "show_warnings",
     "stderr_console",
+    "warn_before",
 ]
 
 ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
@@ -185,6 +186,12 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
     for warning in warnings:
         end = "" if warning.endswith((".", "!", "?")) else "."
         screen.print(Text(f"Warning: {warning}{end}", style="yellow"))
+
+
+def warn_before(warning: str) -> None:
+    """Print a warning on stderr before the work begins; nothing if there is none."""
+    if warning:
+        show_warnings(stderr_console(), [warning])
 
 
 def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:
