@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint coverage picture checker release-check test-clusters test-oldest test-newest clean
+.PHONY: setup demo test test-random lint coverage picture checker release-check test-clusters test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -19,6 +19,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+# Run the tests with new random examples; what they find becomes a case of its own.
+test-random: setup
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=random
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# In CI the same examples each time, so that a failure comes from the change; elsewhere new ones in every run.
-# No deadlines: the time that an example takes depends on the machine.
-settings.register_profile("fairmend", deadline=None)
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "fairmend")
+# The same examples each time, so that a failure comes from the change. `make test-random` tries new ones; what it finds
+# becomes a case. No deadlines: the time that an example takes depends on the machine.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile("same")
 
 # Workers that run side by side take one thread each: with more, the threads of one wait for the cores of the others.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -43,3 +43,13 @@ def shared() -> Path:
     if not (SHARED / "reference").is_dir():
         pytest.skip(f"no reference data at {SHARED}; point FAIRMEND_SHARED at it")
     return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_configuration(tmp_path_factory):
+    """Keep the key for resume out of the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = str(tmp_path_factory.mktemp("configuration"))
+        patch.setenv("XDG_CONFIG_HOME", folder)
+        patch.setenv("APPDATA", folder)
+        yield

@@ -1,5 +1,7 @@
 """Values, shares and lists as the terminal and the report write them."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,6 +27,7 @@ from fairmend.text import (
     score_difference,
     short,
     shown,
+    spreadsheet_text,
     suggest,
 )
 
@@ -154,3 +157,65 @@ def test_whole_numbers_of_any_type_are_compared_alike():
 def test_a_proven_share_is_rounded_to_its_safe_side(share, least, most):
     assert plain(at_least_percent(share)) == least
     assert plain(at_most_percent(share)) == most
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=cmd|'/c calc'!A1", "'=cmd|'/c calc'!A1"),
+        ("+1+1", "'+1+1"),
+        ("-1+1", "'-1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'=1"),
+        ("\r=1", "'=1"),
+        ("\n=1", "'=1"),
+        (" =1", "'=1"),
+        ("a;\t=1", "a;'\t'=1"),
+        ('"=1', "'\"=1"),
+        ("＝1", "'＝1"),
+        ("a;=1", "a;'=1"),
+        ('a;"=1', "a;'\"=1"),
+        ("a\n=1", "a\n'=1"),
+        ("'=1", "''=1"),
+        ("-", "'-"),
+    ],
+)
+def test_a_formula_becomes_text_for_a_spreadsheet(text, cell):
+    assert spreadsheet_text(text) == cell
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "<=50K",
+        "a-b",
+        "a = b",
+        "-3.5",
+        "+1",
+        "-1e-05",
+        ".5",
+        "-.5",
+        "'",
+        "'a",
+        "a;b",
+        "Ph.D.",
+        "a\n\nb",
+        "a\r\n",
+    ],
+)
+def test_other_texts_and_numbers_stay(text):
+    assert spreadsheet_text(text) == text
+
+
+@given(st.text("=+-@'\"; \t\r\na1."), st.text("=+-@'\"; \t\r\na1."))
+def test_different_texts_stay_different_in_a_spreadsheet(one, other):
+    assert one.strip() == other.strip() or spreadsheet_text(one).strip() != spreadsheet_text(other).strip()
+
+
+@given(st.text("=+-@'\"; \t\r\na1."))
+def test_no_cell_starts_with_a_formula_wherever_a_spreadsheet_splits_it(text):
+    for cell in re.split("[;\t\r\n]", spreadsheet_text(text)):
+        bare = cell.lstrip(' "')
+        assert not bare or bare[0] not in "=+-@" or re.fullmatch(r"[+-]?[0-9.]+", bare)

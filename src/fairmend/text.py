@@ -5,6 +5,7 @@ Nothing here is HTML, and nothing is escaped for it. Names and values come from 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
@@ -15,6 +16,7 @@ __all__ = [
     "as_text",
     "at_least_percent",
     "at_most_percent",
+    "condition_text",
     "count",
     "fine_percent",
     "first_line",
@@ -30,6 +32,7 @@ __all__ = [
     "score_difference",
     "short",
     "shown",
+    "spreadsheet_text",
     "suggest",
 ]
 
@@ -50,6 +53,27 @@ _NONE = "\N{EN DASH}"
 
 
 # Text from files
+
+
+_PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# Where a spreadsheet may start to read a formula: at the start, and after a sign at which some of them split a cell.
+_FORMULA = re.compile(r"""(^(?=["' ]*[=+\-@\t\r\n＝＋－＠])|[;\t\r\n](?=["'\s]*[=+\-@＝＋－＠]))""")
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return a text for a cell of a CSV file: with an apostrophe where a spreadsheet would start to run a formula.
+
+    Different texts stay different, but for blanks around them: one that has such an apostrophe already gets another. A
+    number stays as it is.
+    """
+    if _PLAIN_NUMBER.fullmatch(text) or not _FORMULA.search(text):
+        return text
+    return _FORMULA.sub(r"\1'", text.strip())
+
+
+def condition_text(condition: str) -> str:
+    """Return the condition of a result for the end of its repr; nothing if there is none."""
+    return f". Condition: {condition}" if condition else ""
 
 
 def printable(text: object, keep: str = "") -> str:

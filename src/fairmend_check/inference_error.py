@@ -78,7 +78,7 @@ def _forward(
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
         terms = node.operation.terms(reads, kind)
-        own, largest = node.operation.own_rounding(terms, reads, kind)
+        own, largest = node.operation.own_rounding(terms, reads, kind, found[node.sources[0]].scaled)
         if any(read.flushed.any() for read in reads):
             own = own + node.operation.passed_on([read.flushed for read in reads]) * outward
         scaled, ending = node.operation.scaled(found[node.sources[0]].scaled)

@@ -1,6 +1,8 @@
 """`fairmend certify`: counts, witnesses in words, and an exit code that scripts can rely on."""
 
+import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +10,10 @@ import pytest
 import fairmend
 from fairmend.audit.neighbours import find_unequal
 from fairmend.network import Affine, Network
+from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Feature, Spec
 from fairmend.tables import FIRST_ROW
+from fairmend.workers.plain_data import dump, load
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
 
@@ -190,6 +194,22 @@ def test_finished_parts_are_kept_and_give_the_same_document(case, tmp_path):
     changed = certify(case, "--rows", 20, *kept, "--engine", "branch")
     assert changed.exit_code == 2
     assert "parts: holds results for another set of options; choose another folder" in changed.stderr
+
+
+def test_forged_parts_are_not_believed(case, tmp_path):
+    """Whoever knows all but the user's key can write parts that call everyone FAIR."""
+    parts = tmp_path / "parts"
+    assert certify(case, "--rows", 20, "--resume", parts).exit_code == 1
+    (file,) = parts.glob("part-*")
+    classes = (CertifyResult, Verdict, Witness)
+    digest, found = load(file.read_bytes()[32:], classes)
+    forged = replace(found, verdicts=(Verdict.FAIR,) * 20, witnesses=(None,) * 20)
+    content = dump((digest, forged), classes)
+    file.write_bytes(hashlib.sha256(content).digest() + content)
+    result = certify(case, "--rows", 20, "--resume", parts)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "not written by you on this computer, so it is not believed; delete it" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_an_address_that_is_not_one_is_a_line(case):

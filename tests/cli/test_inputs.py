@@ -63,6 +63,10 @@ def test_the_spec_with_wider_ranges_is_written_beside_an_output_but_over_no_inpu
     assert Spec.load(path).features[3].range == (0, 9)
     with pytest.raises(FairmendError, match="would overwrite an input"):
         widened_spec_file(case.folder / "certificate.json", [path])
+    path.unlink()
+    path.symlink_to(case.folder.parent / "profile")
+    with pytest.raises(FairmendError, match="would be written outside of"):
+        widened_spec_file(case.folder / "certificate.json", [case.spec])
 
 
 COMMANDS = {

@@ -100,3 +100,15 @@ def test_an_audit_shows_who_owns_the_model(tmp_path):
     assert "<dt>Owner</dt><dd>Credit risk</dd>" in page
     assert page.count('<span class="blank">') == 6  # version, contact, purpose, approval, its date, signature
     assert run("audit", case.model, *arguments, "--no-report").exit_code == 2
+
+
+def test_a_page_that_is_a_link_out_of_the_folder_is_not_written(folder, tmp_path):
+    """The folder may come from someone else, and the name of the page is not typed."""
+    (folder / "report.html").unlink()
+    (folder / "report.html").symlink_to(tmp_path / "profile")
+    result = run("report", folder)
+    assert result.exit_code == 2
+    assert "report.html would be written outside of" in result.stderr
+    assert not (tmp_path / "profile").exists()
+    assert run("report", folder, "--out", folder / "report.html").exit_code == 0
+    assert (tmp_path / "profile").exists()

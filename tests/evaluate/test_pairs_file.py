@@ -1,11 +1,14 @@
 """The file of pairs is written whole or not at all, and never over an input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fairmend.audit.neighbours import find_unequal
 from fairmend.errors import FairmendError
 from fairmend.evaluate.pairs_file import PairsFile
+from fairmend.spec import Spec
 from fairmend.tables import read_table
 from support.cli_case import small_network, small_people, small_spec
 
@@ -92,3 +95,22 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
 
     with pytest.raises(FairmendError, match=r"pairs\.csv: cannot write: "):
         write()
+
+
+def test_ids_and_categories_are_no_formulas_for_a_spreadsheet(tmp_path):
+    genders = ("=cmd|'/c calc'!A1", "@m")
+    spec = Spec(
+        [*SPEC.features[:1], replace(SPEC.features[1], categories=genders), *SPEC.features[2:]], id_column="-id"
+    )
+    net, path = small_network(), tmp_path / "pairs.csv"
+    rows, X, other = unequal(net)
+    with PairsFile(path, spec, net, with_ids=True) as file:
+        file.write(rows, X, other, ["=1+1"] * len(rows))
+    header, first, *_ = path.read_text().splitlines()
+    assert header.startswith("row,'-id,age,gender,")
+    assert first.startswith(f"{rows[0]},'=1+1,")
+    table = read_table(path)
+    assert set(table["gender"]) | set(table["other_gender"]) <= {f"'{gender}" for gender in genders}
+    assert (table["score"] == table["score"].astype(float)).all()
+    people = table.assign(age=table["other_age"], gender=table["other_gender"])
+    assert net.predict(spec.encode(people)).tolist() == table["other_answer"].tolist()

@@ -25,3 +25,15 @@ def test_every_status_of_gurobi_is_mapped():
     gurobipy = pytest.importorskip("gurobipy")
     words = {word for word in dir(gurobipy.GRB.Status) if word.isupper()}
     assert set(Gurobi.STATUS_MAP) >= words  # newer releases have more words
+
+
+def test_options_in_the_current_folder_are_refused(tmp_path, monkeypatch):
+    """It may be someone else's: gurobi.env can name a server for the problem, or a log file anywhere."""
+    pytest.importorskip("gurobipy")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gurobi.env").write_text(f"LogFile {tmp_path / 'log'}\n")
+    builder = MilpBuilder()
+    builder.add_variables(1, upper=1, cost=-1.0, integer=True)
+    with pytest.raises(FairmendError, match=r"it would take options from gurobi\.env in the current folder"):
+        get_solver("gurobi").solve(builder.build())
+    assert not (tmp_path / "log").exists()

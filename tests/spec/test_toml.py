@@ -2,16 +2,20 @@
 
 import hashlib
 import json
+from contextlib import suppress
 
 import pandas as pd
 import pytest
 import tomlkit
 from hypothesis import given
+from hypothesis import strategies as st
 
 from fairmend.spec import Spec
 from fairmend.spec.toml import MOST_BYTES, toml_bytes
+from fairmend.spec.toml import _has_deep_key as our_guard
 from fairmend_check.errors import CheckError
 from fairmend_check.spec import read_spec
+from fairmend_check.spec_toml import _has_deep_key as their_guard
 from fairmend_check.spec_toml import read_spec_file, spec_digest
 from support.spec_cases import refused
 from support.strategies_spec import specs, unhurried
@@ -118,10 +122,97 @@ def test_a_key_without_end_is_refused_at_once(key, form, tmp_path):
         read_spec_file(path, "")
 
 
+@pytest.mark.parametrize("start", [b"", b'a = "'])
+@pytest.mark.parametrize("unit", [b'\\"', b'"', b'"\\"', b"a\t", b'"""', b"\\\\", b'"x"y'])
+def test_4_mb_are_searched_for_deep_keys_once(start, unit):
+    """A search from every sign took 20 s for the first 80 kB of some of them, and would take a day for all."""
+    content = (start + unit * MOST_BYTES)[:MOST_BYTES]
+    assert not our_guard(content)
+    assert not their_guard(content)
+
+
+PIECES = [
+    "a",
+    "1",
+    ".",
+    " . ",
+    '"',
+    "'",
+    '"""',
+    "'''",
+    "\\",
+    "\\\\",
+    '\\"',
+    "\n",
+    " ",
+    "#",
+    "=",
+    " = 1\n",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+]
+PIECES += [
+    "a.b.c.d = 1\n",
+    '"."."x"',
+    "'\\'",
+    '= "\\\\"\n',
+    '= """\n',
+    "= '''\n",
+    '"""""\n',
+    'x = """a""\\""""\n',
+    "{a = 1, ",
+]
+
+
+@unhurried
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+def test_no_deep_key_is_overlooked(text):
+    """Whatever surrounds it: what the reader of Python takes for a key counts, also in texts with errors."""
+    most = longest_key(text)
+    for guard in (our_guard, their_guard):
+        assert most <= 3 or guard(text.encode(), 3)
+
+
+def longest_key(text):
+    """Return how many parts the longest key has that the reader of Python meets."""
+    parser = pytest.importorskip("tomllib._parser")  # of Python 3.11 and later
+    counts = [0]
+    parse_key, parse_part = parser.parse_key, parser.parse_key_part
+
+    def count_key(*arguments):
+        counts.append(0)
+        return parse_key(*arguments)
+
+    def count_part(*arguments):
+        found = parse_part(*arguments)
+        counts[-1] += 1
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parser, "parse_key", count_key)
+        patch.setattr(parser, "parse_key_part", count_part)
+        with suppress(ValueError):
+            parser.loads(text)
+    return max(counts)
+
+
 def test_a_large_file_is_refused_before_it_is_read(tmp_path):
     (tmp_path / "spec.toml").write_bytes(b"#" * (MOST_BYTES + 1))
     with refused("spec.toml", "larger than 4 MB"):
         Spec.load(tmp_path / "spec.toml")
+
+
+@pytest.mark.parametrize(
+    "texts", [[f"St. No. {n}." for n in range(99)], [f".{n}" for n in range(99)], [".".join("abc") for _ in range(99)]]
+)
+def test_texts_with_dots_are_no_deep_keys(texts):
+    for form in (json.dumps(texts), "[" + ", ".join(f"'{text}'" for text in texts) + "]", f'"""{json.dumps(texts)}"""'):
+        content = f"a = {form} # {'a.' * 99}".encode()
+        assert not our_guard(content)
+        assert not their_guard(content)
 
 
 def test_a_long_list_of_decimal_numbers_is_no_deep_key(tmp_path):

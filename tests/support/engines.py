@@ -1,9 +1,9 @@
-"""An engine that sends everything through pickle, as workers need it, and finishes tasks in another order."""
+"""Engines that send everything as processes or a cluster need it, and finish tasks in another order."""
 
 import pickle
 from contextlib import contextmanager
 
-from fairmend.workers.remote_call import call_remotely, pack
+from fairmend.workers.remote_call import call_for_data, call_remotely, pack, read_answer
 
 
 class PickledEngine:
@@ -16,8 +16,8 @@ class PickledEngine:
         self.sent, self.most_waiting = [], 0
 
     @contextmanager
-    def open(self, function, shared):
-        self._part, self._waiting = pickle.dumps(pack(function, shared)), []
+    def open(self, function, shared, classes=()):
+        self._part, self._waiting = pickle.dumps(pack(function, shared, classes)), []
         yield self
 
     def submit(self, number, task):
@@ -30,11 +30,22 @@ class PickledEngine:
             raise KeyboardInterrupt
         self.dies_after = None if self.dies_after is None else self.dies_after - 1
         number, task = self._waiting.pop()
-        result = call_remotely(pickle.loads(self._part), pickle.loads(task))
-        return number, pickle.loads(pickle.dumps(result))
+        return number, self._answer(pickle.loads(self._part), pickle.loads(task))
+
+    def _answer(self, part, task):
+        return pickle.loads(pickle.dumps(call_remotely(part, task)))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
         pass
+
+
+class ClusterEngine(PickledEngine):
+    """The same without a common disk; results come back as plain data."""
+
+    on_this_machine = False
+
+    def _answer(self, part, task):
+        return read_answer(part, call_for_data(part, task), "tcp://here")

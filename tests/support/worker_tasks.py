@@ -1,5 +1,6 @@
 """Tasks for the tests of engines, in a module that processes elsewhere can import, however pytest was started."""
 
+import importlib
 import os
 import signal
 
@@ -21,3 +22,23 @@ def square(shared, task):
         open(shared["killed"], "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
     return task * task
+
+
+def file_of_module(shared, task):
+    """Return from which file a worker imports a module."""
+    return importlib.import_module(task).__file__
+
+
+class CreatesFile:
+    """An object that creates a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def answer_with_code(part, task):
+    """Return such an object in the place of an answer, as a worker may that someone else runs."""
+    return CreatesFile(task)

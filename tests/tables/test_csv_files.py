@@ -1,11 +1,16 @@
 """CSV files are read in pieces, compressed or not, and damaged ones are refused."""
 
+import csv
 import gzip
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from fairmend.errors import FairmendError
-from fairmend.tables.csv_files import csv_pieces, examine_csv, read_csv
+from fairmend.spec import Feature, Label, Spec
+from fairmend.tables import read_table
+from fairmend.tables.csv_files import csv_pieces, examine_csv, read_csv, write_csv
 from fairmend.tables.files import TableFile
 
 TEXT = b"age,code\n" + b"".join(b"%d,0%d\n" % (n % 60, n) for n in range(500)) + b",abc\n"
@@ -59,3 +64,54 @@ def test_a_name_may_hold_any_character(tmp_path, name):
     quoted = '"' + name.replace('"', '""') + '"'
     table = read_csv(written(tmp_path / "t.csv", f"{quoted},b\n1,2\n".encode()))
     assert table.columns.tolist() == [name, "b"]
+
+
+SIGNS = ["=cmd|'/c calc'!A1", "+1+1", "-x", "@SUM(A1)", "\t=2", "\r=3", "a;=1", "'=1", "-", "plain"]
+
+
+def people():
+    return pd.DataFrame(
+        {
+            "=age": np.arange(20) - 9.5,
+            "@group": SIGNS * 2,
+            "kind": pd.Categorical(SIGNS * 2),
+            "-paid": ["=yes", "=no"] * 10,
+            "day": pd.date_range("2020-01-01", periods=20),
+            "empty": [None] * 20,
+        }
+    )
+
+
+def test_no_cell_that_is_written_is_a_formula(tmp_path):
+    write_csv(tmp_path / "t.csv", people())
+    for separator in ",;\t":
+        with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file, delimiter=separator) for cell in row]
+        texts = [cell for cell in cells if not cell.lstrip("-").replace(".", "", 1).isdigit()]
+        starts = {text.lstrip(' "')[:1] for text in texts}
+        assert not starts & set("=+@\t\r")
+        assert separator != "," or "-" not in starts
+    assert "\n-9.5," in (tmp_path / "t.csv").read_text()
+    assert "2020-01-01," in (tmp_path / "t.csv").read_text()
+
+
+def test_what_is_written_is_read_back_by_its_spec(tmp_path):
+    """Categories, the names of columns and the label are found under the texts that a spreadsheet gets."""
+    features = [
+        Feature("=age", "continuous", range=(-10, 20)),
+        Feature("@group", "categorical", categories=tuple(SIGNS), encoding="one-hot", protected=True),
+        Feature("kind", "categorical", categories=tuple(SIGNS)),
+    ]
+    two = Spec(features, Label("-paid", "=yes"))
+    several = Spec(features, Label("-paid", classes=("=no", "=yes", "=maybe")))
+    write_csv(tmp_path / "t.csv", people())
+    frame = read_table(tmp_path / "t.csv")
+    for spec in (two, several):
+        assert np.array_equal(spec.encode(frame), spec.encode(people()))
+        assert np.array_equal(spec.labels(frame), spec.labels(people()))
+
+
+def test_a_category_that_has_the_apostrophe_itself_is_not_confused():
+    spec = Spec([Feature("g", "categorical", categories=("=a", "'=a", "''=a"), protected=True)])
+    values = spec.encode(pd.DataFrame({"g": ["=a", "'=a", "''=a", "'''=a"]})).ravel().tolist()
+    assert values == [0, 1, 2, 2]

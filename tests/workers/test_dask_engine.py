@@ -9,7 +9,7 @@ from fairmend.workers import dask_engine
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine
 from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
-from support.worker_tasks import square
+from support.worker_tasks import answer_with_code, square
 
 distributed = pytest.importorskip("distributed", reason="needs fairmend[dask]")
 pytestmark = pytest.mark.filterwarnings("default")  # those of Dask are not ours
@@ -67,3 +67,11 @@ def test_a_command_gives_the_same_after_workers_were_killed(cluster, monkeypatch
     found = content(command, cluster.scheduler_address, kill)
     assert kill.killed
     assert found == content(command)
+
+
+def test_an_answer_that_is_an_object_is_refused_and_not_unpickled(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask_engine, "call_for_data", answer_with_code)
+    file = tmp_path / "created"
+    with open_engine(address) as engine, pytest.raises(FairmendError, match="something else than plain data"):
+        list(run_tasks(engine, square, {}, [str(file)]))
+    assert not file.exists()

@@ -1,6 +1,7 @@
 """Results are kept as they come, continue the same run, and are refused for any other; nothing else is unpickled."""
 
 import hashlib
+import hmac
 import os
 import pickle
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.kept_results import KeptResults
+from fairmend.workers.plain_data import dump
 from support.engines import PickledEngine
 
 ABOUT = {"model": "m", "spec": "s", "data": "d", "options": "o"}
@@ -47,7 +49,7 @@ TASKS = [Task(number) for number in range(12)]
 
 
 def run(folder, engine, tasks=TASKS):
-    return [float(result.values[0]) for _, result in run_tasks(engine, compute, None, tasks, kept(folder))]
+    return [float(result.values[0]) for _, result in run_tasks(engine, compute, None, tasks, kept(folder), [Result])]
 
 
 def test_a_run_continues_where_the_client_died(tmp_path):
@@ -101,14 +103,84 @@ def test_a_damaged_result_is_named(tmp_path, damage):
     run(tmp_path, PickledEngine())
     file = tmp_path / "part-000003"
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(FairmendError, match="part-000003: damaged; delete it"):
+    with pytest.raises(FairmendError, match="part-000003: damaged, or not written by you on this computer"):
         run(tmp_path, PickledEngine())
 
 
-@pytest.mark.parametrize("content", [Evil(), np.array([Evil()], dtype=object), KeptResults, "text", (1, 2, 3)])
+@pytest.mark.parametrize("content", [Evil(), np.array([Evil()], dtype=object), KeptResults, ("0 ", 1)])
 def test_nothing_else_is_unpickled(tmp_path, content):
-    kept(tmp_path)
-    pickled = pickle.dumps(content, protocol=4)
-    (tmp_path / "part-000000").write_bytes(hashlib.sha256(pickled).digest() + pickled)
+    """Not even under the right tag."""
+    kept(tmp_path)._write("part-000000", pickle.dumps(content, protocol=4))
     with pytest.raises(FairmendError, match="not written by fairmend"):
         run(tmp_path, PickledEngine())
+
+
+@pytest.mark.parametrize("content", ["text", (1, 2, 3), None])
+def test_no_other_data_is_taken_for_a_result(tmp_path, content):
+    kept(tmp_path)._write("part-000000", dump(content, ()))
+    with pytest.raises(FairmendError, match="not written by fairmend"):
+        run(tmp_path, PickledEngine())
+
+
+FORGED = "not written by you on this computer, so it is not believed; delete it"
+
+
+def forge(content):
+    """Return a part as anyone can write it, who knows all but the key."""
+    return dump(content, [Result])
+
+
+@pytest.mark.parametrize(
+    "tag", [hashlib.sha256, lambda c: hmac.new(b"", c, "sha256"), lambda c: hmac.new(bytes(32), c, "sha256")]
+)
+def test_a_forged_result_is_refused(tmp_path, tag):
+    """Results in someone else's folder were believed: their digest needs no key."""
+    kept(tmp_path)
+    content = forge((TASKS[0].digest(), Result(np.full(3, 77.0))))
+    (tmp_path / "part-000000").write_bytes(tag(content).digest() + content)
+    with pytest.raises(FairmendError, match=FORGED):
+        run(tmp_path, PickledEngine())
+
+
+def test_a_result_of_another_user_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "theirs"))
+    run(tmp_path / "state", PickledEngine())
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
+    with pytest.raises(FairmendError, match=FORGED):
+        run(tmp_path / "state", PickledEngine())
+
+
+def test_a_result_cannot_be_moved(tmp_path):
+    """To another place of the same run, or to a run about something else: not even for a task with the same digest."""
+    tasks = [Task(0), Task(0)]
+    run(tmp_path / "one", PickledEngine(), tasks)
+    (tmp_path / "one" / "part-000001").write_bytes((tmp_path / "one" / "part-000000").read_bytes())
+    with pytest.raises(FairmendError, match=f"part-000001: .*{FORGED}"):
+        run(tmp_path / "one", PickledEngine(), tasks)
+    for name in ABOUT:
+        other = KeptResults(tmp_path / name, {**ABOUT, name: "x"}, [Result])
+        (tmp_path / name / "part-000000").write_bytes((tmp_path / "one" / "part-000000").read_bytes())
+        with pytest.raises(FairmendError, match=FORGED):
+            other.load(0, tasks[0])
+
+
+def test_what_was_settled_cannot_be_forged(tmp_path):
+    kept(tmp_path).settle("plan", {"method": "enumerate"})
+    file = tmp_path / "plan"
+    file.write_bytes(file.read_bytes().replace(b"enumerate", b"sample"))
+    with pytest.raises(FairmendError, match=FORGED):
+        kept(tmp_path).settle("plan", {"method": "enumerate"})
+    (tmp_path / "part-000000").write_bytes(file.read_bytes())
+    with pytest.raises(FairmendError, match=FORGED):
+        kept(tmp_path).load(0, TASKS[0])
+
+
+@pytest.mark.parametrize("name", ["part-000003", "plan"])
+def test_nothing_is_written_through_a_link(tmp_path, name):
+    state = tmp_path / "state"
+    kept(state)
+    (state / name).symlink_to(tmp_path / "profile")
+    use = (lambda: kept(state).settle("plan", 1)) if name == "plan" else (lambda: run(state, PickledEngine()))
+    with pytest.raises(FairmendError, match=f"{name}: is a symbolic link"):
+        use()
+    assert not (tmp_path / "profile").exists()

@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import fairmend
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.processes import Processes
@@ -47,3 +49,26 @@ def test_workers_end_with_the_process_that_started_them(tmp_path):
     )
     assert done.returncode == -signal.SIGKILL
     assert int(done.stdout) > 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always looks in the current folder first")
+def test_processes_import_nothing_from_the_current_folder(tmp_path):
+    """It may be someone else's: a module named like one of Python's own was run by every process."""
+    for name in ("pickle", "struct", "signal", "multiprocessing", "random"):
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w').close()\n")
+    script = tmp_path / "scripts" / "run.py"
+    script.parent.mkdir()
+    script.write_text(
+        "from fairmend.workers.engine import run_tasks\n"
+        "from fairmend.workers.processes import Processes\n"
+        "from support.worker_tasks import end_at\n"
+        "if __name__ == '__main__':\n"
+        "    print(len(list(run_tasks(Processes(2), end_at, None, range(6)))))\n"
+    )
+    folders = [str(Path(fairmend.__file__).parents[1]), str(Path(__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("6\n", 0), done.stderr
+    assert not (tmp_path / "imported").exists()

@@ -10,7 +10,7 @@ from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine
 from fairmend.workers.ray_engine import _RayPool, _reason
 from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
-from support.worker_tasks import square
+from support.worker_tasks import file_of_module, square
 
 ray = pytest.importorskip("ray", reason="needs fairmend[ray]")
 grpc = pytest.importorskip("grpc", reason="needs grpcio, which comes with fairmend[ray]")
@@ -48,6 +48,9 @@ class LostRay:
 
     def remote(self, **_):
         return lambda function: self
+
+    def put(self, part):
+        return part
 
     def __init__(self, error):
         self.error = error
@@ -88,3 +91,13 @@ def test_a_command_gives_the_same_after_workers_were_killed(monkeypatch, capsys,
     assert kill.killed
     assert found == content(command)
     assert capsys.readouterr().out == ""  # what Ray says about it is logged
+
+
+def test_workers_import_nothing_from_the_current_folder(monkeypatch, tmp_path):
+    """It may be someone else's. Ray itself lets workers look there first."""
+    (tmp_path / "colorsys.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with open_engine("ray://local:1") as engine:
+        assert Path.cwd() == tmp_path
+        ((_, file),) = run_tasks(engine, file_of_module, None, ["colorsys"])
+    assert not Path(file).is_relative_to(tmp_path)

@@ -120,7 +120,7 @@ def _scan_blocks(
 ) -> None:
     limit = None if job.limit is None else TimeShare(job.limit * engine.slots * _share(job, reading), reading.rows)
     call = _ScanCall(job.scanner, job.report if engine.is_here else None)
-    for task, found in run_tasks(engine, _scan, call, job.scanner.tasks(blocks, seeds, limit), kept):
+    for task, found in run_tasks(engine, _scan, call, job.scanner.tasks(blocks, seeds, limit), kept, SCAN_CLASSES):
         if job.inputs.wants_pairs and found.unequal.any():
             owner, first, other = job.scanner.witnesses(task.X, found)
             reading.add_pairs(tally.total + owner, first, keep_ignored_features(job.net, job.spec, first, other))

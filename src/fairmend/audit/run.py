@@ -25,11 +25,12 @@ from fairmend.audit.planned_scan import PlannedScan
 from fairmend.audit.result import AuditPair, AuditResult, make_pairs, wilson_interval
 from fairmend.audit.score_disparity import disparity_score
 from fairmend.audit.sliced_inputs import GivenInputs, SlicedInputs, TableInputs, Witnesses
-from fairmend.audit.tally import AuditTally
+from fairmend.audit.tally import TALLY_CLASSES, AuditTally
 from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
@@ -168,6 +169,7 @@ def audit(
         scores=tally.scores(spec.claim, disparity),
         unknown=tally.unknown,
         plan=plan,
+        condition=model_condition(network),
     )
     if spec.label is None or not is_frame(X) or spec.label.column not in X.columns:
         return result
@@ -226,7 +228,8 @@ def _audit_slices(
     """Add all slices to the tally, merged in their order as they come."""
     shared = job if engine.is_here else job.for_workers(inputs.for_workers(), engine.slots)
     tasks = (SliceTask(number, tally.sample_limit) for number in range(inputs.count))
-    for _, part in run_tasks(engine, audit_slice, shared, tasks, kept):
+    classes = (*TALLY_CLASSES, *inputs.note_classes)
+    for _, part in run_tasks(engine, audit_slice, shared, tasks, kept, classes):
         inputs.take(part.notes, tally.total)
         tally.merge(part)
         steps.before = tally.total

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fairmend.cli.group import Command
+from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import FILE, common_options, insert_formats, json_option
 from fairmend.errors import FairmendError
 
@@ -16,7 +16,7 @@ __all__ = ["command"]
 _logger = logging.getLogger(__name__)
 
 
-@click.command("check", cls=Command)
+@click.command("check", cls=IndependentCommand)
 @click.argument("certificate", type=FILE)
 @click.argument("model", type=FILE)
 @click.option(

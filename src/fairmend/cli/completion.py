@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from fairmend.cli.group import BareCommand
+from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import common_options
 
 __all__ = ["command"]
@@ -13,7 +13,7 @@ __all__ = ["command"]
 _SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion", cls=BareCommand)
+@click.command("completion", cls=IndependentCommand)
 @click.argument("shell", type=click.Choice(_SHELLS))
 @common_options
 @click.pass_context

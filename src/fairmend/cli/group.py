@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
 import time
@@ -16,8 +17,9 @@ from typing import Any, NoReturn
 import click
 
 from fairmend._version import __version__
-from fairmend.cli.config import command_defaults, find_config
+from fairmend.cli.config import OUTPUTS, command_defaults, find_config, key_of
 from fairmend.cli.echo import echo_line
+from fairmend.cli.inside import require_inside
 from fairmend.cli.sigterm import sigterm_as_ctrl_c
 from fairmend.errors import FairmendError
 from fairmend.text import printable
@@ -28,6 +30,7 @@ __all__ = [
     "BareCommand",
     "Command",
     "Group",
+    "IndependentCommand",
     "config_in_use",
     "typed_command",
 ]
@@ -67,13 +70,13 @@ def config_in_use(ctx: click.Context) -> Path | None:
 class Command(click.Command):
     """A command whose options can have defaults in fairmend.toml."""
 
-    takes_defaults = True
+    takes_defaults = reads_config = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the project's defaults before the options are parsed; explicit options take precedence."""
         if not ctx.resilient_parsing:  # which is set during shell completion
             given: dict[str, Any] = self.make_parser(ctx).parse_args(list(args))[0]
-            config = _choose_config(ctx, given)
+            config = _choose_config(ctx, given, may_read=self.reads_config)
             help_option = self.get_help_option(ctx)
             wanted = self.takes_defaults and (help_option is None or not given.get(help_option.name or ""))
             ctx.default_map = command_defaults(config, ctx) if wanted else {}
@@ -85,10 +88,11 @@ class Command(click.Command):
         _logger.info("fairmend %s: %s", __version__, typed_command(ctx))
         config = config_in_use(ctx)
         if config is not None:
-            used = [name for name in ctx.default_map or {} if ctx.get_parameter_source(name) is _FROM_FILE]
-            _logger.info("defaults from %s: %s", config, ", ".join(used) or "none used")
+            used = ", ".join(_settings_in_use(ctx))
+            _logger.info("defaults from %s: %s", config, used or "none used")
             if used:  # these influence the answer, so the user must see them
-                echo_line(f"Defaults from {config}: {', '.join(used)}", err=True, dim=True)
+                echo_line(f"Defaults from {config}: {used}", err=True, dim=True)
+        _require_outputs_here(ctx)
         try:
             with sigterm_as_ctrl_c():
                 return super().invoke(ctx)
@@ -100,6 +104,12 @@ class BareCommand(Command):
     """A command that ignores fairmend.toml, so that it works even if the file is invalid."""
 
     takes_defaults = False
+
+
+class IndependentCommand(BareCommand):
+    """A command that does not even look for fairmend.toml: nothing but what is typed decides about its answer."""
+
+    reads_config = False
 
 
 class Group(click.Group):
@@ -209,12 +219,37 @@ def _fail_unexpectedly(ctx: click.Context, error: Exception) -> NoReturn:
     _fail(ctx, f"unexpected {type(error).__name__}: {error}. This is a bug in fairmend{hint}")
 
 
-def _choose_config(ctx: click.Context, given: dict[str, Any]) -> Path | None:
+def _settings_in_use(ctx: click.Context) -> list[str]:
+    """Return the settings from fairmend.toml that were not overridden, as the file has them."""
+    found = ctx.default_map or {}
+    used = {
+        key_of(each): found[each.name] for each in ctx.command.params if each.name in found and _from_file(ctx, each)
+    }
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in used.items()]
+
+
+def _from_file(ctx: click.Context, parameter: click.Parameter) -> bool:
+    return ctx.get_parameter_source(parameter.name or "") is _FROM_FILE
+
+
+def _require_outputs_here(ctx: click.Context) -> None:
+    """Refuse a file to be written under a name by default if a symbolic link in the current folder leads elsewhere."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        by_default = ctx.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
+        unused = ctx.params.get(name) is None or ctx.params.get(f"no_{name}")  # --no-report
+        if by_default and key_of(parameter) in OUTPUTS and not unused:
+            require_inside(Path.cwd() / ctx.params[name], Path.cwd(), written=True)
+
+
+def _choose_config(ctx: click.Context, given: dict[str, Any], *, may_read: bool) -> Path | None:
     """Return the file that --config names, before or after the command, or the nearest fairmend.toml, if any."""
     named = given.get("config") or ctx.meta.get(CONFIG)
     none = given.get("no_config") or ctx.meta.get(NO_CONFIG)
     if named and none:
         raise click.UsageError("--config and --no-config exclude each other", ctx)
-    found = None if none else Path(named) if named else find_config(Path.cwd())
+    if named and not may_read:
+        raise click.UsageError(f"{ctx.command_path} reads no file of defaults; leave out --config", ctx)
+    found = None if none or not may_read else Path(named) if named else find_config(Path.cwd())
     ctx.meta[CONFIG] = found
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairmend.cli.inside import require_inside
 from fairmend.data_source import DataSource
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
@@ -98,6 +99,7 @@ def widened_spec_file(beside: Path, inputs: Sequence[Path]) -> Path:
     path = beside.with_name(f"{beside.stem}.spec.toml")
     if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
         raise FairmendError(f"{path}: would overwrite an input file; choose another name for {beside.name}")
+    require_inside(path, path.parent, written=True)  # nobody typed this name
     return path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from fairmend.cli.group import Command
+from fairmend.cli.inside import require_inside
 from fairmend.cli.options import FILE, common_options, json_option
 from fairmend.errors import FairmendError
 
@@ -75,6 +76,8 @@ def run_report(
         report = report.without_what_if()
     data = folder / DATA_NAME if folder.is_dir() else folder
     file = out if out is not None else data.parent / (CARD_NAME if form == "md" else PAGE_NAME)
+    if out is None:  # the folder may come from someone else
+        require_inside(file, data.parent, written=True)
     for source, what in ((data, "the report's data"), (about, "the file of --about")):
         if source is not None and file.resolve() == source.resolve():
             raise FairmendError(f"{file}: would overwrite {what}; choose another --out")

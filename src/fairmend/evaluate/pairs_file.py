@@ -19,7 +19,7 @@ from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.spec import Spec
-from fairmend.tables import TableStream
+from fairmend.tables import TableStream, csv_text
 
 __all__ = ["PairsFile", "PairsTable"]
 
@@ -40,7 +40,7 @@ class PairsTable:
     def header(self) -> str:
         """Return the first line."""
         empty = np.zeros((0, self._spec.width), self._net.dtype)
-        return self._table(np.zeros(0, np.int64), empty, empty).to_csv(index=False, lineterminator="\n")
+        return csv_text(self._table(np.zeros(0, np.int64), empty, empty))
 
     def people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> str:
         """Return lines for people (k,) with their row numbers and ids, inputs X (k, width) and a neighbour of each."""
@@ -48,7 +48,7 @@ class PairsTable:
 
     def lines(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> str:
         """Return lines for rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
-        return self._table(rows, X, other, ids).to_csv(header=False, index=False, lineterminator="\n")
+        return csv_text(self._table(rows, X, other, ids), header=False)
 
     def _table(
         self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None

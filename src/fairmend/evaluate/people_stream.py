@@ -165,7 +165,7 @@ class PeopleStream:
 
     def _widen(self, engine: Engine) -> None:
         shared = self._reader if engine.is_here else self._reader.for_workers()
-        for _, found in run_tasks(engine, _find_wider, shared, range(self.count)):
+        for _, found in run_tasks(engine, _find_wider, shared, range(self.count), None, (OutOfRange, Outside)):
             self.out_of_range += found
         self.spec = self.spec.widen(self.out_of_range.ranges)
         self._reader = replace(self._reader, spec=self.spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +11,8 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver
+
+_OPTIONS = "gurobi.env"  # in the current folder: no parameter of ours can overrule it
 
 
 class Gurobi(Solver):
@@ -43,6 +46,11 @@ class Gurobi(Solver):
     def _run(self, milp: Milp, settings: Settings) -> Answer:
         import gurobipy
 
+        if os.path.lexists(_OPTIONS):
+            raise FairmendError(
+                f"Gurobi: it would take options from {_OPTIONS} in the current folder, which can send the problem to a "
+                "server or write files anywhere; move the file away, start in another folder, or use the solver 'highs'"
+            )
         parameters: dict[str, Any] = {
             "OutputFlag": 0,
             "FeasibilityTol": 1e-9,

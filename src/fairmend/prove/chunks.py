@@ -30,6 +30,7 @@ from fairmend.workers.kept_results import KeptResults
 
 __all__ = ["ChunkJob", "certify_chunks", "open_kept_chunks"]
 
+_CLASSES = (CertifyResult, Verdict, Witness)  # that results are made of
 _FEWEST, _SMALL, _MOST = 16, 128, 1024  # inputs of a chunk: of much work, and of little
 _CHUNKS = 8  # that few inputs make up, so that small problems are not cut into many parts, which cost more together
 _POINTS = 1_000_000  # of a chunk that is enumerated: about a second
@@ -73,7 +74,7 @@ def certify_chunks(
     workers = workers if len(X) > rows else HERE
     chunks = _cut(X, rows, time_limit, progress, workers)
     parts = []
-    for _, part in run_tasks(workers, _certify_chunk, job, chunks, kept):
+    for _, part in run_tasks(workers, _certify_chunk, job, chunks, kept, _CLASSES):
         parts.append(part)
         if progress is not None and not workers.is_here:
             progress("certify", sum(map(len, parts)), len(X))
@@ -90,7 +91,7 @@ def open_kept_chunks(folder: Path, job: ChunkJob, time_limit: float | None) -> K
     """Open the folder of finished chunks, or refuse it by name if they are of another model, spec or options."""
     options: dict[str, Any] = {"command": "certify", "engine": job.engine, "seed": job.seed, "time_limit": time_limit}
     about = {"model": digest_network(job.net), "spec": digest_spec(job.spec), "options": json.dumps(options)}
-    return KeptResults(folder, about, (CertifyResult, Verdict, Witness))
+    return KeptResults(folder, about, _CLASSES)
 
 
 def _rows_of_a_chunk(job: ChunkJob, X: FloatArray) -> int:

@@ -57,7 +57,7 @@ def search(
         return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
     searching = _Search(decider, seed)
     until = seconds * (1 - _RECOUNT if decider.counting else 1)
-    with workers.open(decide_part, decider) as pool:
+    with workers.open(decide_part, decider, (Decided,)) as pool:
         while (undecided := searching.undecided) > enough and elapsed() < until:
             _report(progress, undecided)
             parts = searching.next_round()

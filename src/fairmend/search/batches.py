@@ -94,7 +94,7 @@ def search_batches(
     workers = workers if len(seeds) > rows else HERE
     tasks = _cut(job, seeds, rows, rng, progress, workers)
     done, merged = 0, _Merged()
-    for batch, result in run_tasks(workers, _search_batch, job, tasks, kept):
+    for batch, result in run_tasks(workers, _search_batch, job, tasks, kept, (BatchResult,)):
         merged.add(result)
         done += len(batch.seeds)
         if progress is not None and len(seeds) > rows:

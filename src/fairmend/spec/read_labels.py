@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend.spec.features import Label
-from fairmend.spec.read_values import RowNumber, find_column, number_values, raise_for_rows
-from fairmend.text import as_text, shown, suggest
+from fairmend.spec.read_values import RowNumber, find_column, number_values, places_of, raise_for_rows
+from fairmend.text import as_text, shown, spreadsheet_text, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +21,16 @@ def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> 
     """Return 1 for each row whose label is the positive one, else 0 (rows,)."""
     numbers, values = number_values(find_column(frame, label.column, "the label"))
     raise_for_rows("label", numbers < 0, lambda row: "the value is missing. Fill it in, or remove the row.", first_row)
-    return np.array([as_text(value) == label.positive for value in values], dtype=np.int8).take(numbers)
+    found, positive = [as_text(value) for value in values], label.positive
+    if positive is not None and positive not in found:
+        positive = spreadsheet_text(positive)  # as fairmend writes it to a CSV file
+    return np.array([text == positive for text in found], dtype=np.int8).take(numbers)
 
 
 def find_classes(label: Label, series: pd.Series[Any]) -> NDArray[np.int64]:
     """Return the number of the class of each value (rows,), its place in the classes of the label; -1 for others."""
     numbers, values = number_values(series)
-    place = {name: number for number, name in enumerate(label.classes)}
+    place = places_of(label.classes)
     # A missing value has the number -1, which picks the last entry.
     return np.array([*(place.get(as_text(value), -1) for value in values), -1], dtype=np.int64).take(numbers)
 

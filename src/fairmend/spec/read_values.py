@@ -7,7 +7,7 @@ values. Only a column that may not fit is checked row by row.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
-from fairmend.text import as_text, shown, suggest
+from fairmend.text import as_text, shown, spreadsheet_text, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,7 @@ __all__ = [
     "find_rows_out_of_range",
     "is_frame",
     "number_values",
+    "places_of",
     "raise_for_rows",
     "read_column",
     "read_values",
@@ -169,6 +170,7 @@ def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[ColumnVal
 
 def find_column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
     """Return the column with this name; raise an error if there is none, or more than one."""
+    name = _name_in(frame, name)
     if name not in frame.columns:
         hint = suggest(name, map(str, frame.columns))
         raise FairmendError(f'the data has no column "{name}" for {what}{hint}. Add it, or rename a column.')
@@ -176,6 +178,18 @@ def find_column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
     if is_frame(column):
         raise FairmendError(f'the data has {column.shape[1]} columns "{name}" for {what}. Keep one.')
     return column
+
+
+def _name_in(frame: pd.DataFrame, name: str) -> str:
+    """Return the name of a column, or how fairmend writes it to a CSV file, if the data has only that."""
+    written = spreadsheet_text(name)
+    return written if name not in frame.columns and written in frame.columns else name
+
+
+def places_of(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name, also by the text that fairmend writes for it to a CSV file."""
+    written = {spreadsheet_text(name): place for place, name in enumerate(names)}
+    return written | {name: place for place, name in enumerate(names)}
 
 
 def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[ColumnValues, list[_Check]]:
@@ -275,7 +289,7 @@ def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[ColumnValues, list
     """Return a column of the user's data as category codes, and the checks that some of them may fail, in order."""
     categories = feature.categories or ()
     numbers, values = number_values(series)
-    known = {category: code for code, category in enumerate(categories)}
+    known = places_of(categories)
     # A missing value has the number -1, which picks the last entry: the code that replaces it.
     of_missing = known.get(str(feature.missing), -1)
     codes = np.array([*(known.get(as_text(value), -1) for value in values), of_missing], dtype=np.int64)

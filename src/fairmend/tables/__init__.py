@@ -1,6 +1,6 @@
 """Read tables of people from CSV or Parquet files, on disk or in an object store, and write CSV files."""
 
-from fairmend.tables.csv_files import write_csv
+from fairmend.tables.csv_files import csv_text, write_csv
 from fairmend.tables.files import TableFile, find_files, local_files
 from fairmend.tables.read import read_table
 from fairmend.tables.stream import FIRST_ROW, BrokenFile, TableSlice, TableStream, describe_broken, stream_table
@@ -11,6 +11,7 @@ __all__ = [
     "TableFile",
     "TableSlice",
     "TableStream",
+    "csv_text",
     "describe_broken",
     "find_files",
     "local_files",

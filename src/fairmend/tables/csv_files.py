@@ -21,9 +21,9 @@ from fairmend.errors import FairmendError
 from fairmend.tables.csv_ranges import CsvRange
 from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
-from fairmend.text import first_line
+from fairmend.text import first_line, spreadsheet_text
 
-__all__ = ["CsvContents", "Report", "csv_pieces", "examine_csv", "read_csv", "write_csv"]
+__all__ = ["CsvContents", "Report", "csv_pieces", "csv_text", "examine_csv", "read_csv", "write_csv"]
 
 # pandas 3.1 and later read every number exactly, and warn about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
@@ -201,4 +201,29 @@ def _check_first_row(name: str, source: IO[bytes]) -> None:
 
 def write_csv(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
     """Write a data frame without its index, so that `read_table` returns the same numbers."""
-    write_text(path, frame.to_csv(index=False, lineterminator="\n"))
+    write_text(path, csv_text(frame))
+
+
+def csv_text(frame: pd.DataFrame, *, header: bool = True) -> str:
+    """Return a data frame as CSV, without its index; no text or name in it is a formula for a spreadsheet.
+
+    Whoever reads values and columns by a spec takes `spreadsheet_text` of a name for the name.
+    """
+    columns = dict(enumerate(_without_formulas(frame.iloc[:, place]) for place in range(frame.shape[1])))
+    safe = pd.DataFrame(columns, index=frame.index)
+    names = [spreadsheet_text(str(name)) for name in frame.columns] if header else False
+    return safe.to_csv(index=False, header=names, lineterminator="\n")
+
+
+def _without_formulas(column: pd.Series[Any]) -> pd.Series[Any]:
+    dtype = column.dtype.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    if not pd.api.types.is_string_dtype(dtype):
+        return column
+    known: dict[str, str] = {}  # few texts make up most columns
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return known[value] if value in known else known.setdefault(value, spreadsheet_text(value))
+
+    return column.astype(object).map(cell)

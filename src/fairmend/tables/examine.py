@@ -44,6 +44,9 @@ class Examined:
     problem: str = ""
 
 
+_CLASSES = (Examined, CsvContents, CsvRange, ParquetContents)  # of what workers of a cluster find
+
+
 @dataclass(frozen=True, eq=False)
 class Examination:
     """How to examine a file; it can be sent to a worker, unless there is a private store or a report.
@@ -106,7 +109,7 @@ def examine_files(
     chosen = engine if several and _work(files, thoroughly) >= _WORTHWHILE else HERE
     steps = _Steps(progress, files)
     sent = replace(how, report=steps.report) if chosen.is_here else replace(how, base=os.getcwd())
-    results = steps.count(run_tasks(chosen, _examine, sent, _tasks(files)), chosen)
+    results = steps.count(run_tasks(chosen, _examine, sent, _tasks(files), None, _CLASSES), chosen)
     for file, found in groupby(results, key=lambda result: result[0].file):
         outcome = _gather(found, how)
         if folder is not None and not isinstance(outcome, FairmendError):

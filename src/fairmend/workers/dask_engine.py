@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 from fairmend.workers.engine import CONNECT_SECONDS, Failure, Pool
-from fairmend.workers.remote_call import SharedPart, call_remotely, pack
+from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
 
 __all__ = ["DaskEngine"]
 
+_SENT, _RECEIVED = ["dask", "msgpack", "pickle"], ["dask", "msgpack"]  # results are bytes, and never unpickled
 _PATIENCE = 60.0  # seconds without any worker: a nanny starts a killed one again in less
 _ASK_AGAIN, _LOOK_AGAIN = 2.0, 0.01  # seconds: the scheduler for workers, and Dask for results
 
@@ -31,10 +32,12 @@ class DaskEngine:
         except ImportError as error:
             raise FairmendError("a Dask cluster needs Dask: pip install 'fairmend[dask]'") from error
         self._address = address
-        for name in ("distributed.client", "distributed.batched", "distributed.comm"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are raised here
+        for name in ("distributed.client", "distributed.batched", "distributed.comm", "distributed.protocol"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # errors are raised here
         try:
-            self._client: Any = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            self._client: Any = distributed.Client(
+                address, timeout=CONNECT_SECONDS, set_as_default=False, serializers=_SENT, deserializers=_RECEIVED
+            )
         except (OSError, ValueError) as error:
             raise FairmendError(
                 f"{address}: no Dask scheduler answers there ({first_line(error)}); correct the address"
@@ -50,9 +53,9 @@ class DaskEngine:
         self.window = 2 * self.slots + 1
 
     @contextmanager
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+    def open(self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> Iterator[Pool]:
         """Send the function and what its calls share to the scheduler, once."""
-        pool = _DaskPool(self._client, pack(function, shared), self._address)
+        pool = _DaskPool(self._client, pack(function, shared, classes), self._address)
         try:
             yield pool
         finally:
@@ -71,7 +74,7 @@ class _DaskPool:
     def __init__(self, client: Any, part: SharedPart, address: str) -> None:
         from distributed import as_completed
 
-        self._client, self._address = client, address
+        self._client, self._address, self._shared = client, address, part
         # The result of a task, not data that is scattered: the scheduler can make it again if its workers die.
         self._part = client.submit(_same, part, pure=False)
         self._finished = as_completed(loop=client.loop)
@@ -79,7 +82,7 @@ class _DaskPool:
 
     def submit(self, number: int, task: Any) -> None:
         # Lower priority for later tasks, so that results come in about the order in which they are needed.
-        future = self._client.submit(call_remotely, self._part, task, pure=False, priority=-number)
+        future = self._client.submit(call_for_data, self._part, task, pure=False, priority=-number)
         self._numbers[future] = number
         self._finished.add(future)
 
@@ -92,7 +95,13 @@ class _DaskPool:
         future = next(self._finished)
         number = self._numbers.pop(future)
         try:
-            return number, future.result()
+            return number, read_answer(self._shared, future.result(), self._address)
+        except TypeError as error:
+            if future.status != "finished":  # it is the error of the task
+                raise
+            raise FairmendError(
+                f"{self._address}: a worker sent something else than plain data: {first_line(error)}; is it yours?"
+            ) from error
         except KilledWorker as error:
             return number, Failure(
                 f"{self._address}: {first_line(error)} Read the logs of the workers: is memory short?"

@@ -6,7 +6,7 @@ in the order of the tasks, whatever order the workers finish in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -59,8 +59,13 @@ class Engine(Protocol):
     is_here: bool
     on_this_machine: bool
 
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> AbstractContextManager[Pool]:
-        """Prepare to call ``function(shared, task)``; both are pickled, unless tasks run here."""
+    def open(
+        self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()
+    ) -> AbstractContextManager[Pool]:
+        """Prepare to call ``function(shared, task)``; both are pickled, unless tasks run here.
+
+        From a cluster, results come back as `plain_data` with these classes.
+        """
 
     def __enter__(self) -> Engine:
         """Return the engine."""
@@ -75,7 +80,9 @@ class Here:
     slots = window = 1
     is_here = on_this_machine = True
 
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> AbstractContextManager[Pool]:
+    def open(
+        self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()
+    ) -> AbstractContextManager[Pool]:
         """Return a pool that calls the function itself."""
         return nullcontext(_HerePool(function, shared))
 
@@ -109,13 +116,14 @@ def run_tasks(
     shared: S,
     tasks: Iterable[T],
     kept: KeptResults | None = None,
+    classes: Sequence[type] = (),
 ) -> Iterator[tuple[T, R]]:
     """Yield each task with ``function(shared, task)``, in the order of the tasks.
 
     Tasks are made only when there is room for them. `kept` keeps results as they come, and gives those it has. An error
-    is raised in the place of its task, after the results before it.
+    is raised in the place of its task, after the results before it. `classes` are those of which results are made.
     """
-    with engine.open(function, shared) as pool:
+    with engine.open(function, shared, classes) as pool:
         yield from run_in_pool(pool, engine.window, tasks, kept)
 
 

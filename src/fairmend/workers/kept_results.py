@@ -1,15 +1,16 @@
 """A folder of finished results, from which a run continues after its program has ended.
 
 A file for each task, written completely or not at all, beside ``run.json``, which says what the results are of. Results
-of anything else are refused. The files are pickles, read by an unpickler that makes arrays and the named classes only.
+of anything else are refused. So is whatever this user did not write: a folder may come from someone else, and a result
+in it would be believed without any computation. Each file starts with a tag under a key of the user. The tag covers the
+content, what the results are of, and the place of the file, so that none can be changed or moved. The content is
+`plain_data` of the named classes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
+import hmac
 import json
-import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,20 +18,14 @@ from typing import Any
 from fairmend._version import __version__
 from fairmend.atomic import write_atomically, write_text
 from fairmend.errors import FairmendError
+from fairmend.workers.plain_data import NotPlainDataError, dump, load
+from fairmend.workers.user_key import user_key
 
 __all__ = ["KeptResults"]
 
 _ABOUT = "run.json"
 _NAMES = {"fairmend": "another version of fairmend", "options": "another set of options", "data": "other data"}
-_DIGEST = 32  # bytes of a sha256
-_PROTOCOL = 4  # arrays of later ones need more functions of NumPy
-# What NumPy's arrays are unpickled with, by the names of NumPy 1 and of NumPy 2.
-_ARRAYS = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-}
+_TAG = 32  # bytes
 
 
 class KeptResults:
@@ -42,8 +37,9 @@ class KeptResults:
     def __init__(self, folder: Path, about: Mapping[str, str], classes: Iterable[type]) -> None:
         """Open or create the folder; `about` names what the results depend on, each by a digest or a value."""
         self._folder = folder
-        self._known = {(each.__module__, each.__qualname__): each for each in classes}
+        self._classes = tuple(classes)
         given = {"fairmend": __version__, **about}
+        self._about, self._key = json.dumps(given, sort_keys=True).encode(), user_key()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             empty = all(path.name.startswith(".") for path in folder.iterdir())
@@ -72,28 +68,21 @@ class KeptResults:
 
     def settle(self, name: str, value: Any) -> Any:
         """Return what was settled under this name in the first run, or settle it now; plain data."""
-        path = self._folder / f"{name}.json"
-        if not path.exists():
-            write_text(path, json.dumps(value))
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FairmendError(f"{path}: cannot be read; choose another folder for resume") from error
+        content = self._read(name)
+        if content is None:
+            self._write(name, content := json.dumps(value).encode())
+        return json.loads(content)
 
     def load(self, number: int, task: Any) -> Any:
         """Return the result of a task; None if it is not there."""
-        path = self._path(number)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
+        name = _part(number)
+        content = self._read(name)
+        if content is None:
             return None
-        except OSError as error:
-            raise FairmendError(f"{path}: cannot be read ({error.strerror}); delete it to compute it again") from error
-        if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
-            raise FairmendError(f"{path}: damaged; delete it to compute it again")
+        path = self._folder / name
         try:
-            digest, result = _Unpickler(content[_DIGEST:], self._known).load()
-        except (pickle.UnpicklingError, TypeError, ValueError, AttributeError, IndexError, EOFError) as error:
+            digest, result = load(content, self._classes)
+        except (NotPlainDataError, TypeError, ValueError) as error:
             raise FairmendError(f"{path}: not written by fairmend; choose another folder for resume") from error
         if digest != task.digest():
             raise FairmendError(f"{path}: is of other data; choose another folder for resume")
@@ -101,24 +90,41 @@ class KeptResults:
 
     def save(self, number: int, task: Any, result: Any) -> None:
         """Write the result of a task."""
-        content = pickle.dumps((task.digest(), result), protocol=_PROTOCOL)
-        write_atomically(self._path(number), [hashlib.sha256(content).digest(), content])
+        self._write(_part(number), dump((task.digest(), result), self._classes))
 
-    def _path(self, number: int) -> Path:
-        return self._folder / f"part-{number:06d}"
+    def _read(self, name: str) -> bytes | None:
+        """Return the content of a file that this user wrote; None if there is no file."""
+        path = self._path(name)
+        try:
+            found = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FairmendError(f"{path}: cannot be read ({error.strerror}); delete it to compute it again") from error
+        tag, content = found[:_TAG], found[_TAG:]
+        if not hmac.compare_digest(tag, self._tag(name, content)):
+            raise FairmendError(
+                f"{path}: damaged, or not written by you on this computer, so it is not believed; delete it to compute "
+                "it again"
+            )
+        return content
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_atomically(self._path(name), [self._tag(name, content), content])
+
+    def _tag(self, name: str, content: bytes) -> bytes:
+        """Return the tag of a file; the parts before the content have a length or an end."""
+        tag = hmac.new(self._key, digestmod="sha256")
+        for part in (len(self._about).to_bytes(8, "big"), self._about, f"{name}\0".encode(), content):
+            tag.update(part)
+        return tag.digest()
+
+    def _path(self, name: str) -> Path:
+        path = self._folder / name
+        if path.is_symlink():  # a file would be read, or written, elsewhere
+            raise FairmendError(f"{path}: is a symbolic link; delete it, or choose another folder for resume")
+        return path
 
 
-class _Unpickler(pickle.Unpickler):
-    """Makes arrays and instances of the known classes, and calls nothing else."""
-
-    def __init__(self, content: bytes, known: Mapping[tuple[str, str], type]) -> None:
-        super().__init__(io.BytesIO(content))
-        self._known = known
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class or a function of NumPy that the file may use."""
-        if (module, name) in self._known:
-            return self._known[module, name]
-        if (module, name) in _ARRAYS:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is not expected here")
+def _part(number: int) -> str:
+    return f"part-{number:06d}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,6 +21,8 @@ from fairmend.workers.threads import ExecutorPool
 
 __all__ = ["Processes"]
 
+_SAFE_PATH = "PYTHONSAFEPATH"
+
 _part: SharedPart | None = None  # of a worker: each process has one
 
 
@@ -33,9 +35,9 @@ class Processes:
         self.slots, self.window = jobs, 2 * jobs
 
     @contextmanager
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+    def open(self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> Iterator[Pool]:
         """Start the processes."""
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, _safe_path():
             # In a file: Python waits forever for a process that ends before it has read large arguments.
             file = Path(folder) / "shared"
             file.write_bytes(pickle.dumps(pack(function, shared)))
@@ -57,6 +59,22 @@ class Processes:
 
     def __exit__(self, *error: object) -> None:
         """Nothing is held between two uses."""
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let new processes of Python 3.11 and later import nothing from the current folder, which may be someone else's.
+
+    They start with `python -c`, which looks there first, before they learn where this process looks for modules.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_SAFE_PATH)
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
 
 
 def _start(file: str) -> None:

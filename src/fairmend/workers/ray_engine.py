@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fairmend.errors import FairmendError
 from fairmend.text import first_line, printable
 from fairmend.workers.engine import Failure, Pool
 from fairmend.workers.ray_messages import RayMessages
-from fairmend.workers.remote_call import call_remotely, pack
+from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
 
 __all__ = ["RayEngine"]
 
@@ -33,6 +35,7 @@ class RayEngine:
             raise FairmendError("Ray needs its package: pip install 'fairmend[ray]'") from error
         self._ray, self._address, self._messages = ray, address, RayMessages()
         self._connected_before = bool(ray.is_initialized())
+        self._elsewhere = TemporaryDirectory(prefix="fairmend-")  # empty
         if not self._connected_before:
             self._connect()
         self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -45,7 +48,8 @@ class RayEngine:
         if word == "local":
             options |= {"include_dashboard": False, "num_cpus": int(number) if number else None}
         try:
-            self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
+            with _working_in(self._elsewhere.name):  # Ray lets its workers import modules from the current folder
+                self._ray.init(address=word if word in ("local", "auto") else self._address, **options)
         except Exception as error:  # Ray raises what its transport raises
             raise FairmendError(
                 f"{self._address}: cannot connect to Ray ({_reason(error)}); correct the address, and if this Ray asks "
@@ -53,9 +57,9 @@ class RayEngine:
             ) from error
 
     @contextmanager
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+    def open(self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> Iterator[Pool]:
         """Put the function and what its calls share into Ray's store, once."""
-        pool = _RayPool(self._ray, self._ray.put(pack(function, shared)), self._address)
+        pool = _RayPool(self._ray, pack(function, shared, classes), self._address)
         try:
             yield pool
         finally:
@@ -71,13 +75,15 @@ class RayEngine:
         with self._messages.shutting_down():
             if not self._connected_before:
                 self._ray.shutdown()
+        self._elsewhere.cleanup()
 
 
 class _RayPool:
-    def __init__(self, ray: Any, part: Any, address: str) -> None:
-        self._ray, self._part, self._address = ray, part, address
+    def __init__(self, ray: Any, part: SharedPart, address: str) -> None:
+        self._ray, self._shared, self._address = ray, part, address
+        self._part = ray.put(part)
         # Ray runs the tasks of a worker that dies again: three times by default.
-        self._call = ray.remote(num_cpus=1)(call_remotely)
+        self._call = ray.remote(num_cpus=1)(call_for_data)
         self._numbers: dict[Any, int] = {}
         errors = ray.exceptions
         self._lost = (ConnectionError, errors.RaySystemError, errors.LocalRayletDiedError, *_transport_errors())
@@ -92,7 +98,7 @@ class _RayPool:
             (done, *_), _ = self._ray.wait(list(self._numbers), num_returns=1)
             number = self._numbers.pop(done)
             try:
-                return number, self._ray.get(done)
+                return number, read_answer(self._shared, self._ray.get(done), self._address)
             except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
                 return number, Failure(f"{self._address}: {first_line(error)} Read the logs of Ray: is memory short?")
 
@@ -108,6 +114,17 @@ class _RayPool:
         with suppress(*self._lost):
             for reference in self._numbers:
                 self._ray.cancel(reference, force=True)
+
+
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    """Make a folder the current one for a moment."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _transport_errors() -> list[type[Exception]]:

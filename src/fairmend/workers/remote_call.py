@@ -6,7 +6,7 @@ import hashlib
 import pickle
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,25 +15,27 @@ import numpy as np
 from fairmend._version import __version__
 from fairmend.errors import FairmendError
 from fairmend.workers.engine import Failure
+from fairmend.workers.plain_data import NotPlainDataError, dump, load
 
-__all__ = ["SharedPart", "call_remotely", "describe_versions", "pack"]
+__all__ = ["SharedPart", "call_for_data", "call_remotely", "describe_versions", "pack", "read_answer"]
 
 _unpacked = threading.local()  # of a worker: a Dask worker may run tasks in several threads
 
 
 @dataclass(frozen=True)
 class SharedPart:
-    """A function and its first argument, pickled, with what the client runs."""
+    """A function and its first argument, pickled, with what the client runs, and the classes of results."""
 
     content: bytes
     digest: str
     versions: tuple[tuple[str, str], ...]
+    classes: tuple[type, ...] = ()
 
 
-def pack(function: Callable[[Any, Any], Any], shared: Any) -> SharedPart:
+def pack(function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> SharedPart:
     """Return a function of a module, and what its calls share, for the workers."""
     content = pickle.dumps((function, shared))
-    return SharedPart(content, hashlib.sha256(content).hexdigest(), describe_versions())
+    return SharedPart(content, hashlib.sha256(content).hexdigest(), describe_versions(), tuple(classes))
 
 
 def describe_versions() -> tuple[tuple[str, str], ...]:
@@ -57,3 +59,20 @@ def call_remotely(part: SharedPart, task: Any) -> Any:
         return function(shared, task)
     except FairmendError as error:
         return Failure(str(error))
+
+
+def call_for_data(part: SharedPart, task: Any) -> bytes:
+    """Return what `call_remotely` does as plain data, so that the program that gets it need not unpickle anything."""
+    return dump(call_remotely(part, task), (Failure, *part.classes))
+
+
+def read_answer(part: SharedPart, answer: object, address: str) -> Any:
+    """Return the result, or `Failure`, that a worker sent as plain data; raise an error if it sent anything else."""
+    if not isinstance(answer, bytes):
+        raise FairmendError(f"{address}: a worker sent {type(answer).__name__} instead of plain data; is it yours?")
+    try:
+        return load(answer, (Failure, *part.classes))
+    except NotPlainDataError as error:
+        raise FairmendError(
+            f"{address}: a worker sent something else than plain data: {error}; is it yours?"
+        ) from error

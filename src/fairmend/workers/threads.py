@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
@@ -22,7 +22,7 @@ class Threads:
         self.slots, self.window = slots, 2 * slots
 
     @contextmanager
-    def open(self, function: Callable[[Any, Any], Any], shared: Any) -> Iterator[Pool]:
+    def open(self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()) -> Iterator[Pool]:
         """Start the threads."""
         executor = ThreadPoolExecutor(self.slots)
         try:

@@ -25,6 +25,7 @@ from fairmend_check.operations.base import (
 )
 from fairmend_check.rounding import TINY, Array, Precision, U, down, gamma, up
 
+_ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several nodes
 _PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
 _PER_CURVE = 10_000  # multiplications for a value of another function
 
@@ -88,7 +89,7 @@ class Activation(Operation):
             own = own + steepest * read.flushed * (1 + 4 * gamma(4))
         # Exact and computed value both lie between low and high, but for the function's own rounding.
         error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
-        return Rounding(own, error, low - own, high + own, slopes)
+        return Rounding(own, error, low - own, high + own, slopes, scaled=_ENDINGS.get(self.name, 1.0))
 
     def derivatives(
         self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None

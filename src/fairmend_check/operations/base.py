@@ -98,7 +98,7 @@ class Rounding:
 
     ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
     those that a program may add up together with other parts of a sum. ``scaled`` is by how much the scalings that the
-    node ends with multiply or divide, at most.
+    node ends with, those of a function that is several nodes among them, multiply or divide, at most.
     """
 
     own: Array
@@ -141,8 +141,13 @@ class Operation:
         """Return the terms that it adds up, if it does."""
         return None
 
-    def own_rounding(self, terms: Terms | None, reads: Sequence[Read], kind: Precision) -> tuple[Array, Array]:
-        """Return how far a computed value is from the exact one with the same inputs, and the largest on the way."""
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return how far a computed value is from the exact one with the same inputs, and the largest on the way.
+
+        ``scaled`` is by how much the scalings right before it multiply or divide, at most.
+        """
         size = self.passed_on([np.maximum(read.high, -read.low) for read in reads])
         return np.zeros_like(size), size
 

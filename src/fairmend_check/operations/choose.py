@@ -132,7 +132,9 @@ class Lookup(Operation):
         """Return no error: the number of a row is exact."""
         return np.zeros((len(errors[0]), self.table.shape[1]))
 
-    def own_rounding(self, terms: Terms | None, reads: Sequence[Read], kind: Precision) -> tuple[Array, Array]:
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
         """Return that a subnormal number in the table may be read as 0."""
         size = np.broadcast_to(np.abs(self.table).max(axis=0), (len(reads[0].low), self.table.shape[1]))
         return np.minimum(kind.tiny, size), size

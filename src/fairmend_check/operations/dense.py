@@ -86,18 +86,24 @@ class Dense(Operation):
         # 1 + 2 g covers the errors in the partial sums themselves.
         return Terms(additions, most, least, kind.u * power_below((1 + 2 * g) * np.maximum(most, least)))
 
-    def own_rounding(self, terms: Terms | None, reads: Sequence[Read], kind: Precision) -> tuple[Array, Array]:
-        """Return the roundings of the products and of the sum, and the largest partial sum."""
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return the roundings of the products and of the sum, and the largest partial sum.
+
+        Scalings right before the layer may be computed after it: then its sums are larger or smaller by as much as
+        these scale, and what underflows there is multiplied by it.
+        """
         assert terms is not None
         low, high = reads[0].low, reads[0].high
         if self.fold is not None:
-            return _folded_rounding(self.fold, terms, low, high, kind)
+            return _folded_rounding(self.fold, terms, low, high, kind, scaled)
         n = low.shape[1]
         outward = 1 + 4 * gamma(n + 8)
         whole = (terms.above + terms.below) * outward
-        flushed = kind.tiny * (magnitude(low, high).sum(axis=1, keepdims=True) + 4 * (n + 1))
+        flushed = kind.tiny * scaled * (magnitude(low, high).sum(axis=1, keepdims=True) + 4 * (n + 1))
         g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
-        return (terms.additions * terms.unit + kind.u * whole + flushed) * outward, whole * (1 + g) + flushed
+        return (terms.additions * terms.unit + kind.u * whole + flushed) * outward, scaled * whole * (1 + g) + flushed
 
     def derivatives(
         self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
@@ -153,7 +159,9 @@ class Dense(Operation):
         return [kept.weight, kept.bias]
 
 
-def _folded_rounding(fold: Fold, terms: Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+def _folded_rounding(
+    fold: Fold, terms: Terms, low: Array, high: Array, kind: Precision, scaled: float
+) -> tuple[Array, Array]:
     """Return the roundings of a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
@@ -166,5 +174,5 @@ def _folded_rounding(fold: Fold, terms: Terms, low: Array, high: Array, kind: Pr
     weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
     beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size
-    reach = beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
+    reach = scaled * beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
     return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach

@@ -56,7 +56,9 @@ class Sum(Operation):
         g = np.where(count < 0.5, count / (1 - count), np.inf)
         return Terms(additions, above, below, kind.u * power_below((1 + 2 * g) * np.maximum(above, below)))
 
-    def own_rounding(self, terms: Terms | None, reads: Sequence[Read], kind: Precision) -> tuple[Array, Array]:
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
         """Return the roundings of a sum in any order: each addition is off by half a unit of a partial sum."""
         assert terms is not None
         parts = [_part(read) for read in reads]

@@ -60,7 +60,9 @@ class Scale(Operation):
         """Multiply by the sizes of the factors."""
         return errors[0] * np.abs(self.factor)
 
-    def own_rounding(self, terms: Terms | None, reads: Sequence[Read], kind: Precision) -> tuple[Array, Array]:
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
         """Return the roundings of the norms, step by step or as one, for each unit by itself."""
         norm, size = self.norm, np.maximum(reads[0].high, -reads[0].low)
         count = norm.units(kind.u) + _SCALING * kind.u
