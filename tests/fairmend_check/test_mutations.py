@@ -133,7 +133,9 @@ def test_an_unfair_input_is_refused_wherever_it_is_in_the_list(kind, tmp_path):
 def untrained(made):
     """Return a network like that of a case, which treats some similar people unequally."""
     rng, network = np.random.default_rng(8), made.network
-    affines = [type(each)(rng.normal(size=each.weight.shape).astype(network.dtype), each.bias) for each in network.affines]
+    affines = [
+        type(each)(rng.normal(size=each.weight.shape).astype(network.dtype), each.bias) for each in network.affines
+    ]
     net = Network(affines, network.activations)
     middle = np.median(net.logits(made.spec.sample_inputs(64, rng, network.dtype)).reshape(64, -1), axis=0)
     return net.with_affines([*affines[:-1], Affine(affines[-1].weight, (affines[-1].bias - middle).astype(net.dtype))])
@@ -143,7 +145,9 @@ def test_a_changed_input(made, tmp_path):
     _, content, model = made
     x = content["inputs"][0]
     x[1] = 99.0
-    assert "input 0: feature \"income\" of the input is 2594.6, which is outside its range" in refusal(tmp_path, content, model)
+    assert 'input 0: feature "income" of the input is 2594.6, which is outside its range' in refusal(
+        tmp_path, content, model
+    )
     x[1], x[2] = 0.0, 0.25
     assert "is not a whole number" in refusal(tmp_path, content, model)
 

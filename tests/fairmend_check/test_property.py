@@ -112,5 +112,7 @@ def test_no_unfair_input_is_ever_confirmed(tmp_path_factory, claim, shift):
             one = content | {"inputs": x[None], "arithmetic": arithmetic}
             report = fairmend.check(write(folder, one), folder / "model.safetensors", real=True)
             if report.valid:
-                assert margin_of(net, points, class_of(net, x)) >= report.least_margin - 1e-9 * (1 + report.least_margin)
+                assert margin_of(net, points, class_of(net, x)) >= report.least_margin - 1e-9 * (
+                    1 + report.least_margin
+                )
                 assert arithmetic == "real" or len(set(net.predict(points.astype(net.dtype)).tolist())) == 1

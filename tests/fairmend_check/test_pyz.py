@@ -45,9 +45,9 @@ def started(*arguments):
 
 @pytest.fixture(scope="module")
 def tampered(tmp_path_factory):
-    """The case's certificate with a margin that is not true."""
+    """The case's certificate with a person who cannot be one."""
     content = case().content
-    content["regions"][2]["margin"] *= 2
+    content["inputs"][2, 1] = 99
     return write(tmp_path_factory.mktemp("tampered"), content)
 
 

@@ -14,6 +14,7 @@ import fairmend
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import Certificate, certificate_of_fair, weights_digest
 from fairmend.spec import Feature, Spec
+from fairmend.spec.reachable import encode_column
 from support.strategies import random_network
 
 SUFFIXES = ("onnx", "pth", "pt", "safetensors", "h5", "hdf5", "keras", "nnet")  # of every file that can be checked
@@ -159,6 +160,10 @@ def neighbours(spec: Spec, x: np.ndarray, dtype: str, rng: np.random.Generator, 
     piece = rng.integers(0, len(regions.lower), count)
     lower, upper = regions.lower[piece].astype(np.float64), regions.upper[piece].astype(np.float64)
     points = np.clip(lower + share * (upper - lower), lower, upper)
+    for feature in spec.varying:
+        if feature.kind != "continuous" and not feature.one_hot:
+            column = spec.columns(feature.name).start
+            points[:, column] = encode_column(feature, feature.unscaled(points[:, column]).round(), np.dtype(dtype))
     if spec.finite and spec.neighbourhood_sizes(regions.lower[:1] * 0 + x)[0] <= 2000:
         points = np.concatenate([p for _, p in spec.points(np.asarray([x], dtype=dtype), dtype=dtype)]).astype(float)
     return points

@@ -54,9 +54,7 @@ def _touches(axis: Axis, lower: Array, upper: Array) -> NDArray[np.bool_]:
     return np.asarray(held[:, int(axis.lowest) : int(axis.highest) + 1].any(axis=1))
 
 
-def _whole_boxes(
-    each: Product, lower: Array, upper: Array, dtype: str
-) -> tuple[Whole, Whole, list[tuple[int, int]]]:
+def _whole_boxes(each: Product, lower: Array, upper: Array, dtype: str) -> tuple[Whole, Whole, list[tuple[int, int]]]:
     """Return the boxes in numbers of values: first and last (boxes, axes), and the extent of each axis.
 
     A box with several runs of categories of a one-hot feature becomes several.
