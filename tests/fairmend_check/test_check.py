@@ -274,7 +274,7 @@ def test_a_claim_about_real_arithmetic_is_checked_where_the_caller_asks_for_it(t
     assert result.covers_inference is False
     assert "exact real arithmetic only, not in inference" in result.claim
     content = found.content
-    content["inputs"][0, 1] = 0.25  # where the margin is negative in exact arithmetic too
+    content["inputs"][0, 1] = 2 / 3  # where the score is 0 in exact arithmetic
     assert not fairmend.check(write(tmp_path, content), model, real=True).valid
 
 

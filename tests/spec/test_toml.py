@@ -114,7 +114,7 @@ def test_a_key_without_end_is_refused_at_once(key, form, tmp_path):
     with refused("spec.toml", "more than 50 parts"):
         Spec.load(path)
     with pytest.raises(CheckError, match="more than 50 parts"):
-        read_spec_file(path, "")
+        read_spec_file(path)
 
 
 def test_a_large_file_is_refused_before_it_is_read(tmp_path):
