@@ -131,16 +131,9 @@ def test_the_same_shares_with_another_link_are_not_confirmed(linked):
     assert not checked.valid
 
 
-@pytest.mark.parametrize("forgery", ["unfair"])
-def test_a_forged_certificate_with_links_is_invalid(linked, forgery, tmp_path):
+def test_a_forged_share_with_links_is_invalid(linked, tmp_path):
     content = read(linked / "certificate.json")
-    spec = content["spec"]
-    if forgery == "link":
-        spec["link"] = spec["link"][:-1]
-    elif forgery == "effect":
-        spec["link"][-1]["then"] = {"years": {"range": [0, 5]}}
-    else:
-        content["shares"]["unfair"] += 0.05
+    content["shares"]["unfair"] += 0.05
     checked = fairmend.check(write(tmp_path, content), linked / "model.onnx")
     assert not checked.valid
 
