@@ -154,9 +154,7 @@ def compare_neighbourhoods(case: Case, oracle: Oracle, tally: Tally) -> None:
     spec = read_spec(case.spec.to_dict(), "spec")
     for row in range(0, len(case.X), len(case.X) // 4):
         around = neighbourhood(spec, case.X[row].astype(np.float64), case.network.dtype.name)
-        theirs = np.unique(
-            np.concatenate([points for _, points, _ in batches([(0, around)], 2**16, points=True)]), axis=0
-        )
+        theirs = np.unique(np.concatenate([points for _, points, _ in batches([(0, around, True)], 2**16)]), axis=0)
         tally.add("neighbourhoods of the checker")
         if not np.array_equal(theirs, np.unique(oracle.points[row], axis=0)):
             tally.fail(f"the checker has another neighbourhood of input {row}")

@@ -110,33 +110,33 @@ def verify_deployment(
         )
     if not batch_sizes or not all(isinstance(size, int) and size > 0 for size in batch_sizes):
         raise FairmendError(f"batch_sizes={batch_sizes!r}: pass one or more whole numbers above 0")
-    claimed, network, spec = _read(certificate, model)
-    rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
+    with tempfile.TemporaryDirectory() as folder:  # for a certificate in memory, until its inputs are read
+        claimed, network, spec = _read(certificate, model, Path(folder))
+        rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
     return _compare(claimed, network, spec, rows, answers, numbers, gives)
 
 
 def _read(
-    certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None
+    certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None, folder: Path
 ) -> tuple[Claimed, Model, Spec]:
     """Return the claim, the network that it is about, and the spec."""
     from fairmend_check.certificate import read_certificate
     from fairmend_check.check import matching_model
     from fairmend_check.errors import CheckError
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
-        if isinstance(certificate, Certificate):
-            if model is None:
-                raise FairmendError("a certificate in memory needs its model: pass model=, the path of the model file")
-            certificate.save(path, model)
-        try:
-            claimed = read_certificate(path)
-            file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
-            network = matching_model(claimed, file)
-            with path.open("rb") as lines:
-                content = json.loads(lines.readline() + b"]}")  # the rest of the file lists inputs
-        except (CheckError, OSError) as error:
-            raise FairmendError(f"{path.name}: {error}") from error
+    path = folder / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
+    if isinstance(certificate, Certificate):
+        if model is None:
+            raise FairmendError("a certificate in memory needs its model: pass model=, the path of the model file")
+        certificate.save(path, model)
+    try:
+        claimed = read_certificate(path)
+        file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
+        network = matching_model(claimed, file)
+        with path.open("rb") as lines:
+            content = json.loads(lines.readline() + b"]}")  # the rest of the file lists inputs
+    except (CheckError, OSError) as error:
+        raise FairmendError(f"{path.name}: {error}") from error
     return claimed, network, Spec.from_dict(content["spec"])
 
 

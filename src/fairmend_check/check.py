@@ -179,9 +179,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     found.reasons += _index_reasons(claimed, network)
     if claimed.blind:
         found.reasons += _global_reasons(claimed, network)
-    found.covers_inference = True  # what does not depend on a column does not in floating point either
-    if claimed.count:
-        _check_inputs(found, claimed, network)
+    _check_inputs(found, claimed, network)
     if claimed.shares is not None and not found.reasons:
         _check_shares(found, claimed.spec, claimed.shares, network)
     return network
@@ -208,7 +206,7 @@ def _run_or_refusal(path: Path, network: Model, rows: Array, runtime: Runtime) -
 
 
 def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> None:
-    """Check some inputs after the others, and stop after some that do not hold."""
+    """Check some inputs after the others, and stop after some that do not hold; read the list even if it is empty."""
     found.covers_inference = None
     cover, claim = Cover(network, claimed.spec), claimed.spec.claim
     before, covers, done = len(found.reasons), True, 0
@@ -229,7 +227,7 @@ def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> Non
             break
         if found.progress is not None:
             found.progress(done, claimed.count)
-    found.covers_inference = covers
+    found.covers_inference = covers  # without inputs: what does not depend on a column does not in inference either
     if found.largest is not None:
         largest = found.largest[0 if covers else 1]
         found.largest_difference = largest if np.isfinite(largest) else None

@@ -1,8 +1,8 @@
 """The neighbourhood of an input, as docs/certificate.md defines it: for each column, which values it may take.
 
 Links make it a union of products: one for each combination of protected values to which the same links apply. Values
-are numbers of the model's type. An `Axis` numbers those of one varying feature, in order, so that boxes become boxes of
-whole numbers and coverage can be decided exactly. `batches` lists the boxes, or the points, of many neighbourhoods.
+are numbers of the model's type. An `Axis` numbers those of one varying feature, in order. `batches` lists the boxes of
+many neighbourhoods.
 """
 
 from __future__ import annotations
@@ -82,14 +82,6 @@ class Product:
 
     x: Array
     axes: tuple[Axis, ...]
-
-    @cached_property
-    def fixed(self) -> NDArray[np.bool_]:
-        """The columns that have the values of x (width,)."""
-        fixed = np.ones(len(self.x), dtype=np.bool_)
-        for axis in self.axes:
-            fixed[axis.column : axis.column + axis.feature.width] = False
-        return fixed
 
     def count_boxes(self, each_whole: bool) -> int:
         """Return how many boxes it consists of: one for each combination of categories, or of whole numbers as well."""

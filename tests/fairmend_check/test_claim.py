@@ -36,11 +36,9 @@ def test_inputs_are_listed_with_their_tolerances_and_values(claim):
 
 
 def test_a_tolerance_that_changes_nothing_is_not_claimed(claim):
-    from support.checker_cases import sign_spec
-
     content = case(spec="tolerance").content
-    content["spec"]["content"]["feature"][2]["tolerance"] = 0.9  # of whole numbers
-    assert "credits" not in claim(sign_spec(content))
+    content["spec"]["feature"][2]["tolerance"] = 0.9  # of whole numbers
+    assert "credits" not in claim(content)
 
 
 EVERYONE = "For every input within the ranges of the spec, the output of this model does not depend on"
@@ -51,13 +49,13 @@ def test_a_global_claim_comes_first(claim):
     content["global"] = {"columns": [0, 1]}
     both = claim(content)
     assert both.startswith(f"{EVERYONE} sex or age. For each of the")
-    content["regions"] = []
+    content["inputs"] = content["inputs"][:0]
     assert claim(content) == f"{EVERYONE} sex or age. The values of these features are: sex f, m; age 18 to 60."
 
 
 def test_a_global_claim_names_every_feature_that_the_model_ignores(claim):
     content = case(spec="tolerance").content
-    content["global"], content["regions"] = {"columns": [2, 0]}, []
+    content["global"], content["inputs"] = {"columns": [2, 0]}, content["inputs"][:0]
     values = "The values of these features are: sex f, m;"
     assert claim(content) == f"{EVERYONE} sex or credits. {values} credits 0 to 5."
     content["global"] = {"columns": [0, 1, 2]}
@@ -65,11 +63,9 @@ def test_a_global_claim_names_every_feature_that_the_model_ignores(claim):
 
 
 def test_only_a_dozen_categories_are_listed(claim):
-    from support.checker_cases import sign_spec
-
     content = case().content
-    content["spec"]["content"]["feature"][0]["categories"] = [f"c{i}" for i in range(13)]
-    assert claim(sign_spec(content)).endswith("sex c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, …; age 18 to 60.")
+    content["spec"]["feature"][0]["categories"] = [f"c{i}" for i in range(13)]
+    assert claim(content).endswith("sex c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, …; age 18 to 60.")
 
 
 @pytest.mark.parametrize("sentence", [OLD, "", "All people are treated alike."])

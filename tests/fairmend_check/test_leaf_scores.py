@@ -1,6 +1,5 @@
 """Shares of score claims: what the checker proves of a leaf is true for everyone in it, by enumeration."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from fairmend.quantify.space import Boxes, make_space
 from fairmend.spec import Claim, Spec
 from fairmend_check.leaf_listing import list_people
 from fairmend_check.shares import make_prover
+from support.checker_cases import read, write
 from support.quantify_cases import LINKED, MANY, SMALL, SPECS, linear, spreads_of
 from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
@@ -110,8 +110,8 @@ def test_the_same_shares_of_another_delta_are_not_confirmed(scored):
 
 @pytest.mark.parametrize("forgery", ["delta", "on", "fair", "leaf"])
 def test_a_forged_certificate_of_scores_is_invalid(scored, forgery, tmp_path):
-    content = json.loads((scored[0] / "certificate.json").read_text())
-    claim = content["spec"]["content"]["claim"]
+    content = read(scored[0] / "certificate.json")
+    claim = content["spec"]["claim"]
     if forgery == "delta":
         claim["delta"] /= 2
     elif forgery == "on":
@@ -120,5 +120,4 @@ def test_a_forged_certificate_of_scores_is_invalid(scored, forgery, tmp_path):
         content["shares"]["fair"] += 0.3
     else:
         content["shares"]["leaves"] -= 1
-    (tmp_path / "forged.json").write_text(json.dumps(content))
-    assert not fairmend.check(tmp_path / "forged.json", scored[0] / "model.onnx").valid
+    assert not fairmend.check(write(tmp_path, content), scored[0] / "model.onnx").valid

@@ -83,13 +83,12 @@ def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypat
 
 def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):
     content = case(spec="tolerance").content
-    for region in content["regions"][:2]:
-        region["margin"] = 1e6
+    content["inputs"][:2, 1] = 99
     changed = write(tmp_path, content, "changed.json")
     assert main([str(changed), files[1]]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"INVALID: {changed} does not hold for {files[1]}."
-    assert [line[:16] for line in lines[1:]] == ["  - regions[0]: ", "  - regions[1]: "]
+    assert [line[:17] for line in lines[1:]] == ["  - input 0: feat", "  - input 1: feat"]
 
 
 def test_progress_is_shown_on_a_terminal_only_and_leaves_no_trace(files, capsys, monkeypatch):

@@ -1,15 +1,13 @@
 """Whatever makes a certificate false, or another than the one that was proven, is refused with the reason."""
 
 import hashlib
-import json
-from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import fairmend
 from fairmend.network import Affine, Network
-from support.checker_cases import case, is_true, margin_of, neighbours, sign_network, sign_spec, write
+from support.checker_cases import case, class_of, is_true, margin_of, neighbours, sign_network, write
 
 
 def refusal(folder, content, model) -> str:
@@ -76,9 +74,9 @@ def test_widths_that_are_not_the_models(made, tmp_path):
     expected = f"certificate.spec describes {inputs} columns, but the model has {inputs + 1} inputs"
     assert refusal(tmp_path, content, model) == expected
     # With a spec that has one more column, it is the model that does not fit.
-    content["spec"]["content"]["feature"].append({"name": "more", "kind": "continuous", "range": [0, 1]})
+    content["spec"]["feature"].append({"name": "more", "kind": "continuous", "range": [0, 1]})
     expected = f"certificate.model.inputs is {inputs + 1}, but the model has {inputs}"
-    assert refusal(tmp_path, sign_spec(content), model) == expected
+    assert refusal(tmp_path, content, model) == expected
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
@@ -92,86 +90,64 @@ def test_a_precision_that_is_not_the_models(made, dtype, tmp_path):
     assert refusal(tmp_path, content, model) == expected[dtype]
 
 
-def test_a_margin_above_the_truth(made, tmp_path):
-    found, content, model = made
-    for number, region in enumerate(content["regions"]):
-        changed = json.loads(json.dumps(content))
-        points = neighbours(found.spec, np.array(region["input"]), "float32", np.random.default_rng(0))
-        changed["regions"][number]["margin"] = margin_of(found.network, points, region["class"]) * (1 + 1e-9)
-        assert f"regions[{number}]: the claimed margin of class" in refusal(tmp_path, changed, model)
+def unfair_inputs(made, network, count=3):
+    """Return inputs of the spec with similar people who get another class, and the margins that they lack."""
+    rng, found = np.random.default_rng(0), []
+    for x in made.spec.sample_inputs(2000, rng, network.dtype):
+        least = margin_of(network, neighbours(made.spec, x, network.dtype.name, rng), class_of(network, x))
+        if least < -1e-4:
+            found.append(x)
+        if len(found) == count:
+            return np.array(found)
+    raise AssertionError("the network is too fair for this test")
 
 
-@pytest.mark.parametrize("margin", [0, -1e-9, 0.0, 1e400, "1", None, True, [1.0]])
-def test_a_margin_that_is_none(made, margin, tmp_path):
-    _, content, model = made
-    content["regions"][1]["margin"] = margin
-    text = json.dumps(content).replace("Infinity", "1e400")
-    (tmp_path / "changed.json").write_text(text)
-    report = fairmend.check(tmp_path / "changed.json", model)
-    assert not report.valid
-    assert "regions[1].margin" in report.reasons[0]
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"spec": "tolerance", "outputs": 3},
+        {"spec": "one-hot", "outputs": 3},
+        {"spec": "dropped"},
+        {"spec": "ordinal", "dtype": "float64"},
+        {"spec": "continuous", "outputs": 2, "activation": "tanh"},
+    ],
+)
+def test_an_unfair_input_is_refused_wherever_it_is_in_the_list(kind, tmp_path):
+    """A forger adds people who are treated unequally to those who are not."""
+    made = case(**kind)
+    network = untrained(made)
+    network.save(tmp_path / "model.onnx")
+    fair = np.empty((0, made.spec.width), network.dtype)
+    content = sign_network(made.content, network)
+    for x in made.spec.sample_inputs(60, np.random.default_rng(1), network.dtype):
+        if fairmend.check(write(tmp_path, content | {"inputs": x[None]}), tmp_path / "model.onnx", run=False).valid:
+            fair = np.concatenate([fair, x[None]])
+    for x in unfair_inputs(made, network):
+        for place in {0, len(fair) // 2, len(fair)}:
+            listed = content | {"inputs": np.insert(fair, place, x, axis=0)}
+            reasons = refusal(tmp_path, listed, tmp_path / "model.onnx")
+            assert f"input {place}: that similar people get one prediction is not confirmed" in reasons
+            assert "; input" not in reasons  # the others are fine
 
 
-@pytest.mark.parametrize("end", ["lower", "upper"])
-@pytest.mark.parametrize("column", [0, 1, 2])
-def test_a_narrowed_region(made, end, column, tmp_path):
-    found, content, model = made
-    assert content["regions"]
-    for number in range(len(content["regions"])):
-        changed = json.loads(json.dumps(content))
-        (piece,) = changed["regions"][number]["pieces"]
-        value = piece[end][column]
-        assert piece["lower"][column] < piece["upper"][column]  # every feature of this spec varies
-        inward = np.nextafter(np.float32(value), np.float32(np.inf if end == "lower" else -np.inf))
-        piece[end][column] = float(inward)
-        reason = refusal(tmp_path, changed, model)
-        assert (
-            f"regions[{number}]: the pieces do not cover the neighbourhood: no piece contains the neighbour" in reason
-        )
-        assert f"{found.spec.features[column].name} = " in reason
-
-
-def test_a_widened_region_of_which_the_claim_is_not_true(made, tmp_path):
-    """The box grows over the whole input space, where the network gives both answers."""
-    _, content, model = made
-    for number in range(len(content["regions"])):
-        changed = json.loads(json.dumps(content))
-        (piece,) = changed["regions"][number]["pieces"]
-        piece["lower"], piece["upper"] = ([end] * len(piece["lower"]) for end in (-1e4, 1e4))
-        assert f"regions[{number}]: the claimed margin of class" in refusal(tmp_path, changed, model)
-
-
-def test_a_removed_piece(tmp_path):
-    found = case(spec="one-hot")
-    _, model = found.save(tmp_path)
-    for removed in range(len(found.content["regions"][0]["pieces"])):
-        content = found.content
-        del content["regions"][0]["pieces"][removed]
-        assert "no piece contains the neighbour with race = " in refusal(tmp_path, content, model)
-    content["regions"][0]["pieces"] = []
-    assert "regions[0] has no pieces" in refusal(tmp_path, content, model)
-
-
-def test_a_flipped_class(made, tmp_path):
-    _, content, model = made
-    changed = json.loads(json.dumps(content))
-    for label in {0, 1, 2} - {content["regions"][0]["class"]}:
-        changed["regions"][0]["class"] = label
-        assert f"regions[0]: the claimed margin of class {label} is" in refusal(tmp_path, changed, model)
-    for label in (3, -1, 10**9, 1.0, True, None):
-        changed["regions"][0]["class"] = label
-        assert "regions[0].class" in refusal(tmp_path, changed, model)
+def untrained(made):
+    """Return a network like that of a case, which treats some similar people unequally."""
+    rng, network = np.random.default_rng(8), made.network
+    affines = [
+        type(each)(rng.normal(size=each.weight.shape).astype(network.dtype), each.bias) for each in network.affines
+    ]
+    net = Network(affines, network.activations)
+    middle = np.median(net.logits(made.spec.sample_inputs(64, rng, network.dtype)).reshape(64, -1), axis=0)
+    return net.with_affines([*affines[:-1], Affine(affines[-1].weight, (affines[-1].bias - middle).astype(net.dtype))])
 
 
 def test_a_changed_input(made, tmp_path):
     _, content, model = made
-    x = content["regions"][0]["input"]
-    x[1] = float(np.float32(x[1] + 0.3 if x[1] < 0 else x[1] - 0.3))
-    assert "do not cover the neighbourhood" in refusal(tmp_path, content, model)
-    x[1] += 1e-12
-    assert "is not a float32 number" in refusal(tmp_path, content, model)
+    x = content["inputs"][0]
     x[1] = 99.0
-    assert "outside its range" in refusal(tmp_path, content, model)
+    assert 'input 0: feature "income" of the input is 2594.6, which is outside its range' in refusal(
+        tmp_path, content, model
+    )
     x[1], x[2] = 0.0, 0.25
     assert "is not a whole number" in refusal(tmp_path, content, model)
 
@@ -180,96 +156,71 @@ def test_an_input_that_is_not_one_hot(tmp_path):
     found = case(spec="one-hot")
     _, model = found.save(tmp_path)
     content = found.content
-    content["regions"][2]["input"][1:4] = [1.0, 1.0, 0.0]
+    content["inputs"][2, 1:4] = [1.0, 1.0, 0.0]
     assert "not one-hot" in refusal(tmp_path, content, model)
-
-
-def test_changed_spec_content_is_not_what_the_sha256_names(made, tmp_path):
-    _, content, model = made
-    for feature, key, value, expected in (
-        (0, "protected", False, "protects no feature"),
-        (1, "range", [0, 50], "content and sha256 do not belong together"),
-        (1, "tolerance", 0.1, "content and sha256 do not belong together"),
-    ):
-        changed = json.loads(json.dumps(content))
-        changed["spec"]["content"]["feature"][feature][key] = value
-        assert expected in refusal(tmp_path, changed, model)
 
 
 def test_a_forged_spec_is_no_longer_the_users(made, tmp_path):
     found, content, model = made
     found.spec.save(tmp_path / "spec.toml")
-    content["spec"]["content"]["feature"][1]["tolerance"] = 0.5
-    path = write(tmp_path, sign_spec(content))
+    content["spec"]["feature"][1]["tolerance"] = 0.5
+    path = write(tmp_path, content)
     assert fairmend.check(path, model).valid  # of a weaker claim, and it is true
     report = fairmend.check(path, model, tmp_path / "spec.toml")
     assert not report.valid
     assert report.reasons == (
         'spec spec.toml: not the spec of the certificate: feature "income": tolerance is 2.5 instead of 0.5',
     )
+    content["spec"]["feature"][0]["protected"] = False
+    assert "protects no feature" in refusal(tmp_path, content, model)
 
 
-def test_a_forged_spec_that_claims_more(made, tmp_path):
-    _, content, model = made
-    content["spec"]["content"]["feature"][1]["tolerance"] = 3.0
-    assert "do not cover the neighbourhood" in refusal(tmp_path, sign_spec(content), model)
+def test_a_forged_spec_that_claims_more_is_refused_as_soon_as_it_is_false(made, tmp_path):
+    found, content, model = made
+    network = untrained(found)
+    network.save(model)
+    content = sign_network(content, network)
+    least = []
+    for x in found.spec.sample_inputs(20, np.random.default_rng(3)):
+        verdicts = []
+        for tolerance in (2.5, 10.0, 40.0, 100.0):
+            content["spec"]["feature"][1]["tolerance"] = tolerance
+            content["inputs"] = x[None]
+            verdicts.append(fairmend.check(write(tmp_path, content), model, run=False).valid)
+            assert not verdicts[-1] or is_true(content, network, np.random.default_rng(0))
+        assert verdicts == sorted(verdicts, reverse=True)
+        least.append(sum(verdicts))
+    assert {0, 1, 2} <= set(least)  # some claims are false from the start, and some later
 
 
 def test_inference_where_only_real_arithmetic_is_covered(tmp_path):
     found = case(dtype="float64", spec="ordinal")
     network, content = found.network, found.content
-    least = fairmend.check(*found.save(tmp_path)).least_margin
-    bias = network.affines[-1].bias.copy()
-    number = int(np.argmin([region["margin"] for region in content["regions"]]))
-    label = content["regions"][number]["class"]
-    content["regions"] = [content["regions"][number]]
-    bias -= (least - 1e-15) * (1 if label else -1)
-    shifted = Network([*network.affines[:-1], Affine(network.affines[-1].weight, bias)], network.activations)
-    shifted.save(tmp_path / "shifted.pth")
-    content = sign_network(content, shifted)
-    content["regions"][0]["margin"] = 1e-18
-    content["arithmetic"] = "real"
-    report = fairmend.check(write(tmp_path, content), tmp_path / "shifted.pth", real=True)
+    x = content["inputs"][0]
+    label = class_of(network, x)
+    margin = margin_of(network, neighbours(found.spec, x, "float64", np.random.default_rng(0)), label)
+    content.update(inputs=x[None], arithmetic="real")
+    model = tmp_path / "shifted.pth"
+    for left in np.geomspace(1e-16, 1e-12, 40):
+        bias = network.affines[-1].bias - (margin - left) * (1 if label else -1)
+        shifted = Network([*network.affines[:-1], Affine(network.affines[-1].weight, bias)], network.activations)
+        shifted.save(model)
+        report = fairmend.check(write(tmp_path, sign_network(content, shifted)), model, real=True)
+        if report.valid:
+            break
     assert report.valid, report.reasons
     assert report.covers_inference is False
-    assert "is about exact real arithmetic only" in refusal(tmp_path, content, tmp_path / "shifted.pth")
+    assert "is about exact real arithmetic only" in refusal(tmp_path, content, model)
     content["arithmetic"] = "float64"
-    assert "rounding errors of float64 inference" in refusal(tmp_path, content, tmp_path / "shifted.pth")
+    assert "rounding errors of float64 inference" in refusal(tmp_path, content, model)
     content["arithmetic"] = "float32"
-    assert "the model computes in float64" in refusal(tmp_path, content, tmp_path / "shifted.pth")
+    assert "the model computes in float64" in refusal(tmp_path, content, model)
 
 
 def test_a_certificate_that_claims_nothing(made, tmp_path):
     _, content, model = made
-    content["regions"] = []
+    content["inputs"] = content["inputs"][:0]
     assert "claims nothing" in refusal(tmp_path, content, model)
-
-
-def test_points_where_a_feature_is_continuous(made, tmp_path):
-    _, content, model = made
-    region = content["regions"][0]
-    del region["pieces"]
-    region["proof"] = "points"
-    assert 'feature "income" is continuous' in refusal(tmp_path, content, model)
-
-
-def test_a_margin_above_that_of_one_point_is_refused(tmp_path):
-    found = case(spec="ordinal", features="points", outputs=3)
-    _, model = found.save(tmp_path)
-    for number in range(len(found.content["regions"])):
-        content = found.content
-        content["regions"][number]["margin"] *= 1.01
-        assert f"regions[{number}]: the claimed margin" in refusal(tmp_path, content, model)
-
-
-def test_a_file_cut_off_anywhere(tmp_path):
-    certificate, model = case().save(tmp_path)
-    whole = certificate.read_bytes()
-    for length in np.linspace(0, len(whole) - 2, 25).astype(int):
-        (tmp_path / "cut.json").write_bytes(whole[:length])
-        report = fairmend.check(tmp_path / "cut.json", model)
-        assert not report.valid
-        assert "JSON" in report.reasons[0]
 
 
 @pytest.mark.parametrize("kind", [{"spec": "tolerance", "outputs": 3}, {"spec": "dropped"}, {"features": "points"}])
@@ -277,28 +228,31 @@ def test_whatever_is_accepted_after_random_edits_is_true(kind, tmp_path):
     made = case(**kind)
     _, model = made.save(tmp_path)
     rng = np.random.default_rng(11)
-    accepted = 0
-    for _ in range(250):
+    verdicts = []
+    for _ in range(150):
         content, network, target = made.content, made.network, model
         for _ in range(rng.integers(1, 3)):
             edit(content, rng)
-        with suppress(fairmend.FairmendError, KeyError, TypeError, AttributeError):  # then it is no spec at all
-            sign_spec(content)
         if rng.random() < 0.3:
             place = tuple(int(rng.integers(n)) for n in network.affines[1].weight.shape)
             network, target = nudged(network, place=place, steps=int(rng.integers(1, 50))), tmp_path / "nudged.onnx"
             network.save(target)
             sign_network(content, network)
-        report = fairmend.check(write(tmp_path, content), target)
-        if report.valid:
-            accepted += 1
+        verdicts.append(fairmend.check(write(tmp_path, content), target, run=False).verdict)
+        if verdicts[-1] == "valid":
             assert is_true(content, network, rng)
-    assert accepted > 10  # else nothing was tested
+    assert verdicts.count("valid") > 10  # else nothing was tested
+    assert verdicts.count("invalid") > 10
 
 
 def edit(content, rng) -> None:
-    """Change one value somewhere below the model's digests, more often in the regions than in the spec."""
-    below = content["regions"] if rng.random() < 0.8 else content["spec"]["content"]["feature"]
+    """Move an input, or change one value of the spec."""
+    if rng.random() < 0.7:
+        X = content["inputs"]
+        row, column = rng.integers(len(X)), rng.integers(X.shape[1])
+        X[row, column] = rng.choice([*X[:, column], 1 - X[row, column], X[row, column] * X.dtype.type(1.001)])
+        return
+    below = content["spec"]["feature"]
     while True:
         keys = list(below) if isinstance(below, dict) else list(range(len(below)))
         if not keys:
@@ -316,5 +270,5 @@ def edit(content, rng) -> None:
             below[key] = int(value + rng.integers(-2, 3))
         elif isinstance(value, float):
             factor = rng.choice([0.5, 0.999, 1 + 1e-7, 1.001, 2, -1])
-            below[key] = float(np.float32(value * factor + rng.choice([0, 0, 1e-7, -0.1])))
+            below[key] = float(value * factor + rng.choice([0, 0, 1e-7, -0.1]))
         return

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend_check.neighbourhood import neighbourhood
-from fairmend_check.sample import MAX_POINTS, MAX_REGIONS, ListedPeople, neighbours, people_of_spec
+from fairmend_check.sample import MAX_INPUTS, ListedPeople, neighbours, people_of_spec
 from fairmend_check.spec import read_spec
 from support.checker_cases import SPECS
 
@@ -41,24 +41,24 @@ def test_neighbours_are_similar(name):
     assert len(np.unique(found, axis=0)) > 1
 
 
-def test_all_points_of_a_proof_by_points_are_run():
+def test_all_members_of_small_finite_neighbourhoods_are_run():
     spec = SPECS["ordinal"]
     X = spec.sample_inputs(3, rng()).astype(np.float64)
     listed = ListedPeople(spec_of("ordinal"), "float32", rng())
-    listed.add(X, np.array([True, True, False]))
+    listed.add(X)
     rows = listed.and_others(0)
-    wanted = np.concatenate([each[-1] for each in spec.points(X[:2].astype(np.float32))])
+    wanted = np.concatenate([each[-1] for each in spec.points(X.astype(np.float32))])
     assert {tuple(row) for row in wanted.reshape(-1, spec.width).astype(float)} <= {tuple(row) for row in rows}
 
 
-def test_of_many_regions_some_are_kept_and_each_with_the_same_chance():
+def test_of_many_inputs_some_are_kept_and_each_with_the_same_chance():
     spec = spec_of("tolerance")
     X = np.tile(SPECS["tolerance"].sample_inputs(1, rng()).astype(np.float64), (1000, 1))
     listed = ListedPeople(spec, "float32", rng())
     for start in range(0, 1000, 100):
-        listed.add(X[start : start + 100], np.zeros(100, bool))
-    assert len(listed.and_others(0)) == 3 * MAX_REGIONS
+        listed.add(X[start : start + 100])
+    assert len(listed.and_others(0)) == 3 * MAX_INPUTS
     by_points = ListedPeople(spec_of("ordinal"), "float32", rng())
     X = SPECS["ordinal"].sample_inputs(300, rng()).astype(np.float64)
-    by_points.add(X, np.ones(300, bool))
-    assert len(by_points.and_others(0)) <= MAX_POINTS + MAX_REGIONS
+    by_points.add(X)
+    assert len(by_points.and_others(0)) == 3 * MAX_INPUTS  # too many for all of their neighbours

@@ -376,7 +376,7 @@ def test_of_what_overflows_nothing_is_proven(on):
     age = {"name": "age", "kind": "integer", "range": [0, 4], "protected": True, "scale": {"mean": -1e308, "std": 1}}
     hours = {"name": "hours", "kind": "integer", "range": [-1, 1], "tolerance": 1}
     claim = {} if on is None else {"claim": {"kind": "score", "delta": 0.1, "on": on}}
-    spec = read_spec({"feature": [age, hours], **claim}, "spec", 5)
+    spec = read_spec({"feature": [age, hours], **claim}, "spec")
     people = People.of(spec, "float64", 1, [1])
     leaves = random_leaves(people, np.random.default_rng(0), 0)
     found = prove_shares(make_model([(np.ones((1, 2)), None)], []), spec, people, leaves)

@@ -34,7 +34,7 @@ def checked_model(network: Network) -> Model:
 
 def checked_spec(spec: Spec) -> CheckedSpec:
     """Return a spec as the checker has it."""
-    return read_spec(spec.with_about(None).to_dict(), "spec", 5)
+    return read_spec(spec.with_about(None).to_dict(), "spec")
 
 
 def people_of_spec(spec: Spec, parts: list[int] | None = None, dtype: str = "float32", cells: int = 2**16) -> People:
