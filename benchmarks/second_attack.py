@@ -19,8 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.model import Model
 from fairmend_check.read_model import read_model
-from fairmend_check.run import installed_runtimes, run_model
+from fairmend_check.run import Runtime, installed_runtimes, run_model
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.former_readers import FINDINGS, FORMER, former_reader
@@ -39,13 +40,14 @@ def caught_by(path: Path) -> list[str]:
     with former_reader(path.name):
         model, _ = read_model(path)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, model.inputs)).astype(model.dtype).astype(np.float64)
-    found = []
-    for runtime in installed_runtimes(path.suffix):
-        try:
-            found.append(f"{run_model(path, model, rows, runtime).program}: within bounds")
-        except NotConfirmedError as error:
-            found.append(f"{str(error).partition(' does not')[0]}: CAUGHT, {str(error).partition(': ')[2]}")
-    return found
+    return [outcome(path, model, rows, runtime) for runtime in installed_runtimes(path.suffix)]
+
+
+def outcome(path: Path, model: Model, rows: np.ndarray, runtime: Runtime) -> str:
+    try:
+        return f"{run_model(path, model, rows, runtime).program}: within bounds"
+    except NotConfirmedError as error:
+        return f"{str(error).partition(' does not')[0]}: CAUGHT, {str(error).partition(': ')[2]}"
 
 
 def main() -> int:
