@@ -38,10 +38,10 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.quantify import run
 from fairmend.quantify.space import Boxes, Space
 from fairmend.spec import Feature, Spec
-from fairmend_check.leaf_bounds import LeafBoxes, LeafProver
-from fairmend_check.people import People
-from fairmend_check.read_model import read_model
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.spec import read_spec
+from fairmend_check.readers.read_model import read_model
+from fairmend_check.shares.leaf_bounds import LeafBoxes, LeafProver
+from fairmend_check.shares.people import People
 from quantify import CASES, load
 from settings import SHARED
 

@@ -47,8 +47,8 @@ from fairmend import Verdict
 from fairmend.audit.neighbours import ExhaustiveScan, find_unequal
 from fairmend.bounds.rigorous import rigorous_bounds
 from fairmend.network import DEFAULT_THRESHOLD, Activation
-from fairmend_check.neighbourhood import batches, neighbourhood
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.neighbourhood import batches, neighbourhood
+from fairmend_check.kernel.spec import read_spec
 from soundness_arithmetic import classify, evaluate, exact_classes, has_curves, offset_of
 from soundness_attacks import Certificates, compare_heads_with_scip, compare_with_marabou
 from soundness_cases import Case, random_case

@@ -28,8 +28,8 @@ from fairmend.text import as_text, first_line
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairmend_check.certificate import Certificate as Claimed
-    from fairmend_check.model import Model
+    from fairmend_check.kernel.certificate import Certificate as Claimed
+    from fairmend_check.kernel.model import Model
 
 __all__ = ["DeploymentResult", "verify_deployment"]
 
@@ -120,9 +120,9 @@ def _read(
     certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None, folder: Path
 ) -> tuple[Claimed, Model, Spec]:
     """Return the claim, the network that it is about, and the spec."""
-    from fairmend_check.certificate import read_certificate
     from fairmend_check.check import matching_model
     from fairmend_check.errors import CheckError
+    from fairmend_check.kernel.certificate import read_certificate
 
     path = folder / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
     if isinstance(certificate, Certificate):
@@ -157,7 +157,7 @@ def _ask(
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.int64]]:
     """Return encoded rows, the answers to batches of them (answers, columns), and the number of the row of each."""
-    from fairmend_check.sample import people_of_certificate
+    from fairmend_check.run.sample import people_of_certificate
 
     rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
     people: Any = rows
@@ -193,7 +193,7 @@ def _compare(
     numbers: NDArray[np.int64],
     gives: str,
 ) -> DeploymentResult:
-    from fairmend_check.enclosure import certain_classes, close_outputs, enclose_outputs
+    from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
 
     low, high = enclose_outputs(network, rows)
     bounded = np.asarray((np.isfinite(low) & np.isfinite(high)).all(axis=1))

@@ -12,26 +12,27 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.blindness import dependent_columns
-from fairmend_check.certificate import Certificate, read_certificate
-from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
-from fairmend_check.model import Model, weights_digest
-from fairmend_check.neighbourhood import encode
-from fairmend_check.people import People
-from fairmend_check.read_model import read_model
-from fairmend_check.regions import Cover, point_work, prove, prove_scores
+from fairmend_check.kernel.blindness import dependent_columns
+from fairmend_check.kernel.certificate import Certificate, ClaimedShares, read_certificate
+from fairmend_check.kernel.claim import describe_claim
+from fairmend_check.kernel.model import Model, weights_digest
+from fairmend_check.kernel.neighbourhood import encode
+from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
+from fairmend_check.kernel.rounding import Array, Precision
+from fairmend_check.kernel.scores import Score
+from fairmend_check.kernel.spec import Feature, ScoreClaim, Spec, first_difference
+from fairmend_check.kernel.threshold import HALF
+from fairmend_check.readers.named_graph import read_architecture
+from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
-from fairmend_check.rounding import Array, Precision
-from fairmend_check.run import ModelRun, NotLoadedError, Runtime, installed_runtimes, run_model, why_not_run
-from fairmend_check.sample import PEOPLE, ListedPeople
-from fairmend_check.scores import Score
-from fairmend_check.shares import prove_shares
-from fairmend_check.shares_claim import SharesClaim
-from fairmend_check.spec import Feature, ScoreClaim, Spec, first_difference
+from fairmend_check.run.compare import ModelRun, NotLoadedError, Runtime, installed_runtimes, run_model, why_not_run
+from fairmend_check.run.sample import PEOPLE, ListedPeople
+from fairmend_check.shares.claim import read_shares
+from fairmend_check.shares.people import People
+from fairmend_check.shares.prove import prove_shares
+from fairmend_check.shares.split_tree import read_leaves
 from fairmend_check.spec_toml import read_spec_file
-from fairmend_check.split_tree import read_leaves
-from fairmend_check.threshold import HALF
 
 __all__ = ["check", "check_files"]
 
@@ -233,13 +234,14 @@ def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> Non
         found.largest_difference = largest if np.isfinite(largest) else None
 
 
-def _check_shares(found: _Findings, spec: Spec, claim: SharesClaim, network: Model) -> None:
+def _check_shares(found: _Findings, spec: Spec, claim: ClaimedShares, network: Model) -> None:
     """Count the people who are treated equally, and unequally, and compare their shares with those that are claimed."""
     if network.outputs > MAX_CLASSES:
         raise CheckError(f"the model has {network.outputs} outputs; shares can be checked for {MAX_CLASSES} classes")
-    found.boxes = claim.leaves
-    people = People.of(spec, network.dtype, claim.cells, claim.pieces)
-    leaves = read_leaves([axis.cells for axis in people.axes], claim.nodes, claim.cuts, "certificate.shares")
+    proof = read_shares(claim.proof, spec)
+    found.boxes = proof.leaves
+    people = People.of(spec, network.dtype, proof.cells, proof.pieces)
+    leaves = read_leaves([axis.cells for axis in people.axes], proof.nodes, proof.cuts, "certificate.shares")
     proven = prove_shares(network, spec, people, leaves, found.progress)
     found.fair, found.unfair = (_share(count, proven.cells) for count in (proven.fair, proven.unfair))
     for name, claimed, count in (("fair", claim.fair, proven.fair), ("unfair", claim.unfair, proven.unfair)):
@@ -334,7 +336,7 @@ def _scalings(features: Sequence[Feature]) -> list[str]:
 
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
-    network, file_sha256 = read_model(path, claimed.graph or claimed.layers)
+    network, file_sha256 = read_model(path, read_architecture(claimed.architecture))
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CannotAnswerError, CheckError
-from fairmend_check.spec import Spec, read_spec
+from fairmend_check.kernel.spec import Spec, read_spec
 
 _MAX_BYTES = 4 * 2**20
 _DEEPEST = 50  # parts of a key such as a.b.c: the time to read one grows with the square of their number

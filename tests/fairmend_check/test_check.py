@@ -12,11 +12,11 @@ import fairmend
 from fairmend.network import Activation, Network
 from fairmend.prove import certificate as writer
 from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair
-from fairmend_check.assemble import Affine as Stored
-from fairmend_check.assemble import assemble
 from fairmend_check.check import _global_reasons
-from fairmend_check.norms import scaling
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.assemble import Affine as Stored
+from fairmend_check.kernel.assemble import assemble
+from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.spec import read_spec
 from support.checker_cases import (
     SPECS,
     TWO_FEATURES,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Concatenate, Input, Network, Node
-from fairmend_check.bounds import form_bounds, interval_layers, interval_margins, leads
-from fairmend_check.inference_error import output_errors
+from fairmend_check.kernel.bounds import form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.kernel.inference_error import output_errors
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs, program_outputs
 from support.enclosures import DIGITS, arb
 from support.graph_files import with_names

@@ -11,8 +11,8 @@ import fairmend
 from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.toml import toml_bytes
 from fairmend_check.errors import CannotAnswerError, CheckError
+from fairmend_check.kernel.spec import first_difference, read_spec
 from fairmend_check.main import main
-from fairmend_check.spec import first_difference, read_spec
 from fairmend_check.spec_toml import read_spec_file
 from support.checker_cases import SPECS, case
 from support.strategies_spec import specs, unhurried

@@ -13,7 +13,7 @@ from fairmend.spec import Spec
 from fairmend.spec.toml import MOST_BYTES, toml_bytes
 from fairmend.spec.toml import _has_deep_key as our_guard
 from fairmend_check.errors import CheckError
-from fairmend_check.spec import first_difference, read_spec
+from fairmend_check.kernel.spec import first_difference, read_spec
 from fairmend_check.spec_toml import _has_deep_key as their_guard
 from fairmend_check.spec_toml import read_spec_file
 from support.spec_cases import refused

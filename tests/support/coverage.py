@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check.neighbourhood import Array, Axis, Product, Whole
+from fairmend_check.kernel.neighbourhood import Array, Axis, Product, Whole
 
 
 def find_uncovered(around: Sequence[Product], lower: Array, upper: Array, dtype: str) -> str | None:

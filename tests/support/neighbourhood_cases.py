@@ -15,8 +15,8 @@ from fairmend.spec import Feature, Spec
 from fairmend.spec.neighbourhoods import are_neighbours
 from fairmend.spec.validation import scale_parameters
 from fairmend_check.errors import CheckError
-from fairmend_check.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
+from fairmend_check.kernel.spec import read_spec
 from support.coverage import find_uncovered, fixed_columns, numbers_within
 
 MOST_POINTS = 400

@@ -7,7 +7,7 @@ from tests.support.onnx_files import runtime
 from fairmend import FairmendError, load_network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Node, Scale, Sum
 from fairmend.network.folding import Norm
-from fairmend_check.read_model import read_model
+from fairmend_check.readers.read_model import read_model
 
 RNG = np.random.default_rng(1)
 
