@@ -273,10 +273,9 @@ def _condition(model: Model, named: NamedGraph, sentences: list[str], last: str)
 
 def read_architecture(model: dict[str, Any]) -> tuple[Layer, ...] | NamedGraph | None:
     """Return what a certificate says that the module of a state dict computes; None if it says nothing."""
-    graph, layers = _graph(model), _layers(model)
-    if graph is not None and layers is not None:
+    if model["graph"] is not None and model["layers"] is not None:
         raise CheckError("certificate.model has both layers and a graph")
-    return layers if graph is None else graph
+    return _layers(model) if model["graph"] is None else _graph(model)
 
 
 def _layers(model: dict[str, Any]) -> tuple[Layer, ...] | None:

@@ -8,6 +8,7 @@ import pytest
 
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.certificate import _shares
 from fairmend_check.shares.claim import read_shares
 from fairmend_check.shares.people import count_axes
 from support.quantify_cases import SMALL
@@ -32,8 +33,9 @@ def claim(**changes):
 
 
 def test_a_claim_is_read():
-    found = read_shares(claim(), checked_spec(SMALL))
-    assert (found.fair, found.unfair, found.cells, found.pieces, found.leaves) == (0.5, 0.25, 65536, [1], 2)
+    claimed = _shares(claim())
+    found = read_shares(claimed.proof, checked_spec(SMALL))
+    assert (claimed.fair, claimed.unfair, found.cells, found.pieces, found.leaves) == (0.5, 0.25, 65536, [1], 2)
     assert (found.nodes.tolist(), found.cuts.tolist()) == ([2, 1, 1], [3])
 
 
@@ -63,7 +65,7 @@ def test_a_claim_is_read():
 )
 def test_what_is_no_claim_is_refused(changes, reason):
     with pytest.raises(CheckError, match=reason):
-        read_shares(claim(**changes), checked_spec(SMALL))
+        read_shares(_shares(claim(**changes)).proof, checked_spec(SMALL))
 
 
 def test_own_values_on_which_links_depend_are_axes():
