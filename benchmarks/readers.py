@@ -7,8 +7,9 @@
 Files of each format are changed, one to four times, in ways that know the format and in ways that know only bytes. The
 checker reads each; it may refuse it. What it reads is loaded by the runtime of the format too (ONNX Runtime, PyTorch,
 Keras, h5py, safetensors), which may refuse it, but must not read another network; in the formats "…-loader", fairmend's
-own loader is in the place of the runtime. Findings are: another network, an exception that is not a refusal, a reader
-that takes more than 10 s or ends the process. Exits with 1 if there is one.
+own loader is in the place of the runtime, and in "pt2-program" in that of the checker, which reads no programs.
+Findings are: another network, an exception that is not a refusal, a reader that takes more than 10 s or ends the
+process. Exits with 1 if there is one.
 
 With --state the run can be stopped and resumed. Results of an older version of the code do not count and are run again.
 """

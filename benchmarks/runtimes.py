@@ -10,6 +10,7 @@ the exact network than the bounds say: fairmend's and the checker's, thorough or
 same program in extended precision. Prints how many programs each runtime ran, its largest error as a share of the least
 bound, and the operators that ONNX Runtime made. With --compile-every, each so many-th program is also run by
 torch.compile, which takes seconds. Exits with 1 if an error exceeds a bound; --start repeats the program.
+`runtimes_onnx.py` attacks the readers of ONNX and the bounds with graphs of all operators, in several versions.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ __all__ = [
     "as_text",
     "at_least_percent",
     "at_most_percent",
+    "condition_text",
     "count",
     "fine_percent",
     "first_line",
@@ -68,6 +69,11 @@ def spreadsheet_text(text: str) -> str:
     if _PLAIN_NUMBER.fullmatch(text) or not _FORMULA.search(text):
         return text
     return _FORMULA.sub(r"\1'", text.strip())
+
+
+def condition_text(condition: str) -> str:
+    """Return the condition of a result for the end of its repr; nothing if there is none."""
+    return f". Condition: {condition}" if condition else ""
 
 
 def printable(text: object, keep: str = "") -> str:

@@ -256,9 +256,10 @@ def _operation(part: _Part, dtype: str) -> Operation:
         if not np.isfinite(operation.rows).all():
             raise CheckError("a table contains a number that is not finite")
         return Lookup(np.ascontiguousarray(operation.rows, dtype=np.float64))
-    if isinstance(operation, Activation) and operation.parameters:
+    if isinstance(operation, Activation):  # frameworks compute with its numbers in the type of the model
         with np.errstate(over="ignore"):
-            return replace(operation, parameters=tuple(map(float, np.array(operation.parameters).astype(dtype))))
+            slope, *parameters = np.array([operation.slope, *operation.parameters]).astype(dtype).astype(float).tolist()
+        return Activation(operation.name, slope, tuple(parameters))
     return operation
 
 

@@ -24,7 +24,7 @@ from fairmend_check.region_lists import Regions
 from fairmend_check.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.result import CheckResult
 from fairmend_check.rounding import Array, Precision
-from fairmend_check.run import ModelRun, Runtime, installed_runtimes, run_model, why_not_run
+from fairmend_check.run import ModelRun, NotLoadedError, Runtime, installed_runtimes, run_model, why_not_run
 from fairmend_check.sample import PEOPLE, ListedPeople
 from fairmend_check.scores import Score
 from fairmend_check.shares import prove_shares
@@ -97,11 +97,10 @@ def check_files(
         suffix = Path(model).suffix.lower()
         found.runtimes = installed_runtimes(suffix) if run or require_run else []
         network = _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
-        if not found.reasons and found.runtimes:
-            _run(found, Path(model), network)
-        elif not found.reasons:
+        if not found.reasons:
             found.not_run = why_not_run(suffix) if run or require_run else "--no-run was passed (in Python run=False)"
-            if require_run:
+            _run(found, Path(model), network)
+            if require_run and not found.runs:
                 raise CheckError(f"nothing was run: {found.not_run}")
     except CannotAnswerError:
         raise
@@ -191,13 +190,22 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
 
 def _run(found: _Findings, path: Path, network: Model) -> None:
     """Run the model on people of the certificate and of its spec, in every program that is installed for it."""
-    assert found.listed is not None
+    if found.listed is None:
+        return
     rows = found.listed.and_others(PEOPLE)
     most = max(_LEAST_RUN, MAX_RUN_WORK // point_work(network))
     if len(rows) > most:
         rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
-    for runtime in found.runtimes:
-        found.runs.append(run_model(path, network, rows, runtime))
+    ran = [_run_or_refusal(path, network, rows, runtime) for runtime in found.runtimes]
+    found.runs = [each for each in ran if isinstance(each, ModelRun)]
+    found.not_run = "" if found.runs else "; ".join(map(str, ran))
+
+
+def _run_or_refusal(path: Path, network: Model, rows: Array, runtime: Runtime) -> ModelRun | NotLoadedError:
+    try:
+        return run_model(path, network, rows, runtime)
+    except NotLoadedError as refusal:
+        return refusal
 
 
 def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> None:

@@ -21,6 +21,7 @@ _FOLDING = 8  # roundings of a folded layer beside its products and its norms
 _SCALING = 2  # of a scaling beside its norms: its numbers are rounded to the type of the model
 _ROOM = 2**19  # numbers in the largest array
 _SCALED = 2.0**120  # by more, scalings in a row do not fit into one number of float32
+_ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Rounding:
 
     ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
     those that a program may add up together with other parts of a sum. ``scaled`` is by how much the scalings that the
-    node ends with multiply or divide, at most.
+    node ends with, those of a function that is several nodes among them, multiply or divide, at most.
     """
 
     own: Array
@@ -114,7 +115,7 @@ def _forward(
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
         terms = _terms(node.operation, reads, kind)
-        own, largest = _own_rounding(node.operation, terms, reads, kind)
+        own, largest = _own_rounding(node.operation, terms, reads, kind, found[node.sources[0]].scaled)
         if any(read.flushed.any() for read in reads):
             own = own + _passed_on(node.operation, [read.flushed for read in reads]) * outward
         scaled, ending = _scaled(node.operation, found[node.sources[0]].scaled)
@@ -181,7 +182,7 @@ def _function_rounding(activation: Activation, read: _Read, error: Array, kind: 
         own = own + steepest * read.flushed * (1 + 4 * gamma(4))
     # Exact and computed value both lie between low and high, but for the function's own rounding.
     error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
-    return Rounding(own, error, low - own, high + own, slopes)
+    return Rounding(own, error, low - own, high + own, slopes, scaled=_ENDINGS.get(activation.name, 1.0))
 
 
 def _passed_on(operation: Operation, errors: Sequence[Array]) -> Array:
@@ -200,14 +201,18 @@ def _passed_on(operation: Operation, errors: Sequence[Array]) -> Array:
 
 
 def _own_rounding(
-    operation: Operation, terms: _Terms | None, reads: list[_Read], kind: Precision
+    operation: Operation, terms: _Terms | None, reads: list[_Read], kind: Precision, scaled: float
 ) -> tuple[Array, Array]:
-    """Return how far a computed node is from the exact one with the same inputs, and the largest number on the way."""
+    """Return how far a computed node is from the exact one with the same inputs, and the largest number on the way.
+
+    Scalings right before a product with a matrix may be computed after it: then its sums are larger or smaller by as
+    much as these scale, and what underflows there is multiplied by it.
+    """
     low, high = reads[0].low, reads[0].high
     if isinstance(operation, Dense) and terms is not None:
         if operation.fold is not None:
-            return _folded_rounding(operation.fold, terms, low, high, kind)
-        return _affine_rounding(terms, low, high, kind)
+            return _folded_rounding(operation.fold, terms, low, high, kind, scaled)
+        return _affine_rounding(terms, low, high, kind, scaled)
     if isinstance(operation, Scale):
         return _scale_rounding(operation.norm, low, high, kind)
     if isinstance(operation, Sum) and terms is not None:
@@ -286,17 +291,19 @@ def _terms(operation: Operation, reads: list[_Read], kind: Precision) -> _Terms 
     return _Terms(additions, most, least, kind.u * _power_below((1 + 2 * g) * np.maximum(most, least)))
 
 
-def _affine_rounding(terms: _Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+def _affine_rounding(terms: _Terms, low: Array, high: Array, kind: Precision, scaled: float) -> tuple[Array, Array]:
     """Return how far a computed layer is from the exact one with the same inputs low..high, and its largest sum."""
     n = low.shape[1]
     outward = 1 + 4 * gamma(n + 8)
     total = (terms.above + terms.below) * outward
-    flushed = kind.tiny * (np.maximum(np.abs(low), np.abs(high)).sum(axis=1, keepdims=True) + 4 * (n + 1))
+    flushed = kind.tiny * scaled * (np.maximum(np.abs(low), np.abs(high)).sum(axis=1, keepdims=True) + 4 * (n + 1))
     g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
-    return (terms.additions * terms.unit + kind.u * total + flushed) * outward, total * (1 + g) + flushed
+    return (terms.additions * terms.unit + kind.u * total + flushed) * outward, scaled * total * (1 + g) + flushed
 
 
-def _folded_rounding(fold: Fold, terms: _Terms, low: Array, high: Array, kind: Precision) -> tuple[Array, Array]:
+def _folded_rounding(
+    fold: Fold, terms: _Terms, low: Array, high: Array, kind: Precision, scaled: float
+) -> tuple[Array, Array]:
     """Do the same for a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
@@ -309,7 +316,7 @@ def _folded_rounding(fold: Fold, terms: _Terms, low: Array, high: Array, kind: P
     weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
     beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size
-    reach = beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
+    reach = scaled * beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
     return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
 
 

@@ -87,19 +87,52 @@ class Layer:
 
 @dataclass(frozen=True)
 class Described:
-    """The layers of a model, in the order in which Keras lists their weights, and what each call of them reads."""
+    """The layers of a model, in the order in which Keras lists their weights, and what each call of them reads.
+
+    ``listed`` says that its output is in a list, as Keras wrote it until 3.10.
+    """
 
     layers: list[Layer]
     calls: Calls
     shape: Any = None  # that the model declares for its input, if no layer does
     named: dict[str, Layer] = field(default_factory=dict)
+    listed: bool = False
 
 
-def read_config(config: bytes) -> Described:
-    """Return the model that a config describes."""
+def read_config(config: bytes, *, archived: bool = False) -> Described:
+    """Return the model that a config describes; ``archived`` says that it is that of a .keras file."""
     model = json_reader.parse_json(config, "the config")
     json_reader.only_keys(model, _MODEL_KEYS, "the config")
-    return _model(model, "the model", 0)
+    found = _model(model, "the model", 0)
+    if archived and _has_list_in_sequential(found.layers, model["class_name"]):
+        _check_last_axis(found.layers)
+    return found
+
+
+def _has_list_in_sequential(layers: list[Layer], kind: str) -> bool:
+    """Return whether a layer of a Sequential reads a list of one value, of which later Keras makes one more axis.
+
+    It does so after a .keras file, which says what layers are built for, and raises an error after an .h5 file.
+    """
+    models = [(layer.model, layer.kind) for layer in layers if layer.model is not None]
+    return any(
+        (kind == "Sequential" and model.listed) or _has_list_in_sequential(model.layers, inner)
+        for model, inner in models
+    )
+
+
+def _check_last_axis(layers: list[Layer]) -> None:
+    """Refuse what counts axes from the first: with one more axis, it goes over people instead of columns."""
+    for layer in layers:
+        if layer.model is not None:
+            _check_last_axis(layer.model.layers)
+        inner = layer.config.get("activation")
+        kind, options = (inner["class_name"], inner["config"]) if type(inner) is dict else (layer.kind, layer.config)
+        if kind == f"{OPERATION}GetItem" or (kind == "Softmax" and options.get("axis", -1) != -1):
+            raise CheckError(
+                f'layer "{layer.name[:40]}" counts axes from the first, and Keras 3.11 or later has one more after a '
+                "functional model in a Sequential. Use axis=-1, or save the model with the Keras that runs it"
+            )
 
 
 def _model(model: dict[str, Any], where: str, depth: int) -> Described:
@@ -126,7 +159,9 @@ def _model(model: dict[str, Any], where: str, depth: int) -> Described:
     weighted = [layer.name for layer in found if has_weights(layer)]
     operations = [layer.name for layer in found if layer.kind.startswith(OPERATION)]
     calls = read_calls(content, entries, inputs, nested, weighted, operations)
-    return Described([named[name] for name in calls.order], calls, None, named)
+    ends = content["output_layers"]
+    listed = type(ends) is not list or type(ends[0]) is not str
+    return Described([named[name] for name in calls.order], calls, None, named, listed)
 
 
 def has_weights(layer: Layer) -> bool:

@@ -26,6 +26,7 @@ Tensor = NDArray[Any]
 WHOLE = (ELEMENTS["int32"], ELEMENTS["int64"])
 _MAX_NUMBERS = 2**28  # in all steps together: many nodes could share the same constants
 _END = 2**31 - 1  # an end of a slice from here on means: all the rest
+_LOST = 2.0**-150  # the largest number that float32 rounds to 0
 _SELU = (float(np.float32(1.6732631921768188)), float(np.float32(1.0507010221481323)))
 
 
@@ -78,10 +79,7 @@ class OnnxGraph:
             start += width
 
     def append(self, node: Node, readers: dict[str, list[Node]]) -> None:
-        """Add what a node computes from earlier values, or from constants alone."""
-        if node.kind in ("Identity", "Transpose") and node.inputs[0] in self.tensors:
-            self._rename(node)
-            return
+        """Add what a node computes from earlier values."""
         self.nodes[node.output] = node
         self._numbers += 1 + sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
         if self._numbers > _MAX_NUMBERS:
@@ -123,15 +121,18 @@ class OnnxGraph:
         else:
             self.elements[name] = entry.element
 
-    def _rename(self, node: Node) -> None:
-        """Pass on a constant, or transpose it, as exporters do with weights."""
+    def pass_constant(self, node: Node) -> bool:
+        """Pass on a constant, or transpose it, as exporters do with weights; return whether the node does that."""
+        if node.kind not in ("Identity", "Transpose") or node.inputs[0] not in self.tensors:
+            return False
         tensor = self.tensors[node.inputs[0]]
         if node.kind == "Transpose":
-            order = node.attributes["perm"] or list(range(tensor.ndim))[::-1]
-            if sorted(order) != list(range(tensor.ndim)):
-                raise CheckError("node Transpose has axes that its constant does not have")
-            tensor = tensor.transpose(order)
+            # Before a Gemm, ONNX Runtime up to 1.29 exchanges the axes whatever the order is.
+            if tensor.ndim != 2 or node.attributes["perm"] not in ([], [1, 0]):
+                raise CheckError("node Transpose does not exchange the two axes of a matrix")
+            tensor = tensor.T
         self.tensors[node.output] = tensor
+        return True
 
     def number(self, name: str) -> float | None:
         """Return a constant that is one number, and adds no axis to what it is combined with."""
@@ -171,6 +172,13 @@ class OnnxGraph:
             raise CheckError(f"a constant of shape {tensor.shape} is combined with rows of {columns} numbers")
         return tensor.reshape(() if tensor.size == 1 and columns != 1 else tensor.size)
 
+    def _added(self, name: str, columns: int) -> Tensor:
+        """Return what a node adds or subtracts; ONNX Runtime leaves out one number if it is 0 in float32."""
+        tensor = self._row(name, columns)
+        if tensor.size == 1 and 0 < abs(float(tensor.reshape(()))) <= _LOST:
+            raise CheckError(f"the constant {name[:40]!r} is so small that ONNX Runtime takes it for 0")
+        return tensor
+
     def _affine(self, node: Node, weight: Tensor, bias: Tensor | None, norm: Norm | None = None) -> Entry:
         source = self._row_value(node.inputs[0], node)
         if weight.ndim != 2 or weight.shape[1] != self.graph.width(source):
@@ -199,7 +207,7 @@ class OnnxGraph:
             others = [name for name in readers[0].inputs if name != node.output and name in self.tensors]
             if len(others) == 1:
                 self.biases.add(readers[0].output)
-                return self._affine(node, weight, self._row(others[0], len(weight)))
+                return self._affine(node, weight, self._added(others[0], len(weight)))
         return self._affine(node, weight, None)
 
     def _arithmetic(self, node: Node) -> Entry:
@@ -217,7 +225,8 @@ class OnnxGraph:
         source = self._row_value(node.inputs[constants.index(False)], node)
         if node.kind == "Add" and node.output in self.biases:
             return self._out(source)
-        value = self._row(node.inputs[constants.index(True)], self.graph.width(source)).astype(np.float64)
+        row = self._added if node.kind in ("Add", "Sub") else self._row
+        value = row(node.inputs[constants.index(True)], self.graph.width(source)).astype(np.float64)
         if node.kind == "Div" and (constants[0] or not value.all()):
             raise CheckError("node Div divides by 0, or by a value that depends on the input")
         gain = value if node.kind == "Mul" else 1 / value if node.kind == "Div" else -1.0 if constants[0] else 1.0

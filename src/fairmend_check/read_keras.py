@@ -13,6 +13,7 @@ import io
 import re
 import zipfile
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,14 @@ from fairmend_check.keras_config import FLOAT32_ONLY, OPERATION, RANDOM, Describ
 from fairmend_check.keras_layers import KerasGraph, Path, Weights, is_adapted, is_true
 from fairmend_check.model import Model
 from fairmend_check.zip_archive import read_archive
+
+_UNFREEZE = "save it as .keras, or set model.trainable = True before you save it as .h5"
+_IGNORED = (
+    "Keras 3 ignores its weights in .h5 files. Save it as .keras, or give the layer mean and variance as arguments"
+)
+_ADAPTED = (
+    "the file is loaded by Keras 2, or by Keras 3.6 or later, as earlier ones ignore what a Normalization learned"
+)
 
 
 def read_h5(content: bytes) -> Model:
@@ -45,47 +54,69 @@ def read_h5(content: bytes) -> Model:
         return [_floats(root.find("model_weights", path[0], *name.split("/")), layer) for name in names]
 
     stored: dict[Path, list[str]] = {}
+    both = not _is_of_keras_3(described)
     for layer in described.layers:
         group = root.find("model_weights", layer.name)
         names = _texts(group, "weight_names") if isinstance(group, Group) else []  # the listing names it, if it has any
         if layer.model is None:
             stored[layer.name,] = names
         else:
-            _assign_nested(layer, names, stored)
-    return KerasGraph(described, weights, _major(root.attributes.get("keras_version"))).finish()
+            _assign_nested(layer, names, stored, both)
+    model = KerasGraph(described, weights, _major(root.attributes.get("keras_version"))).finish()
+    adapted = any(layer.kind == "Normalization" and is_adapted(layer) for layer in described.layers)
+    conditions = [model.condition] * bool(model.condition) + [_ADAPTED] * adapted
+    return replace(model, condition="; ".join(conditions))
 
 
 def _major(version: Any) -> str:
     return version.split(".")[0] if type(version) is str else ""
 
 
-def _assign_nested(model: Layer, names: list[str], stored: dict[Path, list[str]]) -> None:
-    """Give the layers of a nested model their weights, which are listed together.
+def _is_of_keras_3(model: Described) -> bool:
+    """Return whether Keras 2 refuses a model: it does not know how Keras 3 declares the shape of an input."""
+    return any(
+        _is_of_keras_3(layer.model) if layer.model is not None else "batch_shape" in layer.config
+        for layer in model.layers
+        if layer.model is not None or layer.kind == "InputLayer"
+    )
 
-    Those that can be trained come first, each group in the order of the layers. The names, which end in dense/kernel,
-    must say the same.
+
+def _assign_nested(model: Layer, names: list[str], stored: dict[Path, list[str]], both: bool) -> None:
+    """Give the layers of a nested model their weights, which are listed together, in the order that Keras loads them.
+
+    Those that can be trained come first, each group in the order of the layers. Whether models are frozen counts when
+    Keras saves them, but not when it loads them, except for functional models in Keras 3: if these are frozen, no
+    weights come first. With ``both``, Keras 2 may load the file as well, and must find the same order. The names, which
+    end in dense/kernel, must say the same.
     """
-    expected = sorted(_nested_arrays(model, (), True), key=lambda each: not each[2])
+    arrays = _nested_arrays(model, ())
+    expected = sorted(arrays, key=lambda each: not each[2])
+    if model.kind != "Sequential" and not is_true(model, "trainable"):
+        if both and expected != arrays:
+            raise CheckError(f"{_where(model)} has weights that Keras 2 and 3 take in different orders; {_UNFREEZE}")
+        expected = arrays
     if len(expected) != len(names):
         raise CheckError(f"{_where(model)} does not have {len(expected)} arrays")
     for (path, variable, _), name in zip(expected, names, strict=True):
         *_, owner, last = ("", *name.removesuffix(":0").split("/"))
         if owner != path[-1] or last != variable:
-            raise CheckError(f'{_where(model)} lists the array "{name[:60]}" in another place than its layer')
+            listed = f'the array "{name[:60]}" where Keras loads "{"/".join(path)[:60]}/{variable}"'
+            raise CheckError(f"{_where(model)} lists {listed}; {_UNFREEZE}")
         stored.setdefault(path, []).append(name)
 
 
-def _nested_arrays(model: Layer, above: Path, trainable: bool) -> list[tuple[Path, str, bool]]:
+def _nested_arrays(model: Layer, above: Path) -> list[tuple[Path, str, bool]]:
     """Return the path of the layer, the name and whether it can be trained, of all arrays in a model."""
     found: list[tuple[Path, str, bool]] = []
-    trainable = trainable and is_true(model, "trainable")
     for layer in model.model.layers if model.model is not None else []:
         path = (*above, model.name, layer.name)
         if layer.model is not None:
-            found += _nested_arrays(layer, (*above, model.name), trainable)
+            found += _nested_arrays(layer, (*above, model.name))
+        if layer.kind == "Normalization" and is_adapted(layer):  # Keras 3 goes on with mean 0 and variance 1
+            raise CheckError(f"{_where(layer)} is adapted and in a model within the model; {_IGNORED}")
         for variable in _variables(layer):
-            learned = variable not in ("moving_mean", "moving_variance", "mean", "variance", "count")
-            found.append((path, variable, trainable and learned and is_true(layer, "trainable")))
+            learned = variable not in ("moving_mean", "moving_variance")
+            found.append((path, variable, learned and is_true(layer, "trainable")))
     return found
 
 
@@ -149,7 +180,7 @@ def read_keras(content: bytes) -> Model:
     members = read_archive(content)
     if sorted(members) != ["config.json", "metadata.json", "model.weights.h5"]:
         raise CheckError(f"the archive contains {', '.join(members)[:200]}, not the three files that Keras writes")
-    described = read_config(members["config.json"])
+    described = read_config(members["config.json"], archived=True)
     metadata = json_reader.parse_json(members["metadata.json"], "the metadata")
     root = read_hdf5(members["model.weights.h5"])
     _only_members(root, ("layers", "vars", "optimizer", "metrics"))

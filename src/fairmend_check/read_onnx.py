@@ -79,11 +79,14 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     for value in inputs:
         if value.get("name", "") not in readers:
             raise CheckError(f"the input {value.get('name', '')[:40]!r} is not used")
-    for node in nodes:
+    computed_nodes = []
+    for node in nodes:  # constants first: that of a sum may come after the product before it
         if node.kind == "Constant":
             found.tensors[node.output] = _constant(node, external)
-        elif node.output not in decision:
-            found.append(node, readers)
+        elif node.output not in decision and not found.pass_constant(node):
+            computed_nodes.append(node)
+    for node in computed_nodes:
+        found.append(node, readers)
     names = [value.get("name", "") for value in outputs]
     scores = decision_source(nodes, decision) if decision else names[0]
     last = found.entry(scores)

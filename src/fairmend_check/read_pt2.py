@@ -7,6 +7,7 @@ computes what the certificate names.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from fairmend_check.zip_archive import read_archive
 
 _TYPES = {4: "<i4", 5: "<i8", 7: "<f4", 8: "<f8"}  # numbers of PyTorch's scalar types
 _FOLDER, _CONFIG = "data/weights/", "model_weights_config.json"
+_LEGACY = ("data/weights/model.pt", "data/constants/model.pt")  # PyTorch would read these instead of the tensors
 _ENTRY_KEYS = ("path_name", "is_param", "use_pickle", "tensor_meta")
 
 
@@ -31,21 +33,29 @@ def read_pt2(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Mod
     members = read_archive(content)
     root = next(iter(members), "").split("/")[0]
     inside = {name[len(root) + 1 :]: data for name, data in members.items() if name.startswith(f"{root}/")}
-    if len(inside) != len(members) or f"{_FOLDER}{_CONFIG}" not in inside or "models/model.json" not in inside:
+    programs = [name for name in inside if name.startswith("models/")]
+    one_program = programs == ["models/model.json"] and f"{_FOLDER}{_CONFIG}" in inside
+    if len(inside) != len(members) or not one_program or any(name in inside for name in _LEGACY):
         raise CheckError("the archive is not one that torch.export.save of PyTorch 2.9 or later writes")
     if inside.get("byteorder") != b"little":
         raise CheckError("the numbers in the archive are not little-endian")
     config = take(parse_json(inside[f"{_FOLDER}{_CONFIG}"], "the weights"), "config", dict, "the weights")
     tensors = {name: _tensor(entry, inside, name[:60]) for name, entry in config.items()}
+    kinds = {(entry["path_name"], tensors[name].dtype) for name, entry in config.items()}
+    if len(kinds) != len({path for path, _ in kinds}):
+        raise CheckError("two tensors read the same numbers as different types")
     model = model_of_tensors(tensors, layers)
     return replace(model, condition=f"the program in the file is not checked, only its weights: {model.condition}")
 
 
 def _tensor(entry: Any, members: dict[str, bytes], where: str) -> NDArray[Any]:
     """Return one tensor, which must be all numbers of its member in order."""
+    if type(entry) is not dict:
+        raise CheckError(f"{where} is not described")
     only_keys(entry, _ENTRY_KEYS, where)
     path, meta = take(entry, "path_name", str, where), take(entry, "tensor_meta", dict, where)
-    if take(entry, "use_pickle", bool, where) or f"{_FOLDER}{path}" not in members:
+    plain_name = re.fullmatch("weight_[0-9]+", path) and f"{_FOLDER}{path}" in members
+    if take(entry, "use_pickle", bool, where) or not plain_name:
         raise CheckError(f"{where} is not stored as raw numbers")
     kind = take(meta, "dtype", int, where)
     if kind not in _TYPES:
@@ -55,7 +65,9 @@ def _tensor(entry: Any, members: dict[str, bytes], where: str) -> NDArray[Any]:
     strides = [take(size, "as_int", int, where) for size in take(meta, "strides", list, where)]
     offset = take(take(meta, "storage_offset", dict, where), "as_int", int, where)
     plain = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    lengths_fit = all(n == 1 or step == wanted for n, step, wanted in zip(shape, strides, plain, strict=True))
+    lengths_fit = len(strides) == len(shape) and all(
+        n == 1 or step == wanted for n, step, wanted in zip(shape, strides, plain, strict=True)
+    )
     if len(shape) > 2 or min(shape, default=1) < 1 or offset != 0 or not lengths_fit:
         raise CheckError(f"{where} is not stored row by row")
     if len(data) != math.prod(shape) * dtype.itemsize:

@@ -52,6 +52,10 @@ class Runtime:
     backend: str = ""
 
 
+class NotLoadedError(Exception):
+    """A program refuses a file, for example because it was written for a later version: it runs no other network."""
+
+
 @dataclass(frozen=True)
 class ModelRun:
     """A run that stayed within the bounds: in which program, and on how many people."""
@@ -81,7 +85,8 @@ def why_not_run(suffix: str) -> str:
 def run_model(path: Path, model: Model, rows: Array, runtime: Runtime) -> ModelRun:
     """Run a file on encoded rows (people, width); raise NotConfirmedError if an output is outside its bounds.
 
-    Raises CheckError if the program crashes, does not end, or answers something else than outputs.
+    Raises NotLoadedError if the program refuses the file, and CheckError if it crashes, does not end, or answers
+    something else than outputs.
     """
     bounds = enclose_outputs(model, rows)
     bounded = np.isfinite(bounds[0]).all(axis=1) & np.isfinite(bounds[1]).all(axis=1)
@@ -129,9 +134,11 @@ def _execute(path: Path, model: Model, rows: Array, runtime: Runtime) -> tuple[s
             raise CheckError(f"{name} {ended} while it ran the file, so there is no verdict. {_NO_RUN}")
         try:
             answer = json.loads(_read(folder / ANSWER))
-            program = runtime.name.format(answer["version"]) if "error" not in answer else ""
+            program = "" if {"error", "refused"} & answer.keys() else runtime.name.format(answer["version"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckError(f"{name} left no answer, so there is no verdict. {_NO_RUN}") from error
+        if "refused" in answer:
+            raise NotLoadedError(str(answer["refused"])[:300])
         if not program:
             raise CheckError(f"{name} cannot run the file ({str(answer['error'])[:300]}). {_NO_RUN}")
         try:

@@ -30,11 +30,30 @@ def main(folder: Path) -> None:
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
     try:
         answer = _RUNTIMES[job["runtime"]](job, folder)
+    except _RefusedError as error:
+        answer = {"refused": str(error)}
     except BaseException as error:
-        answer = {"error": f"{type(error).__name__}: {str(error)[:400]}"}
+        answer = {"error": _shown(error)}
     written = folder / f"{ANSWER}.part"
     written.write_text(json.dumps(answer), encoding="utf-8")
     written.replace(folder / ANSWER)
+
+
+class _RefusedError(Exception):
+    """The program does not load the file."""
+
+
+def _shown(error: BaseException) -> str:
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    return lines[0][:200]
+
+
+def _loaded(load: Any, program: str) -> Any:
+    """Return what a program loads; raise _RefusedError if it does not load the file."""
+    try:
+        return load()
+    except Exception as error:
+        raise _RefusedError(f"{program} does not load the file ({_shown(error)})") from error
 
 
 def _limit() -> None:
@@ -52,7 +71,10 @@ def _onnxruntime(job: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
-    session = onnxruntime.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"])
+    session = _loaded(
+        lambda: onnxruntime.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"]),
+        f"ONNX Runtime {onnxruntime.__version__}",
+    )
     inputs = session.get_inputs()
     fixed = next((value.shape[0] for value in inputs if type(value.shape[0]) is int), None)
 
@@ -76,7 +98,9 @@ def _keras(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     import numpy as np
 
     keras.config.disable_interactive_logging()
-    model = keras.saving.load_model(job["model"], compile=False, safe_mode=True)
+    model = _loaded(
+        lambda: keras.saving.load_model(job["model"], compile=False, safe_mode=True), f"Keras {keras.__version__}"
+    )
 
     def run(part: Any) -> Any:
         fed, start = [], 0

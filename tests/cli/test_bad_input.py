@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -80,6 +81,27 @@ def test_what_is_no_model(case, untouched, name, content):
     model = case.folder / name
     model.write_bytes(content)
     untouched(name, model=model)
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        (
+            "h5-frozen-sequential-with-its-last-layer-unfrozen.h5",
+            "as .keras, or set model.trainable = True before",
+        ),
+        (
+            "h5-adapted-normalization-in-a-nested-model.h5",
+            "as .keras, or give the layer mean and variance",
+        ),
+    ],
+)
+def test_a_model_that_keras_loads_otherwise_than_it_saved_it(case, untouched, name, way_out):
+    model = Path(__file__).parents[1] / "corpus" / "findings" / name
+    untouched(name, way_out, model=model)
+    done = run("audit", model, "--spec", case.spec, "--data", case.data)
+    refused(case, done, way_out)
+    assert done.stderr.count("Error:") == 1
 
 
 def test_a_state_dict_whose_activation_nobody_names(case, untouched):

@@ -1,8 +1,10 @@
 """Text, tables and progress bars in the terminal."""
 
+import html
 import io
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,8 +12,10 @@ from rich.console import Console
 import fairmend
 from fairmend.cli import console
 from fairmend.evaluate.utility import Utility
+from fairmend.network import load_network
+from fairmend.prove.certificate import certificate_of_fair
 from support.checker_cases import case, rounding_case
-from support.cli_case import Case, run
+from support.cli_case import Case, run, small_network, small_people, small_spec
 
 
 def printed(renderable, width=100):
@@ -106,3 +110,42 @@ def test_the_command_that_checks_a_certificate_can_be_copied_whatever_the_folder
     console.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
     typed = next(line for line in shown.getvalue().splitlines() if "fairmend check" in line)
     assert shlex.split(typed) == ["fairmend", "check", str(certificate), str(model)]
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".nnet"])
+@pytest.mark.parametrize(
+    "command",
+    [("certify", "--rows", 20), ("audit", "--report", "page"), ("quantify", "--seconds", 0.5, "--report", "page")],
+    ids=lambda command: command[0],
+)
+def test_a_verdict_on_weights_alone_has_the_condition_that_check_prints(command, suffix, tmp_path, monkeypatch):
+    """The same words in the terminal, in JSON, in the report and in Python."""
+    monkeypatch.chdir(tmp_path)
+    case = Case(tmp_path)
+    model = tmp_path / f"model{suffix}"
+    small_network().save(model)
+    network = load_network(model)
+    certificate, _ = certificate_of_fair(network, small_spec(), small_spec().encode(small_people().head(60)))
+    certificate.save(tmp_path / "certificate.json", model)
+    checked = fairmend.check(tmp_path / "certificate.json", model)
+    assert checked.valid, checked.reasons
+    name, *more = command
+    shown = run(name, model, "--data", case.data, "--spec", case.spec, *more)
+    assert f"Condition: {checked.condition}" in " ".join(shown.stdout.split()), shown.stderr
+    printed = run(name, model, "--data", case.data, "--spec", case.spec, *more, "--json")
+    assert json.loads(printed.stdout)["condition"] == checked.condition
+    if "page" in more:
+        page = html.unescape(Path("page", "report.html").read_text())
+        assert checked.condition[1:] in page
+    call = {"certify": fairmend.certify, "audit": fairmend.audit}.get(name)
+    if call is not None:
+        result = call(network, small_spec(), small_people().head(20))
+        assert f"Condition: {checked.condition}" in repr(result)
+        assert checked.condition in html.unescape(result._repr_html_())
+
+
+def test_a_file_that_says_it_all_has_no_condition(tmp_path):
+    case = Case(tmp_path)
+    result = run("certify", case.model, "--data", case.data, "--spec", case.spec, "--rows", 5)
+    assert "FAIR" in result.stdout
+    assert "Condition" not in result.stdout

@@ -4,7 +4,9 @@ import io
 import json
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from rich.console import Console
 
 from fairmend.cli.report_files import REPORT_FILES, check_certificate, show_report
@@ -70,3 +72,46 @@ def test_a_file_that_the_checker_does_not_read_gets_no_certificate(tmp_path):
     made.certificate.save(tmp_path / "c.json", tmp_path / "checkpoint.pth")
     with pytest.raises(FairmendError, match=r"model checkpoint\.pth: .*Save the network with fairmend"):
         check_certificate(tmp_path / "c.json", tmp_path / "checkpoint.pth")
+
+
+def with_another_output(case: Case, *, first: bool) -> None:
+    """Give the model the names of a caller and, beside its scores, their largest as a label: before or after them."""
+    model = onnx.load(case.model)
+    graph = model.graph
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                names[place] = {"input": "people", "output": "risks"}.get(name, name)
+    graph.input[0].name, graph.output[0].name = "people", "risks"
+    graph.node.append(helper.make_node("ArgMax", ["risks"], ["class"], axis=1, keepdims=0))
+    label = helper.make_tensor_value_info("class", TensorProto.INT64, ["batch"])
+    graph.output.insert(0 if first else 1, label)
+    onnx.save(model, case.model)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_repair_says_that_the_file_has_another_form_than_the_original(first, tmp_path):
+    """The loader reads this label and the checker does not: a program that reads it must be told that it is gone."""
+    case = Case(tmp_path)
+    small_network(2).save(case.model)
+    with_another_output(case, first=first)
+    done = case.repair(method="blind", steps=1)
+    assert done.exit_code == 0
+    assert "model.onnx with a certificate will have fairmend's own form: fairmend check cannot read that" in done.stderr
+    warning = next(each for each in json.loads((case.out / "result.json").read_text())["warnings"] if "form" in each)
+    assert warning.startswith("model.onnx has fairmend's own form")
+    old = ["'class' (int64, 1 axis)", "'risks' (float32, 2 columns)"]
+    assert f"the outputs {' and '.join(old if first else old[::-1])} became 'output' (float32, 2 columns)" in warning
+    assert "people" not in warning  # the input keeps its name
+    assert warning in json.loads((case.out / DATA_NAME).read_text())["warnings"]
+    assert " ".join(warning.split()) in " ".join(done.stdout.split())
+    repaired = onnx.load(case.out / "model.onnx").graph
+    assert [value.name for value in (*repaired.input, *repaired.output)] == ["people", "output"]
+
+
+def test_a_repair_of_a_file_that_the_checker_reads_keeps_its_form_and_says_nothing(tmp_path):
+    case = Case(tmp_path)
+    done = case.repair(method="blind", steps=1)
+    assert done.exit_code == 0
+    assert "own form" not in done.stdout + done.stderr
+    assert not any("own form" in each for each in json.loads((case.out / "result.json").read_text())["warnings"])

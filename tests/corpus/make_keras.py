@@ -90,11 +90,36 @@ def graph():
     return model
 
 
+def frozen():
+    """Nested models as fine-tuning leaves them: two frozen as a whole, and one with a frozen layer."""
+    layers = keras.layers
+
+    def base(name):
+        return [part for i in range(2) for part in (layers.Dense(3, name=f"{name}_{i}"), norm(f"{name}_norm_{i}"))]
+
+    def norm(name):
+        return layers.BatchNormalization(name=name)
+
+    start = value = keras.Input((3,))
+    for layer in base("functional"):
+        value = layer(value)
+    bases = [
+        keras.Model(start, value, name="functional"),
+        keras.Sequential([first(), *base("sequential")], name="sequential"),
+        keras.Sequential([first(), *base("partly")], name="partly"),
+    ]
+    model = keras.Sequential([first(), *bases, layers.Dense(1, activation="sigmoid", name="risk")])
+    rng = np.random.default_rng(0)
+    model.set_weights([np.abs(rng.normal(size=w.shape)) / 2 for w in model.get_weights()])
+    bases[0].trainable = bases[1].trainable = bases[2].layers[0].trainable = False
+    return model
+
+
 def main(folder: Path) -> None:
-    """Write four models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
+    """Write five models in two formats; before Keras 2.13 a .keras file is an .h5 file of that name."""
     major, minor = map(int, VERSION.split(".")[:2])
     versions = f"keras{VERSION}-h5py{h5py.__version__}"
-    for build in (plain, trained, norms, graph):
+    for build in (plain, trained, norms, graph, frozen):
         model = build()
         for suffix in (".h5", ".keras") if (major, minor) >= (2, 13) else (".h5",):
             model.save(str(folder / f"{versions}-{build.__name__}{suffix}"))

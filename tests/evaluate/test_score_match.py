@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fairmend.evaluate.score_match import match_scores, require_informative, require_scores
-from fairmend.network import load_network
+from fairmend.network import Affine, load_network
 from fairmend.network.scores import scores_of
 from fairmend.spec import Label, Spec
 from support.cli_case import small_network, small_people, small_spec
@@ -36,6 +36,24 @@ def test_scores_are_recognized_in_each_form(outputs, on):
         assert match_scores(net, X, given[:, 1:] - (on == "logit") * given[:, :1]).form == on
     if outputs == 1 and on == "probability":
         assert match_scores(net, X, np.hstack([1 - given, given])).form == "probabilities"
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_a_closing_log_softmax_gives_logarithms_of_probabilities(outputs):
+    """Of a confident model, too, whose logarithms are far from 0 and whose probabilities are 0 and 1."""
+    net = small_network(outputs)
+    net = net.with_affines([*net.affines[:-1], Affine(300 * net.affines[-1].weight, 300 * net.affines[-1].bias)])
+    logits = net.astype(np.float64).logits(X.astype(np.float64))
+    given = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    match = match_scores(net, X, given)
+    assert match.verified
+    assert match.form == "log_probabilities"
+    assert "the logarithms of the probabilities of the classes" in str(match)
+    if outputs == 2:
+        assert match_scores(net, X, given[:, 1:]).form == "log_probability"
+        assert match_scores(net, X, given[:, 1:]).verified
+    given[42, 0] -= 1
+    assert match_scores(net, X, given).differing.tolist() == [42]
 
 
 def test_one_wrong_score_is_found_and_missing_ones_are_skipped():

@@ -22,6 +22,17 @@ def test_norms_belong_to_the_layer_before_or_after_them():
     assert [fold is not None for fold in model.folds] == [True, True]
 
 
+def test_the_numbers_of_a_function_are_rounded_to_the_type_of_the_model():
+    """Frameworks compute with them in that type: torch.nn.LeakyReLU(0.1) multiplies by the float32 next to 0.1."""
+    functions = [Activation("leaky_relu", 0.1), Activation("clip", 0.0, (-0.3, 0.7))]
+    for function in functions:
+        (read,) = assemble([WIDE, function, LAST]).activations
+        numbers = np.float32([function.slope, *function.parameters])
+        assert [read.slope, *read.parameters] == numbers.astype(float).tolist()
+        (exact,) = assemble([Affine(np.ones((2, 3)), None), function, Affine(np.ones((1, 2)), None)]).activations
+        assert exact == function
+
+
 def test_without_norms_nothing_is_folded():
     model = assemble([WIDE, LAST])
     assert model.folds == (None, None)

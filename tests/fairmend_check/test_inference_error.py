@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.bounds.inference import closing_error, lead_error
+from fairmend.bounds.inference import inference_error as fairmends_error
 from fairmend.network import Activation as NetworkActivation
-from fairmend.network import Affine, Network
+from fairmend.network import Affine, Network, load_network
 from fairmend.prove.proof import HEADROOM
 from fairmend_check import inference_error as module
 from fairmend_check.assemble import Graph
@@ -21,9 +22,11 @@ from fairmend_check.functions import function_of
 from fairmend_check.inference_error import _forward, inference_error, output_errors
 from fairmend_check.model import Activation, make_model
 from fairmend_check.norms import scaling
+from fairmend_check.read_model import read_model
 from fairmend_check.rounding import Precision
 from fairmend_check.threshold import HALF, Threshold
 from support.checker_models import PIECEWISE, exact_outputs, random_model
+from support.onnx_files import node, runtime, save
 from support.strategies import ACTIVATIONS, networks, random_network
 
 CLOSE = 1 + (HEADROOM - 1) / 100  # a margin must exceed HEADROOM times the error that fairmend computes
@@ -173,6 +176,39 @@ def test_scalings_in_a_row_must_fit_into_one_number_of_float32(count, covered, f
     x = np.array([[1.0]])
     error = output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0]
     assert np.isfinite(error) == covered
+
+
+TWO_READERS = [node("MatMul", "x a", "h"), node("Relu", "h", "r"), node("Mul", "r k", "s"), node("MatMul", "s w", "p")]
+TWO_READERS += [node("MatMul", "s v", "q"), node("Add", "p q", "t"), node("MatMul", "t i")]
+HARDSWISH = [node("MatMul", "x a", "h"), node("Add", "h three", "p"), node("Clip", "p zero six", "c")]
+HARDSWISH += [node("Mul", "h c", "m"), node("Div", "m six", "s"), node("MatMul", "s w")]
+SCALED_LATER = {
+    "a sum that overflows": (TWO_READERS, {"a": 1e15, "k": 2.0**-20, "w": 1e20, "v": 2e20}),
+    "a product that underflows": (TWO_READERS, {"a": 1e-34, "k": 2.0**59, "w": 1.23456e-13, "v": 2e-13}),
+    "hardswish": (HARDSWISH, {"a": 1e10, "w": 1e24, "three": 3, "zero": 0, "six": 6}),
+}
+
+
+@pytest.mark.parametrize("name", SCALED_LATER)
+def test_scalings_before_a_product_may_be_computed_after_it(name, tmp_path):
+    """ONNX Runtime makes a factor of the product of them, although another node reads them too."""
+    nodes, numbers = SCALED_LATER[name]
+    unit = np.eye(2, dtype=np.float32)
+    constants = {key: unit * np.float32(value) if key in "awv" else np.float32(value) for key, value in numbers.items()}
+    used = {name for each in nodes for name in each.input}
+    constants |= {"i": unit} if "i" in used else {}
+    path = save(tmp_path / "m.onnx", nodes, outputs=2, axes=("n", 2), **constants)
+    x = np.float32([[1e4, 0]])
+    found, model = runtime(path, x).astype(np.float64), read_model(path)[0]
+    wide = x.astype(np.float64)
+    intervals = interval_layers(model, wide, wide)
+    beyond = np.maximum(intervals[-1][0] - found, found - intervals[-1][1])
+    assert not (beyond <= 1e-6 * np.abs(intervals[-1][0])).all()  # far more than the roundings of single steps
+    for thorough in (False, True):
+        error = output_errors(model, wide, wide, intervals, np.eye(2)[None], thorough=thorough)
+        others = fairmends_error(load_network(path), x, x, thorough=thorough)
+        for bound in (error, others):
+            assert np.isinf(bound).all() or (beyond <= bound).all()
 
 
 def test_a_sum_of_too_many_terms_has_no_bound(monkeypatch):

@@ -5,10 +5,15 @@ import json
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import fairmend
+from fairmend.errors import FairmendError
 from fairmend_check.errors import CheckError
 from fairmend_check.keras_config import read_config
+from fairmend_check.read_model import read_model
+from support.keras_files import import_keras, quiet
 
 (NORMS,) = (Path(__file__).parents[1] / "corpus" / "keras").glob("keras3.15.1*norms.keras")
 with zipfile.ZipFile(NORMS) as archive:
@@ -77,3 +82,38 @@ def test_an_activation_may_be_a_layer():
         "class_name": "LeakyReLU", "config": {"name": "l", "negative_slope": {"type": "ndarray", "value": 0.25}}
     }  # fmt: skip
     assert read(config) == NAMES
+
+
+@quiet
+@pytest.mark.parametrize("base", ["in a list", "alone"])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_one_more_axis_after_a_functional_model_in_a_sequential(base, axis, tmp_path):
+    """Until Keras 3.10 its output is in a list, of which Keras 3.11 makes an axis; axis 1 is then that of people."""
+    keras = import_keras()
+    start = keras.Input((3,))
+    inner = keras.Model(start, keras.layers.Dense(3, activation="tanh")(start), name="base")
+    model = keras.Sequential([keras.Input((3,)), inner, keras.layers.Dense(2), keras.layers.Softmax(axis=axis)])
+    path = tmp_path / "m.keras"
+    model.save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(members["config.json"])
+    (content,) = [layer["config"] for layer in config["config"]["layers"] if layer["class_name"] == "Functional"]
+    assert type(content["output_layers"][0]) is str
+    if base == "in a list":
+        content["output_layers"], content["input_layers"] = [content["output_layers"]], [content["input_layers"]]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in (members | {"config.json": json.dumps(config).encode()}).items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    rows = np.array([[1, 2, 3], [-1, 0, 2]], np.float32)
+    found, expected = (np.asarray(each.predict_on_batch(rows)) for each in (keras.models.load_model(path), model))
+    assert found.shape == ((1, 2, 2) if base == "in a list" else (2, 2))
+    if base == "in a list" and axis == 1:
+        assert np.abs(found[0].sum(axis=0) - 1).max() < 1e-5  # over the people
+        for refuse, error in ((read_model, CheckError), (fairmend.load_network, FairmendError)):
+            with pytest.raises(error, match=r"Use axis=-1, or save the model with the Keras that runs it"):
+                refuse(path)
+    else:
+        np.testing.assert_allclose(found.reshape(2, 2), expected, rtol=1e-5)
+        np.testing.assert_allclose(fairmend.load_network(path).probabilities(rows), expected, rtol=1e-5)
+        read_model(path)

@@ -1,9 +1,11 @@
 """Graphs of ONNX nodes: read as fairmend reads them and as ONNX Runtime runs them, or refused."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from fairmend.errors import FairmendError
 from fairmend.network import load_network
@@ -213,3 +215,77 @@ def test_many_nodes_that_share_their_constants_are_refused(tmp_path, monkeypatch
     path = save(tmp_path / "m.onnx", nodes, outputs=4, e=np.eye(4, dtype=np.float32))
     with pytest.raises(CheckError, match="use more than 90 numbers"):
         read_model(path)
+
+
+OTHER_ORDERS = {
+    "the order of its axes": ([node("Transpose", "w", "t", perm=[0, 1]), node("Gemm", "x t b")], {"w": W.T}),
+    "of three axes": ([node("Transpose", "w", "t"), node("Gemm", "x t b")], {"w": W[None]}),
+    "of a list": ([node("Transpose", "b", "t"), node("Gemm", "x w t")], {"w": W.T}),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_a_transpose_that_does_not_exchange_two_axes_is_refused(name, tmp_path):
+    """ONNX Runtime up to 1.29 takes any Transpose before a Gemm for one that does."""
+    nodes, constants = OTHER_ORDERS[name]
+    path = save(tmp_path / "m.onnx", nodes, b=B, **constants)
+    with pytest.raises(CheckError, match="does not exchange the two axes"):
+        read_model(path)
+
+
+def test_a_constant_that_is_transposed_twice_is_read_as_onnx_runtime_runs_it(tmp_path):
+    nodes = [node("Transpose", "w", "s"), node("Transpose", "s", "t", perm=[1, 0]), node("Gemm", "x t b")]
+    path = save(tmp_path / "m.onnx", nodes, **A)
+    model, _ = read_model(path)
+    assert np.array_equal(model.weights[0], W)
+    np.testing.assert_allclose(X @ W.T + B, runtime(path, X), atol=1e-5)
+
+
+TINY = 2.0**-150
+ADDED = {
+    "added": [node("MatMul", "x w", "p"), node("Relu", "p", "q"), node("Add", "q k", "r"), node("MatMul", "r v")],
+    "subtracted": [node("MatMul", "x w", "p"), node("Sub", "p k", "r"), node("MatMul", "r v")],
+    "added as a bias": [node("MatMul", "x w", "p"), node("Add", "k p", "r"), node("MatMul", "r v")],
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_number_that_is_0_in_float32_is_not_added(name, shape, tmp_path):
+    """ONNX Runtime leaves out the node, whatever multiplies the number afterwards."""
+    constants = {"w": np.zeros((4, 3)), "v": np.full((3, 1), 1e60)}
+    options = {"outputs": 1, "element": TensorProto.DOUBLE}
+    for number, refused in ((TINY, True), (-TINY, True), (5e-324, True), (2 * TINY, False), (0.0, False)):
+        path = save(tmp_path / "m.onnx", ADDED[name], k=np.full(shape, number), **constants, **options)
+        if not refused:
+            model, _ = read_model(path)
+            assert model.dtype == "float64"
+            continue
+        assert (runtime(path, X.astype(np.float64)) == 0).all()
+        with pytest.raises(CheckError, match="ONNX Runtime takes it for 0"):
+            read_model(path)
+    path = save(tmp_path / "m.onnx", ADDED[name], k=np.full(3, TINY), **constants, **options)
+    read_model(path)  # of several numbers, ONNX Runtime leaves out none
+    assert (runtime(path, X.astype(np.float64)) != 0).all()
+
+
+def test_the_bias_of_a_product_may_come_after_it(tmp_path):
+    """As a Constant node between the product and the sum: fairmend reads it as the bias of the layer, too."""
+    value = onnx.numpy_helper.from_array(B, "value")
+    constant = helper.make_node("Constant", [], ["k"], value=value)
+    nodes = [node("MatMul", "x w", "p"), constant, node("Add", "p k", "h"), node("Relu", "h", "r")]
+    nodes += [node("Add", "r h", "q"), LAST]
+    path = save(tmp_path / "m.onnx", nodes, outputs=1, w=W.T, **REST)
+    model, _ = read_model(path)
+    assert np.array_equal(model.biases[0], B)
+    assert model.folds[0] is None
+    assert weights_digest(model) == digest_of_network(load_network(path))
+
+
+@pytest.mark.parametrize("name", ["transpose-in-the-order-of-its-axes", "number-that-is-0-in-float32"])
+def test_both_readers_refuse_what_versions_of_onnx_runtime_run_as_another_network(name):
+    path = Path(__file__).parents[1] / "corpus" / "findings" / f"onnx-{name}.onnx"
+    with pytest.raises(CheckError):
+        read_model(path)
+    with pytest.raises(FairmendError):
+        load_network(path)

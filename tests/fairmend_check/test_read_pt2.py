@@ -76,6 +76,28 @@ def test_tensors_that_are_not_plain_numbers_are_refused(config, words):
         read_pt2(made(config), LAYERS)
 
 
+@pytest.mark.parametrize("name", ["data/weights/model.pt", "data/constants/model.pt", "models/other.json"])
+def test_an_archive_with_other_weights_or_programs_is_refused(name):
+    """PyTorch reads data/weights/model.pt, if there is one, instead of the tensors beside it."""
+    with pytest.raises(CheckError, match="the archive is not one that"):
+        read_pt2(made(**{name: b"{}"}), LAYERS)
+
+
+def test_tensors_that_share_numbers_are_of_one_type():
+    """PyTorch reads the file of both as the type of the first."""
+    shared = {"weight": entry(0, WEIGHT), "bias": entry(0, WEIGHT, tensor_meta=meta(WEIGHT, dtype=4))}
+    with pytest.raises(CheckError, match="the same numbers as different types"):
+        read_pt2(made(shared), LAYERS)
+
+
+@pytest.mark.parametrize(
+    "changed", [3, entry("0/../weight_0", WEIGHT), entry(0, WEIGHT, tensor_meta=meta(WEIGHT, strides=[]))]
+)
+def test_entries_of_another_form_are_refused(changed):
+    with pytest.raises(CheckError):
+        read_pt2(made({"weight": changed, "bias": entry(1, BIAS)}), LAYERS)
+
+
 def test_an_extra_tensor_and_another_archive_are_refused():
     extra = {"weight": entry(0, WEIGHT), "bias": entry(1, BIAS), "more": entry(1, BIAS)}
     with pytest.raises(NotConfirmedError, match='"more", which belongs to no layer'):

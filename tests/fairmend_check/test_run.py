@@ -82,6 +82,16 @@ def test_what_has_no_program_is_not_run_and_said_so(suffix, tmp_path):
     assert "nothing was run" in required.reasons[0]
 
 
+def test_a_program_that_refuses_the_file_runs_no_other_network(tmp_path, fake_runtime):
+    """A file for a later version of the runtime: the proof holds, and the verdict says that nothing was run."""
+    fake_runtime(WORKING.replace("providers): pass", "providers): raise ValueError('opset 99')"))
+    files = case().save(tmp_path)
+    result = fairmend.check(*files)
+    assert result.valid
+    assert result.not_run == "ONNX Runtime 0.0 does not load the file (ValueError: opset 99)"
+    assert fairmend.check(*files, require_run=True).verdict == "unreadable"
+
+
 def test_no_run_leaves_the_runtime_alone(tmp_path, fake_runtime):
     fake_runtime("import os; os.abort()")
     result = fairmend.check(*case().save(tmp_path), run=False)

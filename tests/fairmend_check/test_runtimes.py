@@ -15,6 +15,7 @@ from support import onnx_files
 def answer(tmp_path, monkeypatch):
     """Run a job as the process does, without its limits, which would stay."""
     monkeypatch.setattr(runtimes, "_limit", lambda: None)
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
 
     def run(model, rows, sizes=(1, 7, 20), runtime="onnxruntime"):
         job = {"runtime": runtime, "model": str(model), "sizes": list(sizes)}
@@ -22,7 +23,7 @@ def answer(tmp_path, monkeypatch):
         np.save(tmp_path / runtimes.ROWS, rows)
         runtimes.main(tmp_path)
         found = json.loads((tmp_path / runtimes.ANSWER).read_text())
-        return found, np.load(tmp_path / runtimes.OUTPUTS) if "error" not in found else None
+        return found, np.load(tmp_path / runtimes.OUTPUTS) if "version" in found else None
 
     return run
 
@@ -75,6 +76,9 @@ def test_labels_and_maps_of_probabilities(answer, tmp_path):
 def test_an_error_is_an_answer(answer, tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"nothing")
     found, _ = answer(tmp_path / "model.onnx", onnx_files.X)
-    assert "error" in found
+    assert found["refused"].startswith("ONNX Runtime ")
     found, _ = answer(tmp_path / "model.h5", onnx_files.X, runtime="keras")
+    assert found["refused"].startswith("Keras ")
+    model = onnx_files.save(tmp_path / "model.onnx", [onnx_files.node("Gemm", "x w b")], **onnx_files.A)
+    found, _ = answer(model, onnx_files.X[:, :2])
     assert "error" in found

@@ -39,7 +39,7 @@ def test_a_single_layer_without_a_name_or_a_bias():
         ([Layer("a", Activation("relu")), Layer("c", NONE)], 'no tensor "c.weight"'),
         ([Layer("a", Activation("relu")), Layer("a", NONE)], 'no tensor "a.weight", or the certificate names it twice'),
         ([Layer("a", Activation("sine")), Layer("b", NONE)], "sine"),
-        ([Layer("a", Activation("leaky_relu", 0.01)), Layer("b", NONE)], "not a float32 number"),
+        ([Layer("a", Activation("leaky_relu", 1e40)), Layer("b", NONE)], "slope inf is unknown"),
     ],
 )
 def test_layers_that_do_not_fit(layers, reason):

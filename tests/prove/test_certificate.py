@@ -84,6 +84,17 @@ def test_a_certificate_for_a_state_dict_names_the_layers(tmp_path):
     assert certificate.content["model"]["layers"] is None
 
 
+def test_the_claim_about_a_state_dict_names_its_condition(tmp_path):
+    net = balanced_network(0, SPEC, "relu")
+    certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
+    for name in ("net.pth", "net.onnx"):
+        net.save(tmp_path / name)
+    bound = certificate.for_model(tmp_path / "net.pth")
+    assert bound.claim.startswith(f"{certificate.claim} Condition: the module computes what model.layers lists")
+    assert bound.for_model(tmp_path / "net.pth").claim == bound.claim
+    assert bound.for_model(tmp_path / "net.onnx").claim == certificate.claim
+
+
 def test_the_digest_changes_with_every_part_of_the_network():
     net = balanced_network(0, SPEC, "leaky_relu")
     first, *rest = net.affines

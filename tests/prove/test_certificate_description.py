@@ -10,7 +10,7 @@ from fairmend.network.formats.torch.state_dict import description_of, to_tensors
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.certificate_description import steps_of_description
 from fairmend.spec import Spec
-from support.torch_graphs import GRAPHS
+from support.torch_graphs import GRAPHS, SKIPS
 
 
 def spec_of(network):
@@ -23,7 +23,11 @@ def spec_of(network):
 
 @pytest.mark.parametrize("suffix", ["pth", "ckpt", "safetensors"])
 @pytest.mark.parametrize(
-    "graph", ["two inputs", "one-hot", "matrix", "buffers", "unused layer", "stacked", "PReLU(6)", "ELU(0.7)"]
+    "graph",
+    [
+        *("two inputs", "one-hot", "matrix", "buffers", "unused layer", "stacked", "PReLU(6)", "ELU(0.7)"),
+        *(f"skip, {text}" for text in SKIPS),
+    ],
 )
 def test_the_certificate_of_a_saved_graph_is_valid(graph, suffix, tmp_path):
     torch.manual_seed(0)
@@ -37,6 +41,20 @@ def test_the_certificate_of_a_saved_graph_is_valid(graph, suffix, tmp_path):
     result = fairmend.check(tmp_path / "c.json", path)
     assert result.valid, result.reasons
     assert "The claim is about a module that computes in float32" in result.condition
+
+
+@pytest.mark.parametrize("text", SKIPS)
+def test_the_certificate_of_an_exported_graph_is_valid(text, tmp_path):
+    """PyTorch rounds the slope 0.1 to float32, and so do the network and the checker."""
+    torch.manual_seed(0)
+    program = torch.export.export(GRAPHS[f"skip, {text}"]().eval(), (torch.zeros(2, 4),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    network = load_network(tmp_path / "m.pt2")
+    X = np.random.default_rng(0).integers(0, 2, (25, 4)).astype(np.float32)
+    certificate, _ = certificate_of_fair(network, spec_of(network), X)
+    certificate.save(tmp_path / "c.json", tmp_path / "m.pt2")
+    result = fairmend.check(tmp_path / "c.json", tmp_path / "m.pt2")
+    assert result.valid, result.reasons
 
 
 def test_tensors_that_no_step_names_are_listed_as_unused():

@@ -166,3 +166,12 @@ LAYERS = (
 GRAPHS |= {
     text: lambda text=text: nn.Sequential(nn.Linear(4, 6), eval(text, vars(nn)), nn.Linear(6, 1)) for text in LAYERS
 }
+
+SKIPS = ("LeakyReLU(0.1)", "RReLU(0.1, 0.3)", "ELU(0.7)", "CELU(0.7)", "Hardtanh(-0.3, 0.7)")
+"""Functions with numbers that float32 does not hold."""
+GRAPHS |= {
+    f"skip, {text}": lambda text=text: pair(
+        lambda m, x: m.b(m.f(m.a(x)) + m.c(x)), f=eval(text, vars(nn)), c=nn.Linear(4, 6)
+    )
+    for text in SKIPS
+}

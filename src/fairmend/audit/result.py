@@ -21,7 +21,7 @@ from fairmend.network.scores import class_probability, compute_scores
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
-from fairmend.text import number, percent, printable, probabilities, score_difference, short
+from fairmend.text import condition_text, number, percent, printable, probabilities, score_difference, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,6 +163,7 @@ class AuditResult:
     scores : how far scores differ, if the spec claims scores, else None
     unknown : the number of inputs that are not decided; at most `count` + `unknown` are treated unequally
     plan : the method, and how long it was expected to take
+    condition : what must be true of the program that runs the model, if its file leaves that open, else ""
     """
 
     count: int
@@ -179,6 +180,7 @@ class AuditResult:
     scores: ScoreSummary | None
     unknown: int
     plan: AuditPlan
+    condition: str = ""
 
     @property
     def method(self) -> str:
@@ -198,7 +200,7 @@ class AuditResult:
             f", 95 % interval {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)}" if self.interval else ""
         )
         count = f"{self.count:,} of {self.total:,} {what} treated unequally"
-        return f"AuditResult({count}, {percent(self.idi_rate, 2)}{between}, {how})"
+        return f"AuditResult({count}, {percent(self.idi_rate, 2)}{between}, {how}{condition_text(self.condition)})"
 
     def describe(self) -> str:
         """Return the result as text, with the worst pairs."""
@@ -249,6 +251,7 @@ class AuditResult:
         pairs = [pair.describe() for pair in self.pairs]
         rows = list(enumerate(pairs, start=1))
         notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
+        notes += [f"Condition: {self.condition}"] if self.condition else []
         return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
 
     def as_dict(self) -> dict[str, Any]:
@@ -268,6 +271,7 @@ class AuditResult:
             "scores": None if self.scores is None else self.scores.as_dict(),
             "disparity": self.disparity.as_dict(),
             "pairs": [pair.as_dict() for pair in self.pairs],
+            "condition": self.condition,
         }
 
 

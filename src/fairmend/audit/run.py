@@ -30,6 +30,7 @@ from fairmend.device.names import check_device_name
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
@@ -168,6 +169,7 @@ def audit(
         scores=tally.scores(spec.claim, disparity),
         unknown=tally.unknown,
         plan=plan,
+        condition=model_condition(network),
     )
     if spec.label is None or not is_frame(X) or spec.label.column not in X.columns:
         return result

@@ -18,6 +18,7 @@ __all__ = ["RunningError", "affine_image", "scaled_too_far"]
 
 _FOLDING = 8  # roundings of a layer beside its products, and of what is folded into it
 _SCALED = 2.0**120  # by more, scalings in a row do not fit into one number of float32
+_ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several steps
 
 
 class RunningError:
@@ -40,7 +41,7 @@ class RunningError:
         self.found: list[NodeError] = []
         self._nonlinear: list[bool] = []  # whether a function is behind the node
         self._sums: dict[int, _Terms] = {}  # the terms of each sum
-        self._too_far = scaled_too_far(network)
+        self._ends, self._too_far = _scalings(network)
 
     def run(self) -> list[NodeError]:
         """Return all nodes, the head last; of the head, only what it loses itself."""
@@ -53,8 +54,7 @@ class RunningError:
             self._nonlinear.append(behind or isinstance(node.operation, Activation))
             if i in readers:
                 self.found[i] = self._improve(i, readers[i], behind)
-        head, source = self.network.head, self.found[self.network.nodes[-1].sources[0]]
-        local, overflow = self._lost(head, source)
+        local, overflow = self._lost(self.network.head, self.network.nodes[-1].sources[0])
         last = NodeError((local, local), (local, local), local, local, overflow)
         return [*self.found, self._limited(len(self.found), last)]
 
@@ -81,7 +81,7 @@ class RunningError:
         if isinstance(operation, Input):
             return self._copied(self.box, np.zeros(self.box[0].shape))
         if isinstance(operation, Affine):
-            return self._affine(operation, sources[0])
+            return self._affine(operation, numbers[0])
         if isinstance(operation, Activation):
             return self._function(operation, sources[0])
         if isinstance(operation, Scale):
@@ -111,18 +111,26 @@ class RunningError:
     def _node(self, exact: Intervals, error: Floats, local: Floats, overflow: Bools) -> NodeError:
         return NodeError(exact, (exact[0] - error, exact[1] + error), error, local, overflow)
 
-    def _affine(self, operation: Affine, source: NodeError) -> NodeError:
-        weight, bias = operation.weight.astype(np.float64), operation.bias.astype(np.float64)
-        summed, overflow = self._lost(operation, source)
+    def _affine(self, operation: Affine, number: int) -> NodeError:
+        weight, bias, source = (
+            operation.weight.astype(np.float64),
+            operation.bias.astype(np.float64),
+            self.found[number],
+        )
+        summed, overflow = self._lost(operation, number)
         error = (source.error @ np.abs(weight).T + summed) * (1 + SLACK)
         return self._node(affine_image(weight, bias, *source.exact), error, summed, overflow)
 
-    def _lost(self, operation: Affine, source: NodeError) -> tuple[Floats, Bools]:
-        """Return what a computed affine layer is off by, given its inputs, and where it may overflow."""
+    def _lost(self, operation: Affine, number: int) -> tuple[Floats, Bools]:
+        """Return what a computed affine layer of a node is off by, given that node, and where it may overflow.
+
+        A program may scale after the product what the node scales: then the sums are larger or smaller by as much.
+        """
+        computed, scaled = self.found[number].computed, self._ends[number]
         if operation.fold is None:
-            summed, overflow = _summation(operation, source.computed, self.precision)
+            summed, overflow = _summation(operation, computed, self.precision, scaled)
         else:
-            summed, overflow = _folded_summation(operation.fold, *source.computed, self.precision)
+            summed, overflow = _folded_summation(operation.fold, *computed, self.precision, scaled)
         return self.roundings * summed, overflow
 
     def _function(self, operation: Activation, source: NodeError) -> NodeError:
@@ -198,12 +206,17 @@ class RunningError:
 
 
 def scaled_too_far(network: Network) -> set[int]:
-    """Return the nodes that multiply or divide, with the scalings right before them, by more than float32 can hold.
+    """Return the nodes that multiply or divide, with the scalings right before them, by more than float32 can hold."""
+    return _scalings(network)[1]
+
+
+def _scalings(network: Network) -> tuple[list[float], set[int]]:
+    """Return by how much the scalings that each node ends with multiply or divide, and the nodes where it is too much.
 
     ONNX Runtime makes one factor in float32 of all scalings beside a product with a matrix, also of those that other
-    nodes read as well. If the factor is too small for that, it is 0.
+    nodes read as well, and multiplies after the product. If the factor is too small for float32, it is 0.
     """
-    ends = [1.0] * len(network.nodes)  # by how much the scalings that a node ends with multiply or divide
+    ends = [1.0] * len(network.nodes)
     found = set()
     for i, node in enumerate(network.nodes):
         scaled = ends[node.sources[0]] if node.sources else 1.0
@@ -212,9 +225,11 @@ def scaled_too_far(network: Network) -> set[int]:
         elif isinstance(node.operation, Affine) and node.operation.fold is not None:
             before, ends[i] = (float(line.reach.max()) for line in node.operation.fold.lines())
             scaled *= before * ends[i]
+        elif isinstance(node.operation, Activation):
+            ends[i] = _ENDINGS.get(node.operation.name, 1.0)
         if scaled > _SCALED:
             found.add(i)
-    return found
+    return ends, found
 
 
 class _Terms(NamedTuple):
@@ -264,7 +279,7 @@ def affine_image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> Int
     return middle - spread - slack, middle + spread + slack
 
 
-def _summation(operation: Affine, inputs: Intervals, kind: Precision) -> tuple[Floats, Bools]:
+def _summation(operation: Affine, inputs: Intervals, kind: Precision, scaled: float) -> tuple[Floats, Bools]:
     """Return how far a computed affine layer is from the exact one of the same inputs, and where it may overflow.
 
     Additions are off as `_terms_of` says, and products by u (P + N) together.
@@ -272,9 +287,9 @@ def _summation(operation: Affine, inputs: Intervals, kind: Precision) -> tuple[F
     terms, size = _terms_of(operation, inputs, kind), size_of(*inputs)
     both = terms.above + terms.below
     count = (size.shape[1] + 1) * kind.unit
-    flushed = kind.tiny * (size.sum(axis=1, keepdims=True) + 4 * (size.shape[1] + 1))
+    flushed = kind.tiny * scaled * (size.sum(axis=1, keepdims=True) + 4 * (size.shape[1] + 1))
     summed = (terms.additions * terms.unit + kind.unit * both + flushed) * (1 + SLACK)
-    fits = (both * (1 + 2 * count / (1 - count)) + flushed) * (1 + SLACK) < kind.largest
+    fits = (scaled * both * (1 + 2 * count / (1 - count)) + flushed) * (1 + SLACK) < kind.largest
     return summed, ~(fits.all(axis=1) & (size < kind.largest).all(axis=1))
 
 
@@ -285,7 +300,7 @@ def _sizes_of(fold: Fold, size: Floats) -> Floats:
     return np.asarray(total * np.abs(outer.factor) + outer.size)
 
 
-def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) -> tuple[Floats, Bools]:
+def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision, scaled: float) -> tuple[Floats, Bools]:
     """Do the same for a layer that a program computes with the norms beside it, or with the norms folded into it.
 
     Every step is off by so many units of the sizes of all its terms, and the folded numbers are rounded once more.
@@ -299,7 +314,7 @@ def _folded_summation(fold: Fold, least: Floats, most: Floats, kind: Precision) 
     gamma = count * kind.unit / (1 - count * kind.unit)
     beside = (1 + inner.reach.max()) * (1 + outer.reach.max()) * (1 + weight.sum(axis=1) + fold.bias_size)
     wide = size * inner.reach + inner.size
-    reach = beside * (1 + weight.shape[1] + wide.sum(axis=1, keepdims=True)) + outer.size
+    reach = scaled * beside * (1 + weight.shape[1] + wide.sum(axis=1, keepdims=True)) + outer.size
     lost = gamma * _sizes_of(fold, size) + 16 * kind.tiny * reach
     return lost * (1 + SLACK), ~(2 * reach < kind.largest).all(axis=1)
 

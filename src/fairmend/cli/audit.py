@@ -166,7 +166,15 @@ def run_audit(
 
     from fairmend.audit.neighbours import reads_what_varies
     from fairmend.audit.run import audit
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.console import (
+        at_threshold,
+        console,
+        progress_bars,
+        show_condition,
+        show_json,
+        show_out_of_range,
+        show_warnings,
+    )
     from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
@@ -272,6 +280,7 @@ def run_audit(
         _show(screen, title, result, figures)
         show_disparity(screen, spec, net.outputs, result)
         _show_pairs(screen, spec, net.outputs, result)
+        show_condition(screen, result.condition)
         show_out_of_range(screen, done, wider)
         show_warnings(screen, warnings)
         if out is not None:

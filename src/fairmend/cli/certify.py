@@ -120,7 +120,15 @@ def run_certify(
     """Certify rows of the data, show the verdicts and return the exit code."""
     from rich.text import Text
 
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.console import (
+        at_threshold,
+        console,
+        progress_bars,
+        show_condition,
+        show_json,
+        show_out_of_range,
+        show_warnings,
+    )
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
@@ -169,6 +177,7 @@ def run_certify(
         screen = console()
         negative = people.negative if net.outputs <= 2 else None
         _show(screen, result, people, negative, f"{model.name} on {data.name}{at_threshold(spec)}")
+        show_condition(screen, result.condition)
         show_out_of_range(screen, people.out_of_range, wider)
         show_warnings(screen, warnings)
         if certificate is not None:

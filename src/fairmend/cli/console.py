@@ -40,12 +40,14 @@ __all__ = [
     "progress_bars",
     "regression_figures",
     "show_check",
+    "show_condition",
     "show_files",
     "show_json",
     "show_out_of_range",
     "show_pairs",
     "show_warnings",
     "stderr_console",
+    "warn_before",
 ]
 
 ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
@@ -186,6 +188,12 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
         screen.print(Text(f"Warning: {warning}{end}", style="yellow"))
 
 
+def warn_before(warning: str) -> None:
+    """Print a warning on stderr before the work begins; nothing if there is none."""
+    if warning:
+        show_warnings(stderr_console(), [warning])
+
+
 def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:
     """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
     if not done.rows:
@@ -299,5 +307,10 @@ def show_check(
     screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
     typed = shlex.join(["fairmend", "check", str(certificate), str(model), *(["--real"] if real else [])])
     screen.print(Text(f"  {typed}", style="bold"), soft_wrap=True)
-    if result.condition:
-        screen.print(Text(f"Condition: {result.condition}"))
+    show_condition(screen, result.condition)
+
+
+def show_condition(screen: Console, condition: str) -> None:
+    """Print what must be true of the program that runs the model, if its file leaves that open."""
+    if condition:
+        screen.print(Text(f"Condition: {condition}"))

@@ -261,7 +261,7 @@ def _exit_code(found: QuantifyResult, share: float | None) -> int:
 def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: str | None) -> None:
     from rich.text import Text
 
-    from fairmend.cli.console import figures_table
+    from fairmend.cli.console import figures_table, show_condition
     from fairmend.text import at_least_percent, at_most_percent
 
     columns = ["", "Of all people"] + ([] if found.rows is None else [f"Rows of {data}"])
@@ -281,6 +281,7 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
         screen.print(Text(f"Of {found.samples:,} random people, {estimate} were found to be treated unequally."))
     divided = f"{found.leaves:,} {'box' if found.leaves == 1 else 'boxes'} in {found.seconds:.1f} s."
     screen.print(Text(f"{divided} The proof holds for the network's own arithmetic."))
+    show_condition(screen, found.condition)
     if found.boxes[:boxes]:
         screen.print()
         _show_map(screen, found, boxes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -242,9 +243,10 @@ def run_repair(
         show_files,
         show_json,
         show_out_of_range,
+        warn_before,
     )
     from fairmend.cli.inputs import add_about, load_model, without_scores
-    from fairmend.cli.report_files import REPORT_FILES, show_report
+    from fairmend.cli.report_files import REPORT_FILES, form_warning, show_report
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
@@ -273,6 +275,7 @@ def run_repair(
     method_options = {name: value for name, value in options.items() if name != "method"}
     check_applicable(options["method"], method_options, has_tolerances(spec))  # before the data is read and audited
     require_room(net, model)
+    warn_before(form_warning(net, model.suffix.lower()))
     spec = add_about(spec, about)
     frame, policy = read_table(data), choose_policy(out_of_range, claim_needs_range(spec, options))
     require_given_scores(spec, net, frame, data, policy)
@@ -293,8 +296,7 @@ def run_repair(
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
-    document = {
-        **comparison.as_dict(),
+    about_run = {
         "seed": seed,
         "threshold": spec.threshold,
         "about": spec.about.to_dict(),
@@ -303,7 +305,9 @@ def run_repair(
         "test_data": None if test_data is None else test_data.name,
     }
     sources = {"model": model, "data": data, "spec": spec_file, **tables}
-    checked = _write(out, net, comparison, document, sources, typed, seed, what_if_rows, without=replaced_model)
+    comparison, checked = _write(
+        out, net, comparison, about_run, sources, typed, seed, what_if_rows, without=replaced_model
+    )
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
     if checked is None:
@@ -314,7 +318,8 @@ def run_repair(
     code = BAD if comparison.after.repair.count or collapsed else GOOD
     if json_output:
         check = None if checked is None else checked.as_dict()
-        show_json({**document, "certificate_check": check, "files": {name: out / name for name in files}})
+        written = {name: out / name for name in files}
+        show_json({**comparison.as_dict(), **about_run, "certificate_check": check, "files": written})
         return code
     screen = console()
     if collapsed:
@@ -385,19 +390,20 @@ def _write(
     out: Path,
     original: Network,
     comparison: RepairComparison,
-    document: Mapping[str, object],
+    about_run: Mapping[str, object],
     sources: Mapping[str, DataSource],
     typed: str | None,
     seed: int,
     what_if_rows: int | None,
     *,
     without: Sequence[str],
-) -> CheckResult | None:
+) -> tuple[RepairComparison, CheckResult | None]:
     """Write the folder, once the certificate is checked; return the result of that check, or None without one.
 
-    Files named in `without` are deleted, unless they are written anew.
+    The comparison is returned with a warning if the file has another form than the original. Files named in `without`
+    are deleted, unless they are written anew.
     """
-    from fairmend.cli.report_files import describe_repair, save_checked, write_report
+    from fairmend.cli.report_files import describe_repair, save_checked, save_unchecked, write_report
     from fairmend.folders import staged_folder
     from fairmend.json_files import write_json
     from fairmend.tables import write_csv
@@ -408,13 +414,14 @@ def _write(
     with staged_folder(out, without=outdated) as stage:
         model = stage / f"model{Path(sources['model'].name).suffix.lower()}"
         if certificate is None:
-            comparison.result.network.save(model)
+            other = save_unchecked(comparison.result.network, model)
         else:
-            checked = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
+            checked, other = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
+        if other:
+            comparison = replace(comparison, warnings=(*comparison.warnings, other))
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
-        write_json(stage / "result.json", document)
-        write_report(
-            stage, describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
-        )
-    return checked
+        write_json(stage / "result.json", {**comparison.as_dict(), **about_run})
+        page = describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
+        write_report(stage, page if checked is None else replace(page, condition=checked.condition))
+    return comparison, checked

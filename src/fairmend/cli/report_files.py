@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,15 +21,23 @@ if TYPE_CHECKING:
     from fairmend.progress import Progress
     from fairmend.prove.certificate import Certificate
 
-__all__ = ["REPORT_FILES", "check_certificate", "describe_repair", "save_checked", "show_report", "write_report"]
-
-_logger = logging.getLogger(__name__)
+__all__ = [
+    "REPORT_FILES",
+    "check_certificate",
+    "describe_repair",
+    "form_warning",
+    "save_checked",
+    "save_unchecked",
+    "show_report",
+    "write_report",
+]
 
 REPORT_FILES = {
     "report.html": "the report, for a browser",
     "report.json": "the data of the report, for fairmend report",
 }
 
+_SELF_CONTAINED = (".onnx", ".h5", ".hdf5", ".keras")  # files that name their layers and activations
 _TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
 
 
@@ -44,25 +52,81 @@ def write_report(folder: Path, document: Document) -> None:
 
 
 class UncheckableFileError(FairmendError):
-    """`fairmend check` cannot read a model file."""
+    """`fairmend check` cannot read a model file, for this reason."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
-def save_checked(network: Network, certificate: Certificate, path: Path, model: Path) -> CheckResult:
-    """Save a network, and its certificate once it is checked.
+def form_warning(network: Network, suffix: str) -> str:
+    """Say before a repair that a file with a certificate cannot have the form of the original; "" if it can.
+
+    A file that holds only weights is read with its certificate, so nothing is known about it before there is one.
+    """
+    from fairmend.network.formats import write_network
+    from fairmend_check.errors import CheckError
+    from fairmend_check.read_model import read_model
+
+    if suffix not in _SELF_CONTAINED or network.form is None:
+        return ""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"model{suffix}")
+        why = write_network(network, path)
+        try:
+            read_model(path)
+        except CheckError as error:
+            why = why or _unread(str(error))
+        if not why:
+            return ""
+        try:
+            network.save(path, keep_form=False)
+        except FairmendError as error:
+            return f"{path.name} can have no certificate: {why}, and fairmend's own form cannot hold it ({error})"
+        return _other_form(network, path, why, "with a certificate will have")
+
+
+def save_unchecked(network: Network, model: Path) -> str:
+    """Save a network that has no certificate; return a warning if the file has another form than the original."""
+    from fairmend.network.formats import write_network
+
+    why = write_network(network, model)
+    return _other_form(network, model, why) if why else ""
+
+
+def save_checked(network: Network, certificate: Certificate, path: Path, model: Path) -> tuple[CheckResult, str]:
+    """Save a network, and its certificate once it is checked; return the result, and a warning if the form is another.
 
     The file has the form of the original. If `fairmend check` does not read that form, it is fairmend's own.
     """
-    network.save(model)
+    from fairmend.network.formats import write_network
+
+    why = write_network(network, model)
     certificate.save(path, model)
     try:
-        return check_certificate(path, model, real=certificate.real_only)
-    except UncheckableFileError:
+        checked = check_certificate(path, model, real=certificate.real_only)
+    except UncheckableFileError as error:
         if network.form is None:
             raise
-        _logger.warning("%s has fairmend's own form: fairmend check cannot read that of the original", model.name)
-    network.save(model, keep_form=False)
-    certificate.save(path, model)
-    return check_certificate(path, model, real=certificate.real_only)
+        why = _unread(error.reason)
+        network.save(model, keep_form=False)
+        certificate.save(path, model)
+        checked = check_certificate(path, model, real=certificate.real_only)
+    return checked, _other_form(network, model, why) if why else ""
+
+
+def _unread(reason: str) -> str:
+    return f"fairmend check cannot read that of the original ({reason.partition(': ')[2] or reason})"
+
+
+def _other_form(network: Network, saved: Path, why: str, has: str = "has") -> str:
+    """Return the warning that a saved file has another form than the original, and what its programs find changed."""
+    from fairmend.network.formats import form_changes
+
+    assert network.form is not None
+    changes = form_changes(network.form, saved)
+    said = f" What changes for a program that runs it: {changes}." if changes else ""
+    return f"{saved.name} {has} fairmend's own form: {why}.{said} Names of layers and further data are lost"
 
 
 def check_certificate(
@@ -80,7 +144,8 @@ def check_certificate(
     if not result.readable and reason.startswith(f"model {model.name}: "):
         raise UncheckableFileError(
             f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
-            'with fairmend, load_network(file).save("model.onnx", keep_form=False), and certify that file'
+            'with fairmend, load_network(file).save("model.onnx", keep_form=False), and certify that file',
+            reason,
         )
     if not result.readable:
         raise FairmendError(

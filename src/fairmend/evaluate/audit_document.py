@@ -101,6 +101,7 @@ def audit_document(
             first_row=numbers.first,
             notes=notes,
             about=spec.about,
+            condition=result.condition,
             outcomes=_outcomes(net, spec, result, names),
         )
     unequal = examined.unequal.nonzero()[0]
@@ -133,6 +134,7 @@ def audit_document(
         first_row=numbers.first,
         notes=notes,
         about=spec.about,
+        condition=result.condition,
         outcomes=_outcomes(net, spec, result, names),
     )
 

@@ -635,6 +635,7 @@ class Document:
     `threshold` is the probability from which a prediction is positive.
     `about` says which model it is. `outcomes` is None for a regression network.
     `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
+    `condition` is what must be true of the program that runs the model, if its file leaves that open.
     """
 
     format: str
@@ -660,3 +661,4 @@ class Document:
     about: About = field(default_factory=About)
     outcomes: Outcomes | None = None
     quantify: Quantification | None = None
+    condition: str = ""

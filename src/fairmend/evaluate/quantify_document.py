@@ -65,6 +65,7 @@ def quantify_document(
         warnings=[short(warning, 2_000) for warning in warnings],
         notes=[] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)],
         about=spec.about,
+        condition=found.condition,
         quantify=Quantification(
             found.fair,
             found.unfair,

@@ -37,6 +37,7 @@ from fairmend.evaluate.selection_summary import accuracy_measure, describe_polic
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
+from fairmend.prove.condition import model_condition
 from fairmend.repair.result import RepairResult
 from fairmend.repair.selection import Candidate
 from fairmend.text import short
@@ -73,6 +74,7 @@ def repair_document(
         notes=[short(people.out_of_range.describe(), 2_000)] if people.out_of_range.rows else [],
         threshold=spec.threshold,
         about=spec.about,
+        condition=model_condition(result.network),
         outcomes=None if spec.regression else _outcomes(original, comparison),
     )
     if spec.claim.is_score:

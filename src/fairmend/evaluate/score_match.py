@@ -37,6 +37,8 @@ _FORMS = {
     "output": "the output",
     "probabilities": "the probabilities of the classes",
     "logits": "the logits of the classes",
+    "log_probability": "the logarithm of the probability of the positive class",
+    "log_probabilities": "the logarithms of the probabilities of the classes",
 }
 
 
@@ -52,8 +54,8 @@ class ScoreMatch:
     Attributes
     ----------
     rows : how many rows have a given score
-    form : what the given scores are, of the forms that fit best: "probability", "logit", "output", "probabilities" or
-        "logits"
+    form : what the given scores are, of the forms that fit best: "probability", "logit", "output", "probabilities",
+        "logits", and "log_probability" or "log_probabilities", which a closing LogSoftmax gives
     largest : the largest difference
     tolerance : the largest difference that rounding explains
     differing : the numbers of the rows that differ by more, the worst first
@@ -187,10 +189,11 @@ def _forms(outputs: FloatArray, columns: int, regression: bool) -> dict[str, Flo
     shares = scores_of(outputs, "probability")
     if columns == 1 and logits.shape[1] <= 2:
         lead = logits[:, -1:] if logits.shape[1] == 1 else logits[:, 1:] - logits[:, :1]
-        return {"probability": shares[:, -1:], "logit": lead}
+        return {"probability": shares[:, -1:], "logit": lead, "log_probability": -np.logaddexp(0, -lead)}
     if logits.shape[1] == 1:
         return {"probabilities": np.hstack([1 - shares, shares])}
-    return {"probabilities": shares, "logits": logits}
+    logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    return {"probabilities": shares, "logits": logits, "log_probabilities": logs}
 
 
 def _quantum(given: Floats) -> float:

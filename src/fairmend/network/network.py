@@ -319,8 +319,8 @@ class Network:
 
         In the format that the network was read from, only the weights change: names, shapes, further outputs, batch
         normalisation and metadata stay as they were. With ``keep_form=False`` the file is what fairmend writes for a
-        network from elsewhere, with the norms folded into the layers. An existing file is replaced completely, or not
-        at all.
+        network from elsewhere, with the norms folded into the layers; an .onnx file keeps the names of its input and
+        output if it has one of each. An existing file is replaced completely, or not at all.
         """
         from fairmend.network.formats import write_network
 

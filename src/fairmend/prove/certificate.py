@@ -27,7 +27,7 @@ from fairmend.network.formats import without_folds
 from fairmend.progress import Progress
 from fairmend.prove import certificate_blocks
 from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
-from fairmend.prove.certificate_graph import steps_of, steps_of_file
+from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
@@ -52,6 +52,7 @@ VERSION = 5
 
 _STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture
 _FUNCTION_KEYS = ("activation", "slope", "parameters")
+_CONDITION = " Condition: the module computes what model.{} lists; fairmend check says it in words."
 _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
 # The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
@@ -127,7 +128,10 @@ class Certificate:
         model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
         if self.folded_sha256 and self._is_folded(Path(path)):
             model["weights_sha256"] = self.folded_sha256
-        return replace(self, content={**self.content, "model": model})
+        claim = self.claim.removesuffix(_CONDITION.format("layers")).removesuffix(_CONDITION.format("graph"))
+        if graph or layers:
+            claim += _CONDITION.format("graph" if graph else "layers")
+        return replace(self, content={**self.content, "claim": claim, "model": model})
 
     def _is_folded(self, path: Path) -> bool:
         """Return whether a file holds the network with its norms folded into the layers."""
@@ -391,7 +395,7 @@ def _with_claims(
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
     folded = weights_digest(without_folds(network)) if has_folds else ""
-    layers = _layers(network) if network.is_chain else ()
+    layers = layers_of(network) if network.is_chain else ()
     return Certificate(content, layers, steps_of(network), (), folded)
 
 
@@ -400,21 +404,6 @@ def _describe_classes(spec: Spec) -> str:
     if spec.label is None or not spec.label.classes or spec.claim.is_score:
         return ""
     return f" The predictions are the classes {listed(spec.label.classes, most=None)}."
-
-
-def _layers(network: Network) -> tuple[dict[str, Any], ...]:
-    """Return the layers of a state dict in the order of computation, each with the activation after it."""
-    layers: list[dict[str, Any]] = []
-    after = [*network.activations, Activation("identity")]
-    for name, affine, activation in zip(network.names, network.affines, after, strict=True):
-        fold = affine.fold
-        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.before if fold else ())]
-        layers.append(_layer(name))
-        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.after if fold else ())]
-        layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
-        layers[-1] |= {"parameters": list(activation.parameters)} if activation.parameters else {}
-    layers[-1] |= {"activation": "none"}
-    return tuple(layers)
 
 
 def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -426,11 +415,6 @@ def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         elif found and layer["activation"] != "identity":
             found[-1] = {**found[-1], **{key: layer[key] for key in _FUNCTION_KEYS if key in layer}}
     return found
-
-
-def _layer(name: str, epsilon: float | None = None) -> dict[str, Any]:
-    layer: dict[str, Any] = {"name": name, "activation": "identity", "slope": 0.0}
-    return layer if epsilon is None else {**layer, "epsilon": epsilon}
 
 
 def _entries(

@@ -1,4 +1,6 @@
-"""The steps of a network that is no plain chain, as a certificate names them for a state dict: docs/certificate.md.
+"""The layers of a chain and the steps of any other network, as a certificate names them for a state dict.
+
+docs/certificate.md describes both.
 
 A network that came from a state dict, a module or an exported program has their description (`formats.torch.steps`),
 which names the tensors of the file. A file that fairmend wrote has one in its note.
@@ -19,7 +21,7 @@ from fairmend.network.formats.torch.state_dict import described_file, descriptio
 from fairmend.network.graph import Node
 from fairmend.prove.certificate_description import steps_of_description
 
-__all__ = ["steps_of", "steps_of_file", "steps_of_nodes"]
+__all__ = ["layers_of", "steps_of", "steps_of_file", "steps_of_nodes"]
 
 
 @dataclass
@@ -56,6 +58,26 @@ class _Steps:
                 own if part.factor == 1 else self.add("scale", [own], mean=[0.0], gain=[part.factor], shift=[0.0])
             )
         return self.add("sum", parts)
+
+
+def layers_of(network: Network) -> tuple[dict[str, Any], ...]:
+    """Return the layers of a state dict in the order of computation, each with the activation after it."""
+    layers: list[dict[str, Any]] = []
+    after = [*network.activations, Activation("identity")]
+    for name, affine, activation in zip(network.names, network.affines, after, strict=True):
+        fold = affine.fold
+        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.before if fold else ())]
+        layers.append(_layer(name))
+        layers += [_layer(str(norm.name), norm.epsilon) for norm in (fold.after if fold else ())]
+        layers[-1] |= {"activation": activation.name, "slope": float(activation.slope)}
+        layers[-1] |= {"parameters": list(activation.parameters)} if activation.parameters else {}
+    layers[-1] |= {"activation": "none"}
+    return tuple(layers)
+
+
+def _layer(name: str, epsilon: float | None = None) -> dict[str, Any]:
+    layer: dict[str, Any] = {"name": name, "activation": "identity", "slope": 0.0}
+    return layer if epsilon is None else {**layer, "epsilon": epsilon}
 
 
 def steps_of(network: Network) -> tuple[dict[str, Any], ...]:

@@ -18,6 +18,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
+from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
 from fairmend.prove.result import CertifyResult
 from fairmend.prove.score_bounds import require_scores
@@ -115,7 +116,7 @@ def certify(
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
         for w in result.witnesses
     ]
-    result = replace(result, witnesses=tuple(witnesses))
+    result = replace(result, witnesses=tuple(witnesses), condition=model_condition(network))
     _logger.info("engine %s: %s in %.2f s", chosen, result.counts, result.seconds)
     for reason in dict.fromkeys(filter(None, result.reasons)):
         _logger.debug("unknown for %d: %s", result.reasons.count(reason), reason)

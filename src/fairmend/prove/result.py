@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairmend.html_tables import html_pairs
 from fairmend.prove.witness import Witness
 from fairmend.spec import Spec
-from fairmend.text import percent
+from fairmend.text import condition_text, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +43,7 @@ class CertifyResult:
     reasons : for each UNKNOWN input the reason, else ""
     engine : the engine that decided: "enumerate", "branch" or "milp"
     seconds : the time that it took
+    condition : what must be true of the program that runs the model, if its file leaves that open, else ""
     """
 
     verdicts: Sequence[Verdict]
@@ -50,6 +51,7 @@ class CertifyResult:
     reasons: Sequence[str]
     engine: str
     seconds: float
+    condition: str = ""
 
     def __len__(self) -> int:
         """Return the number of inputs."""
@@ -60,7 +62,7 @@ class CertifyResult:
         counts = ", ".join(f"{self.counts[verdict.value]:,} {verdict.name}" for verdict in Verdict)
         return (
             f"CertifyResult({len(self):,} inputs: {counts}; unfair rate {percent(self.unfair_rate, 2)}, "
-            f"engine {self.engine}, {self.seconds:.2f} s)"
+            f"engine {self.engine}, {self.seconds:.2f} s{condition_text(self.condition)})"
         )
 
     @property
@@ -88,9 +90,9 @@ class CertifyResult:
     def _repr_html_(self) -> str:
         """Show the number of each verdict in a notebook."""
         rows = [(verdict.name, f"{self.counts[verdict.value]:,}") for verdict in Verdict]
-        return html_pairs(
-            f"Verdicts on {len(self):,} inputs", rows, [f"Engine {self.engine}, {self.seconds:.2f} s. {_MEANING}"]
-        )
+        notes = [f"Engine {self.engine}, {self.seconds:.2f} s. {_MEANING}"]
+        notes += [f"Condition: {self.condition}"] if self.condition else []
+        return html_pairs(f"Verdicts on {len(self):,} inputs", rows, notes)
 
     def as_dict(self, spec: Spec, negative: str | None = None) -> dict[str, Any]:
         """Return the result as plain data, ready for JSON; ``negative`` is what class 0 of two means, if known."""
@@ -103,4 +105,5 @@ class CertifyResult:
             "verdicts": [verdict.value for verdict in self.verdicts],
             "reasons": list(self.reasons),
             "witnesses": [witness and witness.as_dict(spec, negative) for witness in self.witnesses],
+            "condition": self.condition,
         }

@@ -18,7 +18,7 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.merge import Region, merge_boxes
 from fairmend.quantify.space import Axis, Boxes, Space
 from fairmend.quantify.witnesses import find_witnesses
-from fairmend.text import listed
+from fairmend.text import condition_text, listed
 
 __all__ = ["QuantifyBox", "QuantifyResult", "make_map"]
 
@@ -78,6 +78,7 @@ class QuantifyResult:
     leaves : the number of boxes that all people were divided into
     seconds : how long it took
     evidence : all boxes, from which the certificate is made
+    condition : what must be true of the program that runs the model, if its file leaves that open, else ""
     """
 
     fair: float
@@ -90,6 +91,7 @@ class QuantifyResult:
     leaves: int
     seconds: float
     evidence: Evidence = field(repr=False, compare=False)
+    condition: str = ""
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -103,7 +105,8 @@ class QuantifyResult:
     def __repr__(self) -> str:
         """Show the shares in percent."""
         shares = ", ".join(f"{name} {100 * getattr(self, name):.4g} %" for name in ("fair", "unfair", "undecided"))
-        return f"QuantifyResult({shares}; {self.leaves:,} boxes, {self.seconds:.1f} s)"
+        boxes = f"{self.leaves:,} boxes, {self.seconds:.1f} s"
+        return f"QuantifyResult({shares}; {boxes}{condition_text(self.condition)})"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values."""

@@ -18,6 +18,7 @@ from fairmend.device.names import check_device_name, device_of_workers
 from fairmend.errors import FairmendError
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
+from fairmend.prove.condition import model_condition
 from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.quantify.certificate import Evidence
@@ -116,6 +117,7 @@ def quantify(
         leaves=leaves.count,
         seconds=_clock() - started,
         evidence=Evidence(network, space, leaves),
+        condition=model_condition(network),
     )
 
 

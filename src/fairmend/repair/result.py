@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from fairmend.html_tables import html_pairs
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
+from fairmend.prove.condition import model_condition
 from fairmend.prove.proof import Proof
 from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.calibrate import History
 from fairmend.repair.candidates import Candidate
 from fairmend.repair.policy import Policy
-from fairmend.text import listed
+from fairmend.text import condition_text, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,5 +121,5 @@ class RepairResult:
         return (
             f"RepairResult({self.method}: {blind}{some} neighbourhoods proven {inference}, head changed by "
             f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "
-            f"{self.seconds['total']:.2f} s, {warnings})"
+            f"{self.seconds['total']:.2f} s, {warnings}{condition_text(model_condition(self.network))})"
         )

@@ -9,6 +9,7 @@ from fairmend_check.functions.curve import Curve, enclosed, logistic, unless_lar
 from fairmend_check.rounding import Array, Precision, U
 
 _CUT_OFF = 2.1e-9  # PyTorch leaves out log(1 + exp(-z)) from beta z = 20 on, where it is exp(-20) at most
+_EXPONENT = 700.0  # in float64, ONNX Runtime computes exp(z) itself, which overflows from 709 on
 
 
 class Softplus(Curve):
@@ -35,7 +36,9 @@ class Softplus(Curve):
         return enclosed(slope, (64 + 4 * np.abs(scaled)) * U * slope)
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
-        """Return 16 units of the value and of 1 / beta, and what is left out far from zero."""
+        """Return 16 units of the value and of 1 / beta, and what is left out far from zero; inf if exp overflows."""
         size, right = np.maximum(np.abs(low), np.abs(high)), np.maximum(high, 0.0)
         bound = 16 * kind.u * (right + 1 / self.beta) + np.where(self.beta * high > 19, _CUT_OFF / self.beta, 0.0)
+        if kind.u == U:
+            bound = np.where(self.beta * high > _EXPONENT, np.inf, bound)
         return unless_large(bound + 4 * kind.tiny, size * max(1.0, self.beta), kind.largest)

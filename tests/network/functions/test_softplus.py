@@ -9,6 +9,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.functions import Precision
 from support.function_checks import check_inference
+from support.onnx_files import node, runtime, save
 
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
@@ -29,3 +30,13 @@ def test_the_threshold_of_pytorch_is_in_the_bound():
 def test_beta_is_moderate():
     with pytest.raises(FairmendError, match="beta must lie between"):
         Activation("softplus", parameters=(0.0,))
+
+
+def test_there_is_no_bound_in_float64_where_exp_overflows(tmp_path):
+    """ONNX Runtime computes log(1 + exp(z)) in float64, as version 18 of the operators writes it."""
+    z = np.array([[699.0], [710.0]])
+    path = save(tmp_path / "m.onnx", [node("Softplus", "x")], outputs=1, opset=18, element=11, axes=("n", 1))
+    assert np.isfinite(runtime(path, z)[:, 0]).tolist() == [True, False]
+    softplus = Activation("softplus", parameters=(1.0,)).function
+    assert np.isfinite(softplus.rounding(-z, z, Precision.of(np.float64))[:, 0]).tolist() == [True, False]
+    assert np.isfinite(softplus.rounding(-z, z, Precision.of(np.float32))).all()

@@ -40,6 +40,8 @@ FORMATS = {
     "pth-norms": ("pth", "FORMAT_NORMS"),
     "safetensors": ("safetensors", "FORMAT"),
     "safetensors-norms": ("safetensors", "FORMAT_NORMS"),
+    "pt2": ("pt2", "FORMAT"),
+    "pt2-program": ("pt2", "FORMAT_PROGRAM"),
     "nnet": ("nnet", "FORMAT"),
     "nnet-loader": ("loader", "NNET"),
     "onnx-loader": ("loader", "ONNX"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
-from fairmend.prove import certificate
+from fairmend.prove import certificate, certificate_graph
 from fairmend.prove.certificate_graph import steps_of
 from fairmend_check.errors import CheckError
 from fairmend_check.model import Activation, Layer, Model, weights_digest
@@ -47,7 +47,7 @@ def layers_of(network: Network) -> list[Layer] | NamedGraph:
         return read_named_graph(steps_of(network), "certificate.model.graph")
     return [
         Layer(entry["name"], Activation(entry["activation"], entry["slope"]), entry.get("epsilon"))
-        for entry in certificate._layers(network)
+        for entry in certificate_graph.layers_of(network)
     ]
 
 

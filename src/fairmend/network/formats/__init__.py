@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -21,7 +22,7 @@ from fairmend.network.form import Form, FormError
 from fairmend.network.formats.objects import read_object
 from fairmend.network.formats.suffixes import check_file, format_module
 
-__all__ = ["read_network", "require_room", "without_folds", "write_network"]
+__all__ = ["form_changes", "read_network", "require_room", "without_folds", "write_network"]
 
 # The formats that fairmend writes any network to.
 _GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5")
@@ -42,19 +43,21 @@ def read_network(source: NetworkSource, activation: str | Activation | None = No
     return read_object(source)
 
 
-def write_network(network: Network, path: str | PathLike[str], keep_form: bool = True) -> None:
+def write_network(network: Network, path: str | PathLike[str], keep_form: bool = True) -> str:
     """Write `network` in the format that the suffix names, replacing `path` whole or not at all.
 
     In the format that it was read from, the file keeps its form: only the weights change. A network that does not fit
-    into that form is written as fairmend writes others, with a warning.
+    into that form is written as fairmend writes others, with a warning; return why, or "".
     """
     path = Path(path)
     module = format_module(path, "write")
-    content = None
-    if keep_form and network.form is not None and path.suffix.lower() in network.form.suffixes:
+    content, why = None, ""
+    form = network.form if network.form is not None and path.suffix.lower() in network.form.suffixes else None
+    if keep_form and form is not None:
         try:
-            content = _in_form(network, network.form, path.suffix.lower())
+            content = _in_form(network, form, path.suffix.lower())
         except FormError as error:
+            why = str(error)
             _logger.warning("%s: %s; the file keeps the weights, but not the form of the original", path, error)
     if content is None:
         if not network.is_chain and path.suffix.lower() not in _GRAPHS:
@@ -62,8 +65,16 @@ def write_network(network: Network, path: str | PathLike[str], keep_form: bool =
                 f"{path}: {network} is not a chain of layers; a {path.suffix} file can hold it only if it came from "
                 "one. Save it as .onnx"
             )
-        content = module.to_bytes(without_folds(network))
+        plain_bytes: Callable[[Network], bytes] = getattr(form, "plain_bytes", module.to_bytes)
+        content = plain_bytes(without_folds(network))
     write_atomically(path, content)
+    return why
+
+
+def form_changes(form: Form, path: Path) -> str:
+    """Say what a program that runs the original must change to run a file in fairmend's own form; "" if unknown."""
+    changes_in: Callable[[bytes], str] | None = getattr(form, "changes_in", None)
+    return "" if changes_in is None else changes_in(path.read_bytes())
 
 
 def require_room(network: Network, path: str | PathLike[str]) -> None:

@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Step, build_network, scaling
 
-__all__ = ["read", "to_bytes"]
+__all__ = ["NnetForm", "read", "to_bytes"]
 
 _TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
 _NOTE = "// fairmend "
@@ -40,14 +41,27 @@ _ROUNDED = 5e-6  # relative error of a number with six digits
 Float64 = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class NnetForm:
+    """A .nnet file; `condition` is what the program that reads it must do, which the file leaves open."""
+
+    condition: str
+    suffixes: ClassVar[tuple[str, ...]] = (".nnet",)
+
+    def to_bytes(self, network: Network, suffix: str) -> bytes:
+        """Return the file with the weights of `network`."""
+        return to_bytes(network)
+
+
 def read(path: Path, activation: Activation) -> Network:
     """Return the network in the file, with its normalisation folded in; its activations are ReLU."""
     source = str(path)
     comments, rows = _lines(path, source)
     note = _note(comments, source)
     network = build_network(_steps(rows, note, source), source)
+    form = NnetForm(_condition(rows, note, network.inputs, source))
     try:
-        return Network(network.affines, network.activations, note.closing, network.names)
+        return Network(network.affines, network.activations, note.closing, network.names, form=form)
     except FairmendError as error:
         raise FairmendError(f"{path}: {error}") from error
 
@@ -164,6 +178,21 @@ def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
             "number; add it"
         )
     return [*first, *steps, *last]
+
+
+def _condition(rows: list[str], note: _Note, inputs: int, source: str) -> str:
+    """Return what programs that read the file must do alike."""
+    box = [_floats(row, inputs, "the box", source) for row in rows[3:5]]
+    mean, reach = scale = [_floats(row, inputs + 1, "the scaling", source) for row in rows[5:7]]
+    found = [f"the program that reads the .nnet file stores its numbers and computes in {note.dtype}."]
+    if any(_normalisation(box, scale, source)):
+        found.append("It subtracts the means from the inputs and divides by the ranges, and scales the outputs back.")
+    elif mean.any() or (reach != 1).any():
+        found.append("It does not apply the means and ranges in the file, which repeat the box of the inputs.")
+    most = float(np.finfo(note.dtype).max)
+    if box[0].max() > -most or box[1].min() < most:
+        found.append("It does not clip inputs, or gets only inputs between the minima and maxima in the file.")
+    return " ".join(found)
 
 
 def _normalisation(box: list[Float64], scale: list[Float64], source: str) -> tuple[list[Step], list[Step]]:

@@ -21,6 +21,7 @@ _FAR = 1000.0  # exp(-1000) is far below TINY
 
 _THRESHOLD = 19.0  # from beta·z = 20 on, PyTorch computes z
 _CUT = 2.1e-9  # log(1 + exp(-20)), rounded up: what that loses, times beta
+_EXPONENT = 700.0  # in float64, ONNX Runtime computes exp(z) itself, which overflows from 709 on
 
 
 class Softplus(Curved):
@@ -77,4 +78,6 @@ class Softplus(Curved):
         """Return 16 units of the value and of 1 / beta (2.1 were seen), and what PyTorch's threshold cuts off."""
         cut = np.where(self.beta * most > _THRESHOLD, _CUT / self.beta, 0.0)
         bound = 16 * precision.unit * (np.maximum(most, 0.0) + 1 / self.beta) + cut + 4 * precision.tiny
+        if precision.unit == UNIT:
+            bound = np.where(self.beta * most > _EXPONENT, np.inf, bound)
         return unless_overflow(bound, size_of(least, most) * max(1.0, self.beta), precision)

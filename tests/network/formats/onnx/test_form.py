@@ -13,6 +13,7 @@ from support.onnx_files import node
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3)).astype(np.float32)
 ARRAYS = {name: RNG.normal(size=(3, 3) if name in "wv" else 3).astype(np.float32) for name in "wvbgm"}
+ARRAYS |= {"flat": np.array([-1])}
 ARRAYS |= {"s": np.float32([0.5, 1, 2]), "one": np.float32([1]), "o": RNG.normal(size=(3, 1)).astype(np.float32)}
 
 
@@ -97,3 +98,32 @@ def test_weights_are_no_longer_inputs_that_a_caller_could_replace(tmp_path):
     assert [value.name for value in onnx.load(path).graph.input] == ["people"]
     assert load_network(path) == network
     read_model(path)  # the checker reads it now
+
+
+def plain(path, nodes, outputs):
+    """Return a network of a file, the same in fairmend's own form, and what that changes for a program."""
+    network = load_network(write(path / "m.onnx", nodes, outputs))
+    network.save(path / "own.onnx", keep_form=False)
+    return network, onnx.load(path / "own.onnx").graph, network.form.changes_in((path / "own.onnx").read_bytes())
+
+
+def test_fairmends_own_form_has_the_names_of_the_original_where_rows_stay_the_same(tmp_path):
+    nodes = [node("Gemm", "people w b", "p"), node("Relu", "p", "q"), node("Gemm", "q o", "risk")]
+    network, graph, changes = plain(tmp_path, nodes, [score("risk")])
+    assert [value.name for value in (*graph.input, *graph.output)] == ["people", "risk"]
+    assert changes == ""
+    session = InferenceSession(tmp_path / "own.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(["risk"], {"people": X})[0][:, 0], network.logits(X), atol=1e-5)
+
+
+def test_fairmends_own_form_names_other_outputs_anew_and_says_so(tmp_path):
+    """A program that reads probabilities by the name of their logarithms would decide on other numbers."""
+    nodes = [node("Gemm", "people w b", "p"), node("LogSoftmax", "p", "logs", axis=1)]
+    _, graph, changes = plain(tmp_path, nodes, [score("logs", 3)])
+    assert [value.name for value in (*graph.input, *graph.output)] == ["people", "output"]
+    assert "the output 'logs' (float32, 3 columns) became 'output' (float32, 3 columns)" in changes
+    assert "probabilities took the place of their logarithms" in changes
+    nodes = [node("Gemm", "people w b", "p"), node("Gemm", "p o", "q"), node("Reshape", "q flat", "risk")]
+    _, graph, changes = plain(tmp_path, nodes, [helper.make_tensor_value_info("risk", TensorProto.FLOAT, ["N"])])
+    assert graph.output[0].name == "output"
+    assert changes == "the output 'risk' (float32, 1 axis) became 'output' (float32, 1 column)"

@@ -1,13 +1,16 @@
 """.pt2 files: the program that torch.export wrote is read without torch.export, and only its weights change."""
 
+import copy
 import io
 import json
 import pickle
+import re
 import zipfile
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import fairmend
 from fairmend.errors import FairmendError
@@ -15,7 +18,8 @@ from fairmend.network import Affine, load_network
 from fairmend.network.formats import require_room
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec
-from support.torch_graphs import GRAPHS, Tabular
+from support.torch_graphs import GRAPHS, Tabular, pair
+from support.torch_modules import trained_norm
 
 CAT, CONT = torch.tensor([[4, 2], [0, 1], [3, 0]]), torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
@@ -165,3 +169,339 @@ def test_a_decomposed_prelu_is_read_as_one(tmp_path, slopes):
     changed = network.with_affines([Affine(a.weight * 2, a.bias) for a in network.affines])
     changed.save(tmp_path / "n.pt2")
     assert load_network(tmp_path / "n.pt2") == changed
+
+
+@pytest.fixture(scope="module")
+def branches(tmp_path_factory):
+    """A program with all that the forgeries below change."""
+
+    class Branches(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.unused, self.norm = torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), trained_norm(4)
+            self.last = torch.nn.Linear(8, 1)
+            self.register_buffer("shift", torch.tensor([0.5, -1.0, 2.0, 0.25]))
+            self.register_buffer("factor", torch.tensor([1.5, 1.0, -2.0, 0.25]), persistent=False)
+
+        def forward(self, a, b):
+            h = self.norm(torch.nn.functional.hardtanh(self.first(torch.cat([a, b], 1)), -0.75, 1.5))
+            self.unused(h)  # torch.export keeps what nothing reads
+            g = torch.sub(self.shift, h, alpha=2) * self.factor + torch.tensor([1.0, 2.0, 3.0, 4.0])
+            return self.last(torch.cat([torch.relu(g), h], 1))
+
+    torch.manual_seed(1)
+    module = Branches().eval()
+    rows = {0: torch.export.Dim("rows")}
+    path = tmp_path_factory.mktemp("branches") / "m.pt2"
+    torch.export.save(torch.export.export(module, (CONT[:, :2], CONT[:, 2:]), dynamic_shapes=(rows, rows)), path)
+    return module, path
+
+
+def test_branches_constants_and_results_that_nothing_reads(branches):
+    module, path = branches
+    expected = module(CONT[:, :2], CONT[:, 2:]).detach().numpy()
+    assert np.allclose(load_network(path).logits(CONT.numpy()).reshape(expected.shape), expected, atol=1e-6)
+
+
+def node_of(model, function, number=0):
+    nodes = model["graph_module"]["graph"]["nodes"]
+    return [node for node in nodes if node["target"].startswith(f"torch.ops.aten.{function}.")][number]
+
+
+def exchange_arguments(function, i, k):
+    def change(model):
+        inputs = node_of(model, function)["inputs"]
+        inputs[i], inputs[k] = inputs[k], inputs[i]
+
+    return change
+
+
+def repeat_argument(model):
+    inputs = node_of(model, "hardtanh")["inputs"]
+    inputs.insert(1, {**inputs[1], "arg": {"as_float": -0.5}})
+
+
+def rename_argument(model):
+    node_of(model, "hardtanh")["inputs"][2]["name"] = "most"
+
+
+def place_a_keyword(model):
+    node_of(model, "sub")["inputs"][2]["kind"] = 1
+
+
+def add_node(target, *arguments):
+    def change(model):
+        graph = model["graph_module"]["graph"]
+        inputs = [
+            {"name": name, "arg": {"as_tensor": {"name": value}}, "kind": kind} for name, value, kind in arguments
+        ]
+        node = {**node_of(model, "hardtanh"), "target": target, "inputs": inputs, "name": "more"}
+        graph["nodes"].insert(0, {**node, "outputs": [{"as_tensor": {"name": "more"}}]})
+        graph["tensor_values"]["more"] = graph["tensor_values"]["p_first_bias"]
+
+    return change
+
+
+def update_statistics(model):
+    node = copy.deepcopy(node_of(model, "batch_norm"))
+    next(each for each in node["inputs"] if each["name"] == "training")["arg"] = {"as_bool": True}
+    graph = model["graph_module"]["graph"]
+    graph["nodes"].append({**node, "outputs": [{"as_tensor": {"name": "more"}}], "name": "more"})
+    graph["tensor_values"]["more"] = graph["tensor_values"]["batch_norm"]
+
+
+def exchange_specs(model):
+    specs = model["graph_module"]["signature"]["input_specs"]
+    specs[0], specs[1] = specs[1], specs[0]
+
+
+def exchange_inputs(model):
+    """Both lists agree, but PyTorch fills the inputs by place: b would get the columns of a."""
+    for listed in (model["graph_module"]["graph"]["inputs"], model["graph_module"]["signature"]["input_specs"]):
+        listed[-1], listed[-2] = listed[-2], listed[-1]
+
+
+def return_another_tensor(model):
+    model["graph_module"]["graph"]["outputs"] = [{"as_tensor": {"name": "relu"}}]
+
+
+def change_a_buffer(model):
+    specs = model["graph_module"]["signature"]["output_specs"]
+    specs.insert(0, {"buffer_mutation": {"arg": {"name": "relu"}, "buffer_name": "shift"}})
+
+
+def move_a_buffer(model):
+    specs = model["graph_module"]["signature"]["input_specs"]
+    next(each["buffer"] for each in specs if each.get("buffer", {}).get("buffer_name") == "shift")["persistent"] = False
+
+
+def name_a_result_twice(model):
+    graph = model["graph_module"]["graph"]
+    graph["nodes"].insert(-1, copy.deepcopy(node_of(model, "relu")))
+
+
+def give_a_node_another_name(model):
+    node_of(model, "relu")["name"] = "linear_1"
+
+
+def read_what_comes_later(model):
+    node_of(model, "relu")["inputs"][0]["arg"] = {"as_tensor": {"name": "linear_1"}}
+
+
+def give_a_text_for_a_number(model):
+    node_of(model, "hardtanh")["inputs"][1]["arg"] = {"as_float": "-0.75"}
+
+
+def another_number_of_rows(model):
+    model["graph_module"]["graph"]["tensor_values"]["a"]["sizes"][0] = {"as_int": 1}
+
+
+def change_the_inputs(model):
+    model["guards_code"] = ["L['a'].zero_() is not None"]
+
+
+def another_version(model):
+    model["schema_version"]["major"] = 7
+
+
+FORGED = {
+    "arguments in another order": (exchange_arguments("sub", 0, 1), "arguments other, self, alpha, which is not how"),
+    "limits in another order": (exchange_arguments("hardtanh", 1, 2), "arguments self, max_val, min_val"),
+    "parts of a norm in another order": (exchange_arguments("batch_norm", 2, 3), "not how torch.export writes"),
+    "an argument twice": (repeat_argument, "arguments self, min_val, min_val, max_val"),
+    "an unknown argument": (rename_argument, "arguments self, min_val, most"),
+    "a keyword by place": (place_a_keyword, "not how torch.export writes"),
+    "weights overwritten": (
+        add_node("torch.ops.aten.neg.out", ("self", "p_first_bias", 1), ("out", "p_first_bias", 2)),
+        "may change tensors in place",
+    ),
+    "weights changed in place": (add_node("torch.ops.aten.neg_.default", ("self", "p_first_bias", 1)), "in place"),
+    "a function of Python": (add_node("torch.nn.init.zeros_", ("", "p_first_bias", 1)), "may change tensors"),
+    "statistics updated": (update_statistics, "changes its running statistics"),
+    "weights exchanged in one list": (exchange_specs, "lists its inputs in two different ways"),
+    "inputs exchanged": (exchange_inputs, "its inputs b, a in another order"),
+    "two outputs named": (return_another_tensor, "lists its outputs in two different ways"),
+    "a buffer changed": (change_a_buffer, "an output of the kind 'buffer_mutation'"),
+    "a buffer from elsewhere": (move_a_buffer, "KeyError: 'shift'"),
+    "a result twice": (name_a_result_twice, "one name to several tensors"),
+    "two names": (give_a_node_another_name, "the result of a node 'linear_1' and 'relu'"),
+    "a result before it is computed": (read_what_comes_later, "reads 'linear_1', which nothing before it computes"),
+    "a text": (give_a_text_for_a_number, "is '-0.75', which is not float"),
+    "a row for everyone": (another_number_of_rows, "do not have one number of rows"),
+    "code that checks the inputs": (change_the_inputs, "which may run code"),
+    "another version": (another_version, "has version"),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_program_that_torch_export_would_not_write_is_refused(branches, case, tmp_path):
+    """PyTorch runs many of these, as another network than the one that their places, names or lists suggest."""
+    change, words = FORGED[case]
+
+    def forge(name, data):
+        if not name.endswith("models/model.json"):
+            return data
+        model = json.loads(data)
+        change(model)
+        return json.dumps(model)
+
+    (tmp_path / "m.pt2").write_bytes(rewritten(branches[1], forge))
+    with pytest.raises(FairmendError, match=words):
+        load_network(tmp_path / "m.pt2")
+
+
+def test_a_key_twice_is_refused(branches, tmp_path):
+    def forge(name, data):
+        return data.replace(b'"kind": 1', b'"kind": 2, "kind": 1', 1) if name.endswith("models/model.json") else data
+
+    (tmp_path / "m.pt2").write_bytes(rewritten(branches[1], forge))
+    with pytest.raises(FairmendError, match="twice"):
+        load_network(tmp_path / "m.pt2")
+
+
+def share_numbers(config):
+    config["norm.bias"] = {**config["shift"], "tensor_meta": {**config["shift"]["tensor_meta"], "dtype": 4}}
+
+
+def point_elsewhere(config):
+    config["shift"]["path_name"] = "../weights/weight_0"
+
+
+def repeat_numbers(config):
+    meta = config["shift"]["tensor_meta"]
+    meta |= {"sizes": [{"as_int": 2**40}, {"as_int": 4}], "strides": [{"as_int": 0}, {"as_int": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (share_numbers, "not stored as torch.export.save stores"),
+        (point_elsewhere, "not stored as torch.export.save stores"),
+        (repeat_numbers, "shift does not fit its numbers"),
+    ],
+)
+def test_tensors_that_are_stored_otherwise_are_refused(branches, change, words, tmp_path):
+    def forge(name, data):
+        if not name.endswith("weights_config.json"):
+            return data
+        config = json.loads(data)
+        change(config["config"])
+        return json.dumps(config)
+
+    (tmp_path / "m.pt2").write_bytes(rewritten(branches[1], forge))
+    with pytest.raises(FairmendError, match=re.escape(words)):
+        load_network(tmp_path / "m.pt2")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("m/data/weights/model.pt", "as a pickle, which can run code"),
+        ("m/data/constants/model.pt", "as a pickle, which can run code"),
+        ("m/models/other.json", "does not hold one program"),
+        ("other/models/model.json", "does not hold one program"),
+        ("m/DATA/weights/weight_0", "not one that torch.export.save writes"),
+    ],
+)
+def test_an_archive_with_further_files_is_refused(branches, name, words, tmp_path):
+    """PyTorch reads data/weights/model.pt, if there is one, instead of the tensors beside it."""
+    content = io.BytesIO(branches[1].read_bytes())
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr(name, b"{}")
+    (tmp_path / "m.pt2").write_bytes(content.getvalue())
+    with pytest.raises(FairmendError, match=words):
+        load_network(tmp_path / "m.pt2")
+
+
+ON_WEIGHTS = {
+    "transposed, under its own shape": lambda m, x: F.linear(x, m.w.weight.t().reshape(4, 4)),
+    "transposed and copied": lambda m, x: F.linear(x, m.w.weight.t().contiguous().view(4, 4)),
+    "transposed and squeezed": lambda m, x: F.linear(x, m.w.weight.t().squeeze()),
+    "transposed and flattened": lambda m, x: x * m.w.weight[:2, :2].t().flatten(),
+    "a small one, flattened": lambda m, x: x * m.small.weight.t().flatten(),
+    "a small one, in a row": lambda m, x: x * m.small.weight.t().reshape(1, 4),
+    "a small one, raveled": lambda m, x: x * m.small.weight.t().ravel(),
+    "not transposed": lambda m, x: x * m.small.weight.flatten() + m.small.weight.reshape(1, 4),
+    "the last axis": lambda m, x: x * torch.ops.aten.slice.Tensor(m.wide.weight, -1, 1, 5)[0],
+    "an axis of one": lambda m, x: x * m.w.weight.narrow(0, 1, 1).squeeze(0),
+    "columns by a list": lambda m, x: x * m.w.bias[torch.tensor([3, 1, 0, 0])],
+    "whole numbers": lambda m, x: x * (m.w.bias * 5).long(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch.export itself
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("case", ON_WEIGHTS)
+def test_functions_of_weights_are_what_torch_computes(case, decomposed, tmp_path):
+    """An exported program names them; in a module in memory they are numbers already."""
+    torch.manual_seed(0)
+    parts = {"w": torch.nn.Linear(4, 4), "small": torch.nn.Linear(2, 2), "wide": torch.nn.Linear(5, 5)}
+    module = pair(lambda m, x: m.b(torch.relu(m.a(ON_WEIGHTS[case](m, x)))), **parts).eval()
+    program = torch.export.export(module, (CONT,))
+    torch.export.save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
+    expected = module(CONT).detach().numpy()
+    network = load_network(tmp_path / "m.pt2")
+    assert np.allclose(network.logits(CONT.numpy()).reshape(expected.shape), expected, atol=1e-6)
+
+
+def test_an_input_that_nothing_reads_may_have_any_size(tmp_path):
+    class Spare(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Linear(4, 1)
+
+        def forward(self, x, spare):
+            return self.a(x)
+
+    torch.export.save(torch.export.export(Spare().eval(), (CONT, torch.zeros(7, 2))), tmp_path / "m.pt2")
+    assert load_network(tmp_path / "m.pt2").inputs == 4
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+@pytest.mark.parametrize("kind", ["zip", "old", "nothing"])
+def test_example_inputs_that_run_code_are_refused(branches, kind, tmp_path, capsys):
+    """PyTorch unpickles them, whatever they hold."""
+    buffer = io.BytesIO()
+    if kind == "zip":
+        torch.save(((Evil(),), {}), buffer)
+    content = {"zip": buffer.getvalue(), "old": pickle.dumps(Evil()), "nothing": b""}[kind]
+
+    def forge(name, data):
+        return content if name.endswith("sample_inputs/model.pt") else data
+
+    (tmp_path / "m.pt2").write_bytes(rewritten(branches[1], forge))
+    if kind == "nothing":
+        assert load_network(tmp_path / "m.pt2").inputs == 4
+        return
+    with pytest.raises(FairmendError, match=r"may run code|not a readable \.pt2"):
+        load_network(tmp_path / "m.pt2")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_guards_on_sizes_are_read(tmp_path):
+    """torch.export writes what control flow asks of the sizes."""
+
+    class Even(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Linear(4, 1)
+
+        def forward(self, x, y):
+            return self.a(x + y if x.shape[0] > 3 and x.shape[0] % 2 == 0 else x - y)
+
+    auto = {0: torch.export.Dim.AUTO}
+    program = torch.export.export(Even().eval(), (torch.zeros(8, 4), torch.zeros(8, 4)), dynamic_shapes=(auto, auto))
+    assert program._guards_code
+    torch.export.save(program, tmp_path / "m.pt2")
+    assert load_network(tmp_path / "m.pt2").inputs == 8
+
+
+def test_an_archive_after_other_bytes_is_refused(branches, tmp_path):
+    (tmp_path / "m.pt2").write_bytes(b"before" + branches[1].read_bytes())
+    with pytest.raises(FairmendError, match=r"not one that torch\.export\.save writes"):
+        load_network(tmp_path / "m.pt2")

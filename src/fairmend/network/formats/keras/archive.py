@@ -41,7 +41,7 @@ def read(path: Path, activation: Activation | None) -> Network:
 def read_content(content: bytes, source: str) -> Network:
     """Return the network in the content of a file; `source` names it in errors."""
     config, metadata, weights = _members(content, source)
-    model = parse_config(config, source)
+    model = parse_config(config, source, is_archived=True)
     file = read_hdf5(weights, _ROOTS, source)
     places = _all_places(model)
     paths = {layer: _paths(file, kind, places[layer]) for layer, kind in all_layers(model) if layer in places}

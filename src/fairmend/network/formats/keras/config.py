@@ -72,13 +72,15 @@ class Layer:
 class ModelConfig:
     """The layers that a model's output depends on, in Keras's own order, by which it numbers their weights.
 
-    `reads` says for each call of a layer which calls it reads, in an order in which they can be computed.
+    `reads` says for each call of a layer which calls it reads, in an order in which they can be computed. `is_listed`
+    says that the output is in a list, as Keras wrote it until 3.10.
     """
 
     layers: tuple[Layer, ...]
     inputs: tuple[str, ...]
     output: Call
     reads: Mapping[Call, tuple[Call, ...]]
+    is_listed: bool = False
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -86,8 +88,8 @@ class ModelConfig:
         return tuple(self.reads)
 
 
-def parse_config(text: str | bytes, source: str) -> ModelConfig:
-    """Return the layers in the config of a model."""
+def parse_config(text: str | bytes, source: str, *, is_archived: bool = False) -> ModelConfig:
+    """Return the layers in the config of a model; `is_archived` says that it is that of a .keras file."""
     try:
         model = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -96,7 +98,36 @@ def parse_config(text: str | bytes, source: str) -> ModelConfig:
     found = _model(model, source, shared, 0)
     if len(set(shared)) != len(shared):  # Keras makes such layers once, and ignores what the later ones say
         raise FairmendError(f"{source}: two layers share one object in the model's config; {_AGAIN}")
+    if is_archived and _has_list_in_sequential(found, str(model["class_name"])):
+        _check_last_axis(found, source)
     return found
+
+
+def _has_list_in_sequential(model: ModelConfig, kind: str) -> bool:
+    """Whether a layer of a Sequential reads a list of one value, of which Keras 3.11 makes one more axis.
+
+    It does so after a .keras file, which says what layers are built for, and raises an error after an .h5 file.
+    """
+    nested = [(layer.model, layer.kind) for layer in model.layers if layer.model is not None]
+    return any(
+        (kind == "Sequential" and inner.is_listed) or _has_list_in_sequential(inner, own) for inner, own in nested
+    )
+
+
+def _check_last_axis(model: ModelConfig, source: str) -> None:
+    """Refuse what counts axes from the first: with one more axis, it goes over people instead of columns."""
+    for layer in model.layers:
+        if layer.model is not None:
+            _check_last_axis(layer.model, source)
+        inner = layer.config.get("activation")
+        of_layer = {"class_name": layer.kind, "config": layer.config}
+        described = inner if isinstance(inner, dict) else of_layer
+        kind, options = described.get("class_name"), described.get("config")
+        axis = options.get("axis", -1) if isinstance(options, Mapping) else -1
+        if kind == f"{PREFIX}GetItem" or (kind == "Softmax" and axis != -1):
+            why = "counts axes from the first, and Keras 3.11 or later has one more after a functional model"
+            way_out = "Use axis=-1, or save the model with the Keras that runs it"
+            raise FairmendError(f"{source}: {layer.where} {why} in a Sequential. {way_out}")
 
 
 def _model(model: Any, source: str, shared: list[str], depth: int) -> ModelConfig:
@@ -190,7 +221,9 @@ def _functional(layers: tuple[Layer, ...], entries: list[Any], content: Any, sou
     reads = {(name, 0): () for name in inputs} | {call: walk.reads[call] for call in walk.finished}
     order = walk.layer_order(output)
     unused = [name for name in inputs if name not in order]
-    return ModelConfig(tuple(known[name] for name in [*unused, *order]), tuple(inputs), output, reads)
+    ends = content["output_layers"]
+    is_listed = not isinstance(ends, list) or not isinstance(ends[0], str)
+    return ModelConfig(tuple(known[name] for name in [*unused, *order]), tuple(inputs), output, reads, is_listed)
 
 
 def _ends(content: Any, key: str, source: str) -> list[Call]:

@@ -62,19 +62,19 @@ def all_layers(model: ModelConfig, above: LayerPath = ()) -> list[tuple[LayerPat
     return found
 
 
-def stored_order(model: Layer, above: LayerPath = (), *, is_trainable: bool = True) -> list[tuple[LayerPath, bool]]:
-    """Return the layer of each array of a nested model as .h5 files list them, and whether it can be trained."""
+def stored_order(model: Layer, above: LayerPath = ()) -> list[tuple[LayerPath, bool]]:
+    """Return the layer of each array of a nested model in the order of its layers, and whether it can be trained."""
     assert model.model is not None
-    path, is_trainable = (*above, model.name), is_trainable and model.is_trainable
+    path = (*above, model.name)
     found: list[tuple[LayerPath, bool]] = []
     for layer in model.model.layers:
         if layer.model is not None:
-            found += stored_order(layer, path, is_trainable=is_trainable)
+            found += stored_order(layer, path)
             continue
         trained, others = count_weights(layer)
         of_layer = (*path, layer.name)
-        found += [(of_layer, is_trainable and layer.is_trainable)] * trained + [(of_layer, False)] * others
-    return sorted(found, key=lambda each: not each[1])
+        found += [(of_layer, layer.is_trainable)] * trained + [(of_layer, False)] * others
+    return found
 
 
 class _Reader:

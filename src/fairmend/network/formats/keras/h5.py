@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.keras.config import Layer, parse_config
+from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.form import KerasForm
 from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network, stored_order
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
-from fairmend.network.formats.keras.layers import select_weights
+from fairmend.network.formats.keras.layers import count_weights, select_weights
 from fairmend.network.formats.keras.write import write_model
 
 __all__ = ["read", "read_content", "to_bytes"]
@@ -27,6 +27,8 @@ __all__ = ["read", "read_content", "to_bytes"]
 _KERAS_VERSION = "2.15.0"
 _SUFFIXES = (".h5", ".hdf5")
 _ATTRIBUTES = ("model_config", "keras_version", "layer_names", "weight_names")
+_UNFREEZE = "Save it as .keras, or set model.trainable = True before you save it as .h5"
+_WITHOUT_ADAPT = "Save the model as .keras, or give the layer mean and variance as arguments"
 _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.keras')"
 
 
@@ -43,8 +45,9 @@ def read_content(content: bytes, source: str) -> Network:
         raise FairmendError(f"{source}: holds weights without the model's config, or no Keras model; {_WHOLE}")
     model = parse_config(texts[0], source)
     paths: dict[LayerPath, list[LayerPath]] = {}
+    is_keras_3 = _is_of_keras_3(model)
     for layer in model.layers:
-        paths |= _nested_paths(file, layer, source) if layer.model else {(layer.name,): _paths(file, layer)}
+        paths |= _nested_paths(file, layer, is_keras_3, source) if layer.model else {(layer.name,): _paths(file, layer)}
     _check_order(file, [layer for layer in model.layers if _has_weights(file, layer.name)], source)
     places = {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()}
     form = KerasForm(_SUFFIXES, content, places, partial(change_hdf5, source=source))
@@ -63,25 +66,54 @@ def _paths(file: Hdf5File, layer: Layer) -> list[LayerPath]:
     return [(*place, *name.split("/")) for name in select_weights(layer, names)]
 
 
-def _nested_paths(file: Hdf5File, model: Layer, source: str) -> dict[LayerPath, list[LayerPath]]:
+def _nested_paths(file: Hdf5File, model: Layer, is_keras_3: bool, source: str) -> dict[LayerPath, list[LayerPath]]:
     """Return where the weights of the layers of a nested model are.
 
-    Its group lists them all: first those that can be trained, then the others, each in the order of the layers. The
-    names, which end in dense/kernel, must agree with that.
+    Its group lists them all, in the order of `_loaded_order`. The names, which end in dense/kernel, must agree with it.
     """
     assert model.model is not None
     place = ("model_weights", model.name)
     names = [tuple(name.split("/")) for name in file.texts("weight_names", *place) or ()]
-    wanted = stored_order(model)
-    if [name[-2:-1] for name in names] != [(path[-1],) for path, _ in wanted]:
-        where, count = f"layer {model.name!r} ({model.kind})", len(wanted)
+    layers = all_layers(model.model, (model.name,))
+    for path, layer in layers:
+        if layer.kind == "Normalization" and any(count_weights(layer)):
+            why = "in a nested model is adapted, and Keras 3 ignores its mean and variance in .h5 files"
+            raise FairmendError(f"{source}: layer {'/'.join(path)!r} (Normalization) {why}. {_WITHOUT_ADAPT}")
+    wanted = _loaded_order(model, is_keras_3, source)
+    if [name[-2:-1] for name in names] != [path[-1:] for path in wanted]:
         raise FairmendError(
-            f"{source}: {where} does not list the {count} arrays of its layers in their order; save it as .keras"
+            f"{source}: {model.where} does not list the {len(wanted)} arrays of its layers in the order in which Keras "
+            f"loads them, which differs from that in which it saves them if some layers are frozen. {_UNFREEZE}"
         )
-    found: dict[LayerPath, list[LayerPath]] = {path: [] for path, _ in all_layers(model.model, (model.name,))}
-    for (path, _), name in zip(wanted, names, strict=True):
+    found: dict[LayerPath, list[LayerPath]] = {path: [] for path, _ in layers}
+    for path, name in zip(wanted, names, strict=True):
         found[path].append((*place, *name))
-    return {path: list(select_weights(layer, found[path])) for path, layer in all_layers(model.model, (model.name,))}
+    return {path: list(select_weights(layer, found[path])) for path, layer in layers}
+
+
+def _loaded_order(model: Layer, is_keras_3: bool, source: str) -> list[LayerPath]:
+    """Return the layer of each array of a nested model in the order in which Keras takes them from a file.
+
+    Those that can be trained come first, each group in the order of the layers. Whether models are frozen counts when
+    Keras saves them, but not when it loads them, except for functional models in Keras 3: if these are frozen, no
+    weights come first. A file that Keras 2 loads as well must have the same order for both.
+    """
+    in_order = stored_order(model)
+    trained_first = sorted(in_order, key=lambda each: not each[1])
+    is_kept = model.kind != "Sequential" and not model.is_trainable
+    if is_kept and not is_keras_3 and trained_first != in_order:
+        raise FairmendError(
+            f"{source}: {model.where} has frozen layers, and Keras 2 and 3 take their weights in different orders. "
+            f"{_UNFREEZE}"
+        )
+    return [path for path, _ in (in_order if is_kept else trained_first)]
+
+
+def _is_of_keras_3(model: ModelConfig) -> bool:
+    """Whether Keras 2 refuses a model, as it does not know how Keras 3 declares the shape of an input."""
+    return any(
+        layer.kind == "InputLayer" and layer.name and "batch_shape" in layer.config for _, layer in all_layers(model)
+    )
 
 
 def _check_order(file: Hdf5File, weighted: list[Layer], source: str) -> None:

@@ -15,6 +15,8 @@ from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node, describ
 
 __all__ = ["Conversion", "Refused", "Result"]
 
+_LOST = 2.0**-150  # the largest number that float32 rounds to 0
+
 
 @dataclass(frozen=True)
 class Result:
@@ -96,6 +98,15 @@ class Conversion:
         if value.dtype != self.graph.dtype or value.ndim > 2 or (value.size != 1 and value.shape[-1] != value.size):
             raise self.refuse(node, f"combines rows with a constant of shape {value.shape}")
         return value.astype(np.float64).reshape(() if value.size == 1 else -1)
+
+    def check_added(self, node: Node, position: int) -> None:
+        """Refuse one number that is 0 in float32, though it is not: ONNX Runtime leaves out the node that adds it."""
+        value = self.required(node, position)
+        if value.size == 1 and float(value.reshape(())) != 0 and abs(float(value.reshape(()))) <= _LOST:
+            raise self.refuse(
+                node,
+                f"adds or subtracts {float(value.reshape(())):g}, which ONNX Runtime takes for 0; leave the node out",
+            )
 
     def constant_side(self, node: Node) -> int | None:
         """Return which of two inputs is constant; None if neither is."""

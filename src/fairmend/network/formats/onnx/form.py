@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from fairmend.network import Network
 from fairmend.network.form import FormError
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
+from fairmend.network.formats.onnx.write import to_bytes
+from fairmend.text import listed
 
 __all__ = ["OnnxForm"]
 
@@ -56,6 +58,59 @@ class OnnxForm:
         onnx.checker.check_model(model)
         content: bytes = model.SerializeToString()
         return content
+
+    def plain_bytes(self, network: Network) -> bytes:
+        """Return a file in fairmend's own form, with the names of the original where the same rows go in and come out.
+
+        A label or other scores need a new name.
+        """
+        model = onnx.load_from_string(self.content)
+        inputs, outputs = _signature(model)
+        (given, takes), *more = inputs
+        (found, gives), *others = outputs
+        made = {name: node.op_type for node in model.graph.node for name in node.output}
+        rows = network.dtype.name
+        same_input = not more and takes in (_describe_rows(rows, network.inputs), _describe_rows(rows, 0))
+        same_output = not others and gives == _describe_rows(rows, network.outputs) and made.get(found) != "LogSoftmax"
+        given, found = (given if same_input else "input"), (found if same_output else "output")
+        return to_bytes(network, *((given, found) if given != found else ("input", "output")))
+
+    def changes_in(self, content: bytes) -> str:
+        """Say what a program that runs the original finds changed in another file; "" if nothing."""
+        original = onnx.load_from_string(self.content)
+        before, after = (_signature(model) for model in (original, onnx.load_from_string(content)))
+        said = []
+        for what, old, new in zip(("input", "output"), before, after, strict=True):
+            if old != new:
+                were, now = (listed([f"{name!r} ({kind})" for name, kind in part], most=None) for part in (old, new))
+                said.append(f"the {what}{'s' if len(old) > 1 else ''} {were} became {now}")
+        if any(node.op_type == "LogSoftmax" for node in original.graph.node):
+            said.append("probabilities took the place of their logarithms")
+        return "; ".join(said)
+
+
+def _signature(model: Any) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return name and type of each input that is no weight, and of each output."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [(value.name, _describe_type(value)) for value in model.graph.input if value.name not in weights]
+    return inputs, [(value.name, _describe_type(value)) for value in model.graph.output]
+
+
+def _describe_type(value: Any) -> str:
+    """Return the elements and the columns of a value, such as "float32, 3 columns"."""
+    if not value.type.HasField("tensor_type"):
+        return "a list of maps"
+    kind, names = value.type.tensor_type, {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
+    element = names.get(kind.elem_type, TensorProto.DataType.Name(kind.elem_type).lower())
+    dims = kind.shape.dim
+    if len(dims) != 2:
+        return f"{element}, {len(dims)} axis" if len(dims) == 1 else f"{element}, {len(dims)} axes"
+    return _describe_rows(element, dims[1].dim_value)
+
+
+def _describe_rows(element: str, columns: int) -> str:
+    """Return what rows hold; 0 columns are a number that is not stated."""
+    return f"{element}, {columns} column{'' if columns == 1 else 's'}" if columns else f"{element}, columns"
 
 
 def _tidy(model: Any) -> None:

@@ -73,11 +73,20 @@ class Graph:
         found: list[Node] = []
         for node in reversed(self._nodes):
             if needed & set(node.output) and node.output[0] not in self._constants:
+                self._refuse_subgraph(node)
                 found.append(node)
                 needed.update(node.input)
         if not needed & {value.name for value in self.inputs}:
             raise FairmendError(f"{self.source}: the graph's output does not depend on its input")
         return found[::-1]
+
+    def _refuse_subgraph(self, node: Node) -> None:
+        """Refuse a loop or branch: its graph may read any value, and so any input."""
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            raise FairmendError(
+                f"{self.source}: {describe_node(node)} runs a graph of its own, which fairmend does not read. PyTorch "
+                "exports an EmbeddingBag so: look up each column with an Embedding, and add up what it gives"
+            )
 
     def readers(self, name: str) -> list[Node]:
         """Return the nodes that read a value."""
@@ -132,8 +141,17 @@ class Graph:
         elif node.op_type in ("Identity", "Transpose") and len(node.input) == 1:
             value = self._constants.get(node.input[0])
             if value is not None:
-                perm = attributes(node).get("perm")
-                self._constants[node.output[0]] = value if node.op_type == "Identity" else np.transpose(value, perm)
+                self._constants[node.output[0]] = value if node.op_type == "Identity" else self._transpose(node, value)
+
+    def _transpose(self, node: Node, matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a matrix with its axes exchanged, which ONNX Runtime up to 1.29 does whatever the order of axes is."""
+        perm = attributes(node).get("perm", [1, 0])
+        if matrix.ndim != 2 or list(perm) != [1, 0]:
+            raise FairmendError(
+                f"{self.source}: {describe_node(node)} gives a constant of shape {matrix.shape} the order of axes "
+                f"{list(perm)}, which ONNX Runtime up to 1.29 ignores before a Gemm; store the constant as it is used"
+            )
+        return matrix.T
 
 
 def describe_node(node: Node) -> str:

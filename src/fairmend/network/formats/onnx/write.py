@@ -30,21 +30,21 @@ _OPERATORS = {
 }
 
 
-def to_bytes(network: Network) -> bytes:
+def to_bytes(network: Network, given: str = "input", found: str = "output") -> bytes:
     """Return a graph from input (batch, inputs) to output (batch, outputs): Gemm nodes, activations, the closing."""
-    writer = _Writer(network)
+    writer = _Writer(network, given, found)
     value = writer.write_nodes()
     if network.closing != "none":
         operator = _OPERATORS[network.closing]
         attributes = {"axis": -1} if network.closing == "softmax" else {}
-        writer.nodes.append(helper.make_node(operator, [value], ["output"], f"/{operator}", **attributes))
-    writer.nodes[-1].output[0] = "output"
+        writer.nodes.append(helper.make_node(operator, [value], [found], f"/{operator}", **attributes))
+    writer.nodes[-1].output[0] = found
     element = _ELEMENT[network.dtype]
     graph = helper.make_graph(
         writer.nodes,
         "fairmend",
-        [helper.make_tensor_value_info("input", element, ["batch", network.inputs])],
-        [helper.make_tensor_value_info("output", element, ["batch", network.outputs])],
+        [helper.make_tensor_value_info(given, element, ["batch", network.inputs])],
+        [helper.make_tensor_value_info(found, element, ["batch", network.outputs])],
         writer.initializers,
     )
     model = helper.make_model(
@@ -59,16 +59,16 @@ def to_bytes(network: Network) -> bytes:
 
 
 class _Writer:
-    def __init__(self, network: Network) -> None:
-        self.network, self.dtype = network, network.dtype
+    def __init__(self, network: Network, given: str, found: str) -> None:
+        self.network, self.dtype, self.given = network, network.dtype, given
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.prefix = ""
-        self._taken: set[str] = set()
+        self._taken = {given, found}
 
     def write_nodes(self) -> str:
         """Write all nodes, and return the name of the logits."""
-        names = ["input"]
+        names = [self.given]
         layer = -1
         for i, node in enumerate(self.network.nodes[1:], 1):
             layer += isinstance(node.operation, Affine)

@@ -57,6 +57,8 @@ def interpret(program: Program, tensors: Tensors, source: str) -> Reading:
     used = _used_inputs(program)
     if not used:
         raise FairmendError(f"{source}: the output does not depend on any input")
+    if len({each.rows for each in used}) > 1:
+        raise FairmendError(f"{source}: the inputs of the program do not have one number of rows")
     failure: FairmendError | None = None
     for inputs in _ranked(used):
         attempt = _Attempts(replace(program, inputs=inputs), tensors, source)
@@ -180,6 +182,10 @@ class _Run:
     def _resolve(self, argument: Any, where: str) -> Any:
         """Return an argument with the values that its references name."""
         if isinstance(argument, Ref):
+            if argument.name not in self.values:
+                raise unsupported(
+                    self.steps.source, where, f"reads {argument.name!r}, which nothing before it computes"
+                )
             value = self.values[argument.name]
             if isinstance(value, RowTensor) and value.stale:
                 raise unsupported(
@@ -197,6 +203,8 @@ class _Run:
 
 def _changed(context: Context, target: Any, result: Any) -> Any:
     """Put the result of a call into the tensor that it changes in place; views of that become stale."""
+    if result is target:  # detach_() and requires_grad_() of a constant
+        return target
     if not isinstance(target, RowTensor) or not isinstance(result, RowTensor):
         raise context.error("changes a constant in place")
     target.memory.version += 1

@@ -49,12 +49,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class ProgramInput:
-    """An input of the model: ``name`` in the calls, ``label`` for the user; width and rank are None if not known."""
+    """An input of the model: ``name`` in the calls, ``label`` for the user; width and rank are None if not known.
+
+    ``rows`` says how many rows it has, in the words of an exported program.
+    """
 
     name: str
     label: str
     width: int | None = None
     rank: int | None = None
+    rows: str = ""
 
 
 @dataclass(frozen=True)

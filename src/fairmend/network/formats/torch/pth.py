@@ -19,6 +19,7 @@ from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.lightning import new_checkpoint
 from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import (
+    NESTED,
     NOTE,
     StateDictForm,
     form_of,
@@ -30,7 +31,6 @@ from fairmend.network.formats.torch.steps import Tensors
 
 __all__ = ["contents", "read", "to_bytes", "to_checkpoint", "to_numpy"]
 
-_NESTED = ("state_dict", "model_state_dict", "model")
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 
 
@@ -59,7 +59,7 @@ def _state_dict_in(path: Path) -> tuple[Mapping[Any, Any], dict[str, Any] | None
         )
     checkpoint: dict[str, Any] | None = None
     if isinstance(content, Mapping):
-        nested = [key for key in _NESTED if isinstance(content.get(key), Mapping)]
+        nested = [key for key in NESTED if isinstance(content.get(key), Mapping)]
         if len(nested) > 1:
             raise FairmendError(f"{path}: holds two state dicts, {nested[0]!r} and {nested[1]!r}; {_INSTEAD}")
         if nested:
@@ -97,8 +97,9 @@ def to_bytes(network: Network) -> bytes:
 def to_checkpoint(network: Network) -> bytes:
     """Return a .ckpt file: all that the original held, with the new weights in its state dict."""
     form = form_of(network)
-    checkpoint = form.checkpoint or new_checkpoint(form.module)
-    return _saved({key: _state_dict(network) if value is None else value for key, value in checkpoint.items()})
+    if form.part is None:
+        return _saved({**new_checkpoint(form.module), "state_dict": _state_dict(network)})
+    return _saved({**(form.checkpoint or {}), form.part: _state_dict(network)})
 
 
 def _saved(content: Any) -> bytes:

@@ -24,6 +24,7 @@ from fairmend.network.formats.torch.keys import layer_of, layers_by_prefix, step
 from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay
 
 __all__ = [
+    "NESTED",
     "NOTE",
     "StateDictForm",
     "described_file",
@@ -36,6 +37,7 @@ __all__ = [
     "to_tensors",
 ]
 
+NESTED = ("state_dict", "model_state_dict", "model")  # where a checkpoint holds its state dict
 NOTE = "fairmend"  # the key of the note in either format's metadata
 
 _CLOSINGS: dict[str, list[Step]] = {
@@ -52,7 +54,8 @@ class StateDictForm:
     `versions` are those of the modules, which torch keeps with a state dict, and `metadata` the texts in the header of
     a .safetensors file. `description` has the steps of the model (see `steps`); it is empty for a plain chain, whose
     layers the network itself names. `module` is a copy of the module that the network was read from, in eval mode, and
-    `tied` are keys that name one tensor. `checkpoint` is what a .ckpt file holds beside its state dict.
+    `tied` are keys that name one tensor. `checkpoint` is what a checkpoint holds beside its state dict, whose own place
+    is None.
     """
 
     tensors: Tensors
@@ -63,6 +66,12 @@ class StateDictForm:
     tied: tuple[tuple[str, ...], ...] = ()
     checkpoint: Mapping[str, Any] | None = field(default=None, repr=False)
     suffixes: ClassVar[tuple[str, ...]] = (".pth", ".pt", ".ckpt", ".safetensors")
+
+    @property
+    def part(self) -> str | None:
+        """The key of the state dict in its checkpoint; None if the file holds it alone."""
+        held = {} if self.checkpoint is None else self.checkpoint
+        return next((key for key in NESTED if key in held and held[key] is None), None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the module: its class may not be one that can be pickled."""

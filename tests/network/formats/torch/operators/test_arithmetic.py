@@ -20,6 +20,12 @@ SUMS = {
     "sum of columns": lambda m, x: m.b(m.a(x).relu()) + m.c(x).relu().sum(1, keepdim=True) * 0,
     "linear": lambda m, x: F.linear(m.a(x).relu(), m.b.weight, m.b.bias),
     "addmm": lambda m, x: torch.addmm(m.b.bias, m.a(x).relu(), m.b.weight.t()),
+    "addcmul of parameters": lambda m, x: m.b(torch.addcmul(m.shift, m.a(x).relu(), m.gain)),
+    "addcmul with a value": lambda m, x: m.b(torch.addcmul(m.c(x), m.gain, m.a(x).relu(), value=-0.5)),
+    "addcmul of constants": lambda m, x: m.b(torch.addcmul(m.a(x).relu(), m.gain, m.shift, value=2)),
+    "times one, then in place": lambda m, x: m.b((h := m.a(x).relu()) + (h * 1).add_(1.0)),
+    "plus zero, then in place": lambda m, x: m.b((h := m.a(x).relu()) + (h + 0).mul_(2.0)),
+    "over one, then in place": lambda m, x: m.b((h := m.a(x).relu()) + (h / 1).mul_(2.0)),
     "batch_norm": lambda m, x: m.b(F.batch_norm(m.a(x), m.mean, m.variance, m.gain, m.shift, eps=0.01)),
 }
 
@@ -51,6 +57,7 @@ def test_a_sum_inside_is_a_step_and_a_scaling_beside_a_layer_is_not():
         (SUMS["sum of columns"], "added to the output"),
         (lambda m, x: m.b(m.a(x) * m.c(x)), "multiplies activations"),
         (lambda m, x: m.b(1 / m.a(x)), "divides by an activation"),
+        (lambda m, x: m.b(torch.addcmul(m.shift, m.a(x), m.c(x))), "addcmul.* multiplies activations"),
         (lambda m, x: m.b(m.a(x) @ m.c(x).t()), "multiplies activations"),
         (lambda m, x: m.b(m.a(x) // 2), "floordiv"),
         (lambda m, x: m.b(torch.div(m.a(x), 2, rounding_mode="floor")), "rounds"),

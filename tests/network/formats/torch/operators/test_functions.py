@@ -62,6 +62,15 @@ def test_what_would_be_another_function_is_refused(call, words):
         load_network(pair(lambda m, x: m.b(call(m.a(x)))))
 
 
+def test_a_slope_is_rounded_to_float32_as_torch_does():
+    torch.manual_seed(0)
+    x = torch.randn(1000)
+    exact = np.where(x.numpy() > 0, x.numpy(), x.numpy().astype(np.float64) * float(np.float32(0.1)))
+    assert np.array_equal(torch.nn.functional.leaky_relu(x, 0.1).numpy(), exact.astype(np.float32))
+    module = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.LeakyReLU(0.1), torch.nn.Linear(1, 1))
+    assert load_network(module).activations[0].slope == float(np.float32(0.1))
+
+
 def test_softmax_is_for_the_output_alone():
     with pytest.raises(FairmendError, match="only after the last affine layer"):
         load_network(nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1), nn.Linear(3, 2)))

@@ -60,3 +60,26 @@ def test_what_mixes_rows_is_refused(case):
 def test_the_device_and_the_dtype_of_a_tensor_may_be_named():
     module = Model(lambda m, x: m.a(x.to(x.device).type_as(x)).squeeze(-1), a=nn.Linear(4, 1))
     assert load_network(module).inputs == 4
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda m, x: m.b(m.a(x).type_as(m.whole).float()),
+        lambda m, x: m.b(m.a(x).to(m.whole).float()),
+        lambda m, x: m.b((h := m.a(x)) + torch.positive(h).mul_(2.0)),
+    ],
+)
+def test_a_cast_to_the_type_of_whole_numbers_and_another_name_for_a_tensor_are_seen(forward):
+    """torch.positive returns the tensor itself, so that what changes the one changes the other."""
+    with pytest.raises(FairmendError, match=r"whole numbers|changed in place"):
+        load_network(pair(forward, whole=torch.arange(6)))
+
+
+@pytest.mark.parametrize("cast", ["long", "int"])
+def test_a_constant_is_cut_to_whole_numbers(cast):
+    torch.manual_seed(0)
+    module = pair(lambda m, x: m.b(m.a(x) * getattr(m.factor, cast)()), factor=torch.linspace(-2.5, 2.5, 6)).eval()
+    with torch.no_grad():
+        expected = module(torch.tensor(X)).numpy()[:, 0]
+    assert np.allclose(load_network(module).logits(X), expected, atol=1e-5)

@@ -49,6 +49,7 @@ def _matmul(node: Node, to: Conversion) -> Result:
         position = to.constant_side(added)
         if position is not None:  # the bias of this layer
             places = LayerNodes(node.output[0], False, added.output[0], position)
+            to.check_added(added, position)
             bias = to.required(added, position)
             return to.linear(node, weight.T, bias, name or _bias_prefix(added.input[position]), places)
     return to.linear(node, weight.T, None, name, LayerNodes(node.output[0], False, None))
@@ -62,6 +63,7 @@ def _add(node: Node, to: Conversion) -> Result:
     layer = next((layer for layer in to.graph.layers.values() if layer.bias_node == node.output[0]), None)
     if layer is not None and layer.product == node.input[1 - position]:
         return Result(x)  # the layer before it has this bias
+    to.check_added(node, position)
     return to.norm(node, x, 1.0, to.per_column(node, position))
 
 
@@ -70,6 +72,7 @@ def _sub(node: Node, to: Conversion) -> Result:
     if position is None:
         minus = to.builder.norm(to.row(node, 1), scaling(describe_node(node), -1.0, 0.0))
         return Result(to.builder.add(describe_node(node), [to.row(node, 0), minus]))
+    to.check_added(node, position)
     if position == 0:
         return to.norm(node, to.row(node, 1), -1.0, to.per_column(node, 0))
     return to.norm(node, to.row(node), 1.0, -to.per_column(node, 1))

@@ -24,7 +24,7 @@ _REASONS = {
         *("nativelayernorm", "fusedrmsnorm"),
     ),
     "multiplies activations with each other; fairmend has no bounds for it": (
-        *("glu", "bilinear", "einsum", "bmm", "baddbmm", "pow", "square", "addcmul", "outer"),
+        *("glu", "bilinear", "einsum", "bmm", "baddbmm", "pow", "square", "outer"),
         *("multiheadattention", "multiheadattentionforward", "scaleddotproductattention"),
         *("transformer", "transformerencoder", "transformerencoderlayer", "transformerdecoder"),
     ),

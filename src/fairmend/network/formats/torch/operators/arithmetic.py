@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairmend.network.formats.torch.operators.context import Context, Operator
-from fairmend.network.formats.torch.operators.shapes import moved_axis
+from fairmend.network.formats.torch.operators.shapes import copied, moved_axis
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import RowTensor, column_numbers
 from fairmend.network.formats.torch.steps import Number
@@ -76,7 +76,7 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     other = _times(c, alpha, other)
     tensor = c.numbers(x)
     if _is_number(other, 0):
-        return tensor
+        return copied(c, tensor)
     shift, _ = _reference(c, tensor, other)
     return c.scaled(tensor, shift=shift)
 
@@ -100,7 +100,7 @@ def _mul(c: Context, x: Any, other: Any) -> Any:
         raise c.error("multiplies activations with each other")
     if isinstance(x, RowTensor):
         if _is_number(other, 1):
-            return x
+            return copied(c, x)
         gain, _ = _reference(c, c.numbers(x), other)
         product = c.scaled(x, gain=gain)
         product.product_of = (x.parts, other)
@@ -110,13 +110,19 @@ def _mul(c: Context, x: Any, other: Any) -> Any:
     return _on_constants(np.multiply)(c, x, other)
 
 
+def _addcmul(c: Context, x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    """Return x + value · tensor1 · tensor2, of which at most one factor may depend on the input."""
+    multiply, add = _either(_mul, np.multiply), _either(_add, np.add)
+    return add(c, x, multiply(c, multiply(c, tensor1, value), tensor2))
+
+
 def _div(c: Context, x: Any, other: Any, rounding_mode: Any = None) -> Any:
     if rounding_mode is not None:
         raise c.error("rounds, which is not supported")
     if isinstance(other, RowTensor):
         raise c.error("divides by an activation")
     if _is_number(other, 1):
-        return x
+        return copied(c, x)
     divisor, _ = _reference(c, c.numbers(x), other)
     return c.scaled(x, divisor=divisor)
 
@@ -153,7 +159,7 @@ def _reduced(mean: bool) -> Operator:
 
     def operator(c: Context, x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         if isinstance(x, list | tuple):
-            x = x[0] if len(x) == 1 else _sum_of(c, x)
+            x = copied(c, x[0]) if len(x) == 1 else _sum_of(c, x)
         tensor = c.numbers(x)
         if dim is None or dtype is not None:
             raise c.error("adds up over all axes, which mixes rows; name the axis")
@@ -287,6 +293,7 @@ ARITHMETIC: dict[str, Operator] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm"), _matmul),
     "addmm": _addmm,
+    "addcmul": _addcmul,
     "add": _either(_add, np.add),
     **dict.fromkeys(("sub", "subtract"), _either(_sub, np.subtract)),
     "rsub": _either(_rsub, lambda x, y: y - x),

@@ -13,7 +13,7 @@ from fairmend.network.formats.torch.operators.context import Context, Operator
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, RowTensor, column_numbers
 
-__all__ = ["SHAPES", "concatenated", "moved_axis"]
+__all__ = ["SHAPES", "concatenated", "copied", "moved_axis"]
 
 _OPEN = 2**62  # torch.export writes an open end of a slice as a number above this one
 _FLOATS = ("float32", "float64")
@@ -24,7 +24,7 @@ def _same(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     return c.view(x, x.dims) if isinstance(x, RowTensor) else x
 
 
-def _copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
+def copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Return a copy, which no change in place reaches."""
     return RowTensor(x.parts, x.dims, x.opens, integer=x.integer) if isinstance(x, RowTensor) else x
 
@@ -42,8 +42,9 @@ def _alpha_dropout(c: Context, x: Any, p: float = 0.5, training: Any = False, in
 def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
     """Return the tensor for a cast to the dtype of the weights, or to another device."""
     for target in (*targets, kwargs.get("dtype")):
-        name = str(target).removeprefix("torch.")
-        if name in ("int64", "int32", "long", "int"):
+        like = target.array.dtype.name if isinstance(target, Constant) else target  # x.to(other), x.type_as(other)
+        name = str(like).removeprefix("torch.")
+        if name in ("int64", "int32", "long", "int") or (isinstance(target, RowTensor) and target.integer):
             return _integer(c, x)
         if name in ("float", "double"):
             name = {"float": "float32", "double": "float64"}[name]
@@ -53,18 +54,29 @@ def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
             raise c.error(f"casts to {name}; the weights are {c.steps.dtype}")
         if name in _FLOATS and isinstance(x, RowTensor):
             c.numbers(x)
+        if name in _FLOATS and isinstance(x, Constant) and x.array.dtype.name != name:
+            return Constant(x.array.astype(name))
     return _same(c, x)
 
 
 def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(x, Constant):
+        return x if x.array.dtype.kind == "i" else Constant(np.trunc(x.array).astype(np.int64))
     return RowTensor(x.parts, x.dims, x.opens, x.memory, integer=True) if isinstance(x, RowTensor) else x
 
 
 def _reshape(c: Context, x: Any, *sizes: Any, shape: Any = None, size: Any = None) -> Any:
     wanted = _sizes(sizes if sizes else (shape if shape is not None else size,))
     if isinstance(x, Constant):
-        return Constant(x.array.reshape(wanted), x.key if x.array.ndim <= 1 or len(wanted) == 2 else None)
+        return _renamed(x, x.array.reshape(wanted), x.array.ndim <= 1 or len(wanted) == 2)
     return _reshaped(c, c.tensor(x), list(wanted))
+
+
+def _renamed(x: Constant, array: npt.NDArray[Any], keyed: bool = True) -> Constant:
+    """Return a constant under other axes; it keeps its key if its numbers are in the order of the stored ones."""
+    if array.shape == x.array.shape:
+        return x
+    return Constant(array, x.key if keyed and not x.transposed else None)
 
 
 def _sizes(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -91,7 +103,8 @@ def _reshaped(c: Context, x: RowTensor, sizes: list[Any]) -> RowTensor:
 
 def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if isinstance(x, Constant):
-        return Constant(x.array.reshape(-1), x.key)
+        shape, axes = x.array.shape, max(1, x.array.ndim)
+        return _renamed(x, x.array.reshape((*shape[: start_dim % axes], -1, *shape[end_dim % axes + 1 :])))
     tensor = c.tensor(x)
     start, end = tensor.axis(start_dim), tensor.axis(end_dim)
     if start <= tensor.row_axis <= end:
@@ -104,7 +117,8 @@ def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
     if isinstance(x, Constant):
-        return Constant(np.squeeze(x.array) if dim is None else np.squeeze(x.array, dim), x.key)
+        listed = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+        return _renamed(x, np.squeeze(x.array, tuple(axis for axis in listed if x.array.shape[axis] == 1)))
     tensor = c.tensor(x)
     chosen = range(len(tensor.dims)) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = {tensor.axis(axis) for axis in chosen}
@@ -117,7 +131,7 @@ def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
 
 def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
     if isinstance(x, Constant):
-        return Constant(np.expand_dims(x.array, dim), x.key if x.array.ndim <= 1 else None)
+        return _renamed(x, np.expand_dims(x.array, dim), x.array.ndim <= 1)
     tensor = c.tensor(x)
     at = dim if dim >= 0 else dim + len(tensor.dims) + 1
     return c.view(tensor, (*tensor.dims[:at], 1, *tensor.dims[at:]))
@@ -193,7 +207,8 @@ def _getitem(c: Context, x: Any, index: Any) -> Any:
     if isinstance(x, list | tuple):
         return x[index]
     if isinstance(x, Constant):
-        return Constant(np.asarray(x.array[index]))
+        parts = index if isinstance(index, tuple) else (index,)
+        return Constant(np.asarray(x.array[tuple(i.array if isinstance(i, Constant) else i for i in parts)]))
     tensor = c.tensor(x)
     given = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in given:
@@ -235,18 +250,25 @@ def _choice(c: Context, index: Any) -> Any:
     raise c.error("has an index that is not fixed")
 
 
+def _along(axes: int, dim: int, choice: Any) -> tuple[Any, ...]:
+    """Return the index that makes a choice along one of so many axes."""
+    if not -axes <= dim < axes:
+        raise IndexError(f"axis {dim} of a tensor with {axes} axes")
+    return (slice(None),) * (dim % axes) + (choice,)
+
+
 def _slice(c: Context, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     if isinstance(x, Constant):
-        return Constant(x.array[(slice(None),) * dim + (slice(start, end, step),)])
+        return Constant(x.array[_along(x.array.ndim, dim, slice(start, end, step))])
     tensor = c.tensor(x)
-    return _getitem(c, tensor, (slice(None),) * tensor.axis(dim) + (slice(start, end, step),))
+    return _getitem(c, tensor, _along(len(tensor.dims), dim, slice(start, end, step)))
 
 
 def _select(c: Context, x: Any, dim: int, index: Any) -> Any:
     if isinstance(x, Constant):
         return Constant(np.take(x.array, index, dim))
     tensor = c.tensor(x)
-    return _getitem(c, tensor, (slice(None),) * tensor.axis(dim) + (index,))
+    return _getitem(c, tensor, _along(len(tensor.dims), dim, index))
 
 
 def _narrow(c: Context, x: Any, dim: int, start: int, length: int) -> Any:
@@ -352,8 +374,11 @@ def _nothing(c: Context, *args: Any, **kwargs: Any) -> None:
 
 
 SHAPES: dict[str, Operator] = {
-    **dict.fromkeys(("contiguous", "detach", "alias", "nan_to_num", "requires_grad", "cpu", "cuda"), _same),
-    **dict.fromkeys(("clone", "lift_fresh_copy", "lift_fresh", "detach_copy", "positive", "pos"), _copied),
+    **dict.fromkeys(
+        ("contiguous", "detach", "alias", "nan_to_num", "requires_grad", "cpu", "cuda", "lift_fresh"), _same
+    ),
+    **dict.fromkeys(("positive", "pos"), _same),
+    **dict.fromkeys(("clone", "lift_fresh_copy", "detach_copy"), copied),
     **dict.fromkeys(("dropout", "dropout1d", "feature_dropout"), _dropout),
     **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout"), _alpha_dropout),
     **dict.fromkeys(("to", "_to_copy", "type"), _cast),
@@ -361,7 +386,7 @@ SHAPES: dict[str, Operator] = {
     "double": lambda c, x: _cast(c, x, "float64"),
     "half": lambda c, x: _cast(c, x, "float16"),
     "bfloat16": lambda c, x: _cast(c, x, "bfloat16"),
-    "type_as": _same,
+    "type_as": lambda c, x, other: _cast(c, x, other),
     **dict.fromkeys(("long", "int"), _integer),
     **dict.fromkeys(("view", "reshape", "_unsafe_view", "view_copy"), _reshape),
     "flatten": _flatten,
