@@ -129,19 +129,20 @@ def test_a_verdict_on_weights_alone_has_the_condition_that_check_prints(command,
     certificate.save(tmp_path / "certificate.json", model)
     checked = fairmend.check(tmp_path / "certificate.json", model)
     assert checked.valid, checked.reasons
+    condition = checked.condition.partition(" The program encodes numbers")[0]  # fairmend encodes them here
     name, *more = command
     shown = run(name, model, "--data", case.data, "--spec", case.spec, *more)
-    assert f"Condition: {checked.condition}" in " ".join(shown.stdout.split()), shown.stderr
+    assert f"Condition: {condition}" in " ".join(shown.stdout.split()), shown.stderr
     printed = run(name, model, "--data", case.data, "--spec", case.spec, *more, "--json")
-    assert json.loads(printed.stdout)["condition"] == checked.condition
+    assert json.loads(printed.stdout)["condition"] == condition
     if "page" in more:
         page = html.unescape(Path("page", "report.html").read_text())
-        assert checked.condition[1:] in page
+        assert condition[1:] in page
     call = {"certify": fairmend.certify, "audit": fairmend.audit}.get(name)
     if call is not None:
         result = call(network, small_spec(), small_people().head(20))
-        assert f"Condition: {checked.condition}" in repr(result)
-        assert checked.condition in html.unescape(result._repr_html_())
+        assert f"Condition: {condition}" in repr(result)
+        assert condition in html.unescape(result._repr_html_())
 
 
 def test_a_file_that_says_it_all_has_no_condition(tmp_path):
