@@ -57,19 +57,8 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 
 from __future__ import annotations
 
-from typing import Any
-
 from fairmend_check._version import __version__
 from fairmend_check.check import check
 from fairmend_check.result import CheckResult
 
 __all__ = ["CheckResult", "__version__", "check"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "CheckReport":
-        import warnings
-
-        warnings.warn("fairmend_check.CheckReport is now called CheckResult", DeprecationWarning, stacklevel=2)
-        return CheckResult
-    raise AttributeError(f"module 'fairmend_check' has no attribute {name!r}")

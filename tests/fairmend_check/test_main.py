@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 import fairmend
-import fairmend_check
 from fairmend_check.main import _show_progress, _wrapped, main
 from fairmend_check.result import CheckResult
 from support.checker_cases import case, rounding_case, write
@@ -153,13 +152,6 @@ def test_names_beyond_the_terminals_letters_are_printed(tmp_path):
     )
     assert result.returncode == 2
     assert b"gr\\xf6\\xdfe" in result.stdout
-
-
-def test_the_old_name_of_the_result_still_works_and_warns():
-    with pytest.warns(DeprecationWarning, match="CheckResult"):
-        assert fairmend_check.CheckReport is fairmend_check.CheckResult
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = fairmend_check.nonsense
 
 
 def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch):

@@ -5,7 +5,6 @@ from contextlib import suppress
 
 import pandas as pd
 import pytest
-import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,20 +88,6 @@ def test_categories_in_a_file_may_be_numbers_and_booleans(tmp_path):
     for column in ([1.0, 0.0], [1, 0], ["1", "0 "], pd.Categorical([1, 0]), pd.array([1, 0], dtype="Int64")):
         assert spec.encode(pd.DataFrame({"a": column})).ravel().tolist() == [1, 0]
     assert spec.encode(pd.DataFrame({"a": [True]})).item() == 2
-
-
-@unhurried
-@given(specs())
-def test_the_bytes_are_those_of_earlier_versions(spec):
-    """They used tomlkit, and a certificate holds the digest of the bytes."""
-    plain = spec.to_dict()
-    tables = []
-    for table in plain["feature"]:
-        tables.append(dict(table))
-        if "scale" in table:
-            tables[-1]["scale"] = tomlkit.inline_table()
-            tables[-1]["scale"].update(table["scale"])
-    assert toml_bytes(plain) == tomlkit.dumps({**plain, "feature": tables}).encode()
 
 
 @pytest.mark.parametrize(
