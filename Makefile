@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-random lint coverage picture checker release-check test-clusters test-oldest test-newest clean
+.PHONY: setup demo check test test-random lint coverage picture checker release-check test-clusters test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -19,6 +19,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+# Run the quick tests, for the next change: those that are not in tests/slow_tests.txt.
+check: setup
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 # Run the tests with new random examples; what they find becomes a case of its own.
 test-random: setup

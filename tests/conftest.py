@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,25 @@ def pytest_collection():
         return (yield)
     finally:
         gc.enable()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark the tests in slow_tests.txt, which `make check` leaves out."""
+    slow = set((Path(__file__).parent / "slow_tests.txt").read_text().splitlines())
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line what was skipped, and why."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
+    )
+    if reasons:
+        said = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"Not run here: {said}")
 
 
 @pytest.fixture(autouse=True)
