@@ -318,3 +318,16 @@ def test_a_one_hot_code_is_cut_where_it_is_read_because_no_file_has_its_table():
     X = example_rows(network, 50)
     expected = outputs(network.to_module(), network, np.column_stack([np.full(50, 2.0), X[:, 1:]]))
     assert np.allclose(outputs(blind.to_module(), blind, X), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_a_confident_classifier_that_ends_with_log_softmax_is_read(outputs):
+    """The logarithm of a probability that rounds to 1 is 0, and no other path through forward()."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, outputs), nn.LogSoftmax(dim=1)).eval()
+    with torch.no_grad():
+        module[2].weight *= 1000
+    network = load_network(module)
+    X = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
+    with torch.no_grad():
+        assert (network.predict(X) == module(torch.from_numpy(X)).argmax(1).numpy()).all()
