@@ -23,7 +23,7 @@ from typing import Any
 
 from rich.console import Console
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 POLL_S = 0.5
 START_S = 300.0  # importing takes long on a busy machine

@@ -15,7 +15,7 @@ from typing import TypeVar
 from fairmend.bench import protocol
 
 T = TypeVar("T")
-SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-import settings
+from benchmarks.common import settings
 from fairmend import Feature, Spec, datasets
 
 REPAIR_ROWS, CALIBRATION_ROWS = 100, 500

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-import chunks
+from benchmarks.common import chunks
 from fairmend import Network, load_network
 from fairmend.metrics import balanced_accuracy
 from fairmend.network import Affine
@@ -36,7 +36,7 @@ class Shape:
 
 def trained_network(name: str, shape: Shape, X: np.ndarray, y: np.ndarray, cache: Path) -> Network:
     """Return the network of this name from the cache; train it on ``X (rows, inputs)`` and ``y (rows,)`` if missing."""
-    path = cache / f"{name}-{chunks.digest_of('benchmarks/trained.py', 'benchmarks/tabular.py')}.onnx"
+    path = cache / f"{name}-{chunks.digest_of('benchmarks/common/trained.py', 'benchmarks/common/tabular.py')}.onnx"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         network = train(shape, X, y)

@@ -1,6 +1,6 @@
 """Vary the unpublished configuration of each baseline, one choice at a time.
 
-    python benchmarks/baselines.py [flip|grft|care ...]
+    python benchmarks/paper/baselines.py [flip|grft|care ...]
 
 On the paper's 9 settings with one protected attribute: the mean relative drop of IDI-D (one minus the mean after over
 the mean before, as in the paper's Table 1) and the mean change of accuracy. The first line of each method is its
@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-import settings
 from fairmend.audit.neighbours import find_unequal
 from fairmend.bench.protocol import paper_numbers, setting_names
 from fairmend.network import Network
@@ -29,6 +29,10 @@ from fairmend.repair.baselines.flip import flip
 from fairmend.repair.baselines.grft import grft
 from fairmend.repair.options import HeadOptions
 from fairmend.repair.task import prepare_task
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 FARTHEST = 20.0
 FUNCTIONS: dict[str, Callable[..., tuple[Network, Any]]] = {"flip": flip, "grft": grft, "care": care}

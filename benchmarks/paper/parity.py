@@ -1,6 +1,6 @@
 """Compare `prof` with a run of the original method, on the paper's 22 settings with the same sets and networks.
 
-    python benchmarks/parity.py [SETTING ...]
+    python benchmarks/paper/parity.py [SETTING ...]
 
 Prints a table and the largest distances; exits with 1 if a limit is exceeded. The figures of the original are those in
 reference/original_results.csv. Objectives are compared on the same calibrated network, with the original's margin
@@ -14,6 +14,7 @@ head is not near that of the original, step 1 ended in another network, and the 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -21,12 +22,15 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.audit.neighbours import find_unequal
 from fairmend.repair.calibrate import calibrate
 from fairmend.repair.head.dual import Dual
 from fairmend.repair.head.features import Box, Linear
 from fairmend.repair.head.solve import repair_head
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 LIMITS = {"CUR": 0.0, "L_fair": 0.002, "accuracy": 0.4, "IDI-D": 0.3, "Linear - Box": 1e-6, "Linear - Dual": 1e-6}
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}

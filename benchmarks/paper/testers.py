@@ -1,6 +1,6 @@
 """The paper's table of fairness testers: IDIs on the repaired network over IDIs on the original one (RQ3).
 
-    python benchmarks/testers.py [--quick] [SETTING ...]
+    python benchmarks/paper/testers.py [--quick] [SETTING ...]
 
 For each of the 16 strict settings and each tester: how many IDIs it finds on the original network and on the one that
 `prof` repaired, and how many different ones uniform sampling of the input space finds on the original with as many
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -18,8 +19,11 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.audit.neighbours import find_unequal
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 PAPER = {"adf": 0.06, "eidig": 0.12, "neuronfair": 0.05, "grft": 0.16}
 WITHIN = 0.15

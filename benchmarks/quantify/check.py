@@ -1,8 +1,8 @@
 """Certificates of shares: how long a check takes beside the run, leaves checked again in other ways, and forgeries.
 
-    python benchmarks/quantify_check.py [CASE ...] [--seconds 10] [--leaves 1000] [--marabou 20]
+    python benchmarks/quantify/check.py [CASE ...] [--seconds 10] [--leaves 1000] [--marabou 20]
 
-A case is one of the networks made here, or a network and a protected feature as in quantify.py, such as AC-1:sex. For
+A case is one of the networks made here, or a network and a protected feature as in run.py, such as AC-1:sex. For
 each, people are quantified for so many CPU seconds, and the certificate is checked. Random leaves are then compared
 with random people in them, who are tried with every combination of protected values (or random ones, if there are
 many): a leaf is wrong if so many people are treated unequally, or equally, that what is proven has a chance of less
@@ -42,8 +42,11 @@ from fairmend_check.leaf_bounds import LeafBoxes, LeafProver
 from fairmend_check.people import People
 from fairmend_check.read_model import read_model
 from fairmend_check.spec import read_spec
-from quantify import CASES, load
-from settings import SHARED
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common.settings import SHARED
+from benchmarks.quantify.run import CASES, load
 
 PEOPLE = 200  # random ones in a leaf
 COMBINATIONS = 64  # of protected values that each is tried with
@@ -224,7 +227,7 @@ def solve(path: Path, lower: np.ndarray, upper: np.ndarray, g: np.ndarray, end: 
     """Ask whether someone in a box, with g above an end, has a logit below 0, or with ``negative`` above 0."""
     from maraboupy import Marabou, MarabouCore, MarabouUtils
 
-    from soundness_attacks import without_output
+    from benchmarks.soundness.attacks import without_output
 
     query = Marabou.read_onnx(str(path))
     variables = np.array(query.inputVars[0]).ravel()

@@ -1,6 +1,6 @@
 """Which share of all people is proven to be treated equally and unequally, and how FairQuant compares.
 
-    python benchmarks/quantify.py [CASE ...] [--seconds 10] [--fairquant [BINARY]] [--times 0.1 1 10]
+    python benchmarks/quantify/run.py [CASE ...] [--seconds 10] [--fairquant [BINARY]] [--times 0.1 1 10]
 
 A case is a network and a protected feature, such as AC-1:sex. For each, the table shows what is decided in so many CPU
 seconds, compared with random people: the share treated unequally, with every protected value tried, and whether it is
@@ -35,8 +35,11 @@ from fairmend.quantify.leaves import Leaves
 from fairmend.quantify.search import search
 from fairmend.quantify.space import Boxes, Space, make_space
 from fairmend.spec import Feature, Spec
-from fairquant import FairQuant, program
-from settings import SHARED, require_shared
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common.settings import SHARED, require_shared
+from benchmarks.quantify.fairquant import FairQuant, program
 
 NETWORKS = {
     "AC-1": ("AC-1.h5", "adult"),

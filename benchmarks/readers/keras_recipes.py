@@ -1,9 +1,9 @@
 """Attack the Keras readers: models of random training recipes, loaded by Keras with several backends.
 
-    python benchmarks/keras_recipes.py [--count 1000] [--seed 0] [--start 0] [--keep FOLDER]
+    python benchmarks/readers/keras_recipes.py [--count 1000] [--seed 0] [--start 0] [--keep FOLDER]
         [--maker torch=PYTHON] [--backend torch=PYTHON] [--backend jax=PYTHON[,FOLDER]] ...
 
-Each model is made by Keras (`keras_recipes_models`: nested, frozen in parts, adapted, fine-tuned, transplanted,
+Each model is made by Keras (`keras_models`: nested, frozen in parts, adapted, fine-tuned, transplanted,
 renamed, saved and loaded again) and saved as .h5 and as .keras. Each file is loaded by Keras with every backend, in
 processes of their own: the interpreter is PYTHON, and Keras that in FOLDER, if it is given. What Keras computes for
 random and corner rows must be within the bounds that the checker computes for float32 inference of the model that it
@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import fairmend
 from fairmend.bounds.inference import inference_error
@@ -39,7 +39,7 @@ from fairmend_check.read_model import read_model
 from support.fuzzing.keras_runtime import KerasRuntime
 
 TORCH = f"torch={sys.executable}"
-MAKER = Path(__file__).with_name("keras_recipes_models.py")
+MAKER = Path(__file__).with_name("keras_models.py")
 ROWS, COMPILED_EVERY = 12, 10  # compiled functions take seconds with some backends
 CODES = 4  # of an input of one column, which an Embedding looks up
 CLOSING = 16 * 2.0**-24  # what a sigmoid or softmax of exact numbers may be off

@@ -1,10 +1,10 @@
 """Attack the readers of ONNX files: random graphs from a grammar, in several versions of ONNX Runtime.
 
-    python benchmarks/runtimes_onnx.py [--count 50000] [--seed 0] [--onnxruntime FOLDER ...] [--workers 1]
+    python benchmarks/readers/onnx_graphs.py [--count 50000] [--seed 0] [--onnxruntime FOLDER ...] [--workers 1]
                                        [--state graphs.json]
-    python benchmarks/runtimes_onnx.py --reproduce 1234 [--keep FOLDER]
+    python benchmarks/readers/onnx_graphs.py --reproduce 1234 [--keep FOLDER]
 
-Each graph (`runtimes_grammar`) that the checker reads is run by each ONNX Runtime, optimised and not, in batches of
+Each graph (`onnx_grammar`) that the checker reads is run by each ONNX Runtime, optimised and not, in batches of
 several sizes. Every output must lie within what the checker encloses: the network that it read, at this point, give or
 take its bound of the inference error, and the same sigmoid, softmax or label. Where fairmend's loader reads the graph
 too, both must have read the same weights and the same values. FOLDER holds a version of ONNX Runtime:
@@ -31,7 +31,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-import chunks
 import fairmend
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.bounds import interval_layers
@@ -39,13 +38,18 @@ from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import output_errors
 from fairmend_check.model import Model, weights_digest
 from fairmend_check.read_onnx import read_onnx
-from runtimes_grammar import Case, draw_case, draw_rows
-from runtimes_worker import Runtime
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import chunks
+from benchmarks.readers.onnx_grammar import Case, draw_case, draw_rows
+from benchmarks.readers.onnx_worker import Runtime
 
 BATCHES = (1, 2, 9)
 GRAPHS_IN_CHUNK = 500
 LIMITS_S = {0: 120.0}
-CODE = ("src/fairmend_check", "src/fairmend/network", *(f"benchmarks/runtimes_{one}.py" for one in ("grammar", "onnx")))
+PARTS = ("benchmarks/readers/onnx_grammar.py", "benchmarks/readers/onnx_graphs.py")
+CODE = ("src/fairmend_check", "src/fairmend/network", *PARTS)
 _RUNTIMES: dict[tuple[str, ...], list[Runtime]] = {}
 
 

@@ -1,6 +1,6 @@
 """A process that runs ONNX files in the ONNX Runtime of one folder, and asks for nothing else of this repository.
 
-    python benchmarks/runtimes_worker.py [FOLDER]
+    python benchmarks/readers/onnx_worker.py [FOLDER]
 
 FOLDER is what `pip install --target FOLDER onnxruntime==1.18.0 "numpy<2"` makes; without it, the installed packages are
 used. Requests and answers are pickles of plain Python values, because releases of NumPy pickle arrays differently.

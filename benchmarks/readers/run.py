@@ -1,8 +1,8 @@
 """Fuzz the checker's readers against the runtimes of their formats.
 
-    python benchmarks/readers.py [--format onnx --format pth | --format all] [--count 100000] [--seed 0] [--workers 2]
-        [--state readers.json] [--keep findings]
-    python benchmarks/readers.py --format onnx --reproduce 1234 --keep findings
+    python benchmarks/readers/run.py [--format onnx --format pth | --format all] [--count 100000] [--seed 0]
+        [--workers 2] [--state readers.json] [--keep findings]
+    python benchmarks/readers/run.py --format onnx --reproduce 1234 --keep findings
 
 Files of each format are changed, one to four times, in ways that know the format and in ways that know only bytes. The
 checker reads each; it may refuse it. What it reads is loaded by the runtime of the format too (ONNX Runtime, PyTorch,
@@ -29,10 +29,10 @@ from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
-import chunks
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-sys.path.insert(0, str(chunks.ROOT / "tests"))
-
+from benchmarks.common import chunks
 from support.fuzzing import fuzz
 
 FILES_IN_CHUNK = 500

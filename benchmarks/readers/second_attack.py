@@ -1,6 +1,6 @@
 """Show that four files which once got a false VALID are caught twice: by the reader, and by running them.
 
-    python benchmarks/second_attack.py [--onnxruntime FOLDER] [--keras FOLDER]
+    python benchmarks/readers/second_attack.py [--onnxruntime FOLDER] [--keras FOLDER]
 
 Each file is read as it is now, and then with its refusal taken out again and run as `fairmend check` runs a model, on
 1,000 random rows. The folders hold packages (pip install --target) that come first on the path of the process that runs
@@ -23,7 +23,7 @@ from fairmend_check.model import Model
 from fairmend_check.read_model import read_model
 from fairmend_check.run import Runtime, installed_runtimes, run_model
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.former_readers import FINDINGS, FORMER, former_reader
 
 

@@ -1,6 +1,6 @@
 """Compare `auto` with the paper's method, on the paper's 22 settings with the same sets and networks.
 
-    python benchmarks/auto.py [--retrained] [SETTING ...]
+    python benchmarks/repairs/auto.py [--retrained] [SETTING ...]
 
 Prints for each setting the figures of the original network, of the paper's method (the run in
 reference/original_results.csv, which is the paper's "Ours") and of `auto`: accuracy, balanced accuracy, IDI-D on the
@@ -9,7 +9,7 @@ certificate valid, and the regret: how many points of balanced accuracy the best
 of the chosen one on the test rows. `auto` trains, so each setting is repaired with five seeds: the figures are means
 over them, and the limits hold for the means, or for the worst where they forbid something. The data set's training rows
 are given to `auto` without labels. With --retrained, a network of the same shape is trained on them with labels but
-without the features that vary, and the accuracy that it loses stands beside (auto_retrained.py). Exits with 1 if a
+without the features that vary, and the accuracy that it loses stands beside (retrained.py). Exits with 1 if a
 limit is exceeded.
 """
 
@@ -24,10 +24,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-import settings
-from auto_figures import Figures, Limit, common_limits, mean, over_runs, run_auto, within
-from auto_retrained import beside, describe_retrained, retrained_figures, shape_of
 from fairmend.audit.neighbours import find_unequal
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
+from benchmarks.repairs.figures import Figures, Limit, common_limits, mean, over_runs, run_auto, within
+from benchmarks.repairs.retrained import beside, describe_retrained, retrained_figures, shape_of
 
 SAMPLES, SEEDS = 100_000, 5
 MOST_POINTS = 40_000_000

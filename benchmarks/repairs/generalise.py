@@ -1,7 +1,7 @@
 """Repair networks that nobody tuned for with `auto`, and judge the results on rows used for nothing else.
 
-    python benchmarks/generalise.py [--data real|synthetic] [--kind strict|multiple|tolerance] [--settings TEXT ...]
-        [--limit N] [--draws N] [--cache FOLDER] [--state FILE] [--workers N] [--retrained]
+    python benchmarks/repairs/generalise.py [--data real|synthetic] [--kind strict|multiple|tolerance]
+        [--settings TEXT ...] [--limit N] [--draws N] [--cache FOLDER] [--state FILE] [--workers N] [--retrained]
 
 20 networks of 1 to 10 hidden layers and 4 to 200 units are trained, from a seed, on the four data sets
 (FAIRMEND_SHARED) or on synthetic ones, with raw and with scaled inputs. Each is repaired in four or five settings: one
@@ -19,13 +19,13 @@ that lost a class in one of them has collapsed:
   mostly be luck, and is printed beside.
 
 With a tolerance, "listed at least" is what a proof for the repair inputs alone, the weakest guarantee, costs with
-hindsight (auto_listed.py), and "listed without hindsight" what it costs with what a repair knows. Settings in which the
+hindsight (listed.py), and "listed without hindsight" what it costs with what a repair knows. Settings in which the
 former is more than the limit of the mean loss do not count for that limit: no proven network that decides like the
 original elsewhere can be within it. All other limits are for all settings. The limit of the mean loss also holds for
 the settings with the paper's tolerances alone.
 
 With --retrained, a network of the same shape is trained for each setting without the features that vary, on all
-training rows with their labels, and its losses stand beside (auto_retrained.py): where it loses as much, that is the
+training rows with their labels, and its losses stand beside (retrained.py): where it loses as much, that is the
 price of the guarantee for everyone.
 
 Exits with 1 if a limit is exceeded. --limit runs that many settings, drawn with a seed. Trained networks are kept in
@@ -48,15 +48,18 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table as Grid
 
-import chunks
-from auto_figures import Figures, Limit, common_limits, mean, over_runs, run_auto, within
-from auto_listed import listed_figures
-from auto_retrained import beside, describe_retrained, retrained_figures
 from fairmend import FairmendError, Network, Spec
 from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
-from generalise_settings import KINDS, REAL, Setting, draws_of, real_settings, synthetic_settings
-from tabular import Table, load_table
-from trained import trained_network
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import chunks
+from benchmarks.common.tabular import Table, load_table
+from benchmarks.common.trained import trained_network
+from benchmarks.repairs.figures import Figures, Limit, common_limits, mean, over_runs, run_auto, within
+from benchmarks.repairs.generalise_settings import KINDS, REAL, Setting, draws_of, real_settings, synthetic_settings
+from benchmarks.repairs.listed import listed_figures
+from benchmarks.repairs.retrained import beside, describe_retrained, retrained_figures
 
 MOST_LOSS, MOST_LOSS_WITH_TOLERANCE = 0.3, 0.6
 MOST_FALL, MOST_REGRET = 3.0, 0.3
@@ -65,8 +68,8 @@ LIMITS_S = {0: 3600.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
         ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
 CODE += [f"benchmarks/{name}.py" for name in
-         ("generalise", "generalise_settings", "auto_figures", "auto_listed", "auto_retrained", "tabular",
-          "trained")]  # fmt: skip
+         ("repairs/generalise", "repairs/generalise_settings", "repairs/figures", "repairs/listed",
+          "repairs/retrained", "common/tabular", "common/trained")]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from tabular import load_table
-from trained import Shape
+from benchmarks.common.tabular import load_table
+from benchmarks.common.trained import Shape
 
 KINDS = ("strict", "multiple", "tolerance")
 

@@ -1,6 +1,6 @@
 """Repair a residual network and one with embeddings, trained on Adult, with tolerances and without.
 
-    python benchmarks/graphs.py [resnet|embeddings ...] [--methods auto,prof] [--epochs 6]
+    python benchmarks/repairs/graphs.py [resnet|embeddings ...] [--methods auto,prof] [--epochs 6]
 
 `resnet` is the ResNet of "Revisiting Deep Learning Models for Tabular Data" (Gorishniy et al., NeurIPS 2021): three
 blocks of width 128, each x + Linear(ReLU(Linear(BatchNorm(x)))) with 256 units inside. `embeddings` looks up each code
@@ -33,11 +33,14 @@ from rich.table import Table as Printed
 from torch import nn
 
 import fairmend
-import settings
 from fairmend import Feature, Spec
 from fairmend.datasets.adult import CATEGORIES
 from fairmend.metrics import accuracy
-from tabular import Table, load_table
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
+from benchmarks.common.tabular import Table, load_table
 
 PROTECTED = ("sex", "race")
 TOLERANCE = {"age": 2.0, "hours-per-week": 2.0}

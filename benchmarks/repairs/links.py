@@ -1,6 +1,6 @@
 """Repair Adult with sex linked to relationship and marital status, and compare the cost with that of plain sex.
 
-    python benchmarks/links.py [--samples 100000]
+    python benchmarks/repairs/links.py [--samples 100000]
 
 A counterfactual of the other sex has another relationship (a husband is a wife, a wife a husband), and of a spouse or
 of somebody who lives apart, the marital status may be either kind. `plain` is the same spec without the links. Each is
@@ -25,11 +25,14 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-import settings
-from auto_figures import Limit, verdict, within
 from fairmend import Feature, Network, Spec
 from fairmend.datasets.adult import CATEGORIES
 from fairmend.metrics import accuracy, balanced_accuracy
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
+from benchmarks.repairs.figures import Limit, verdict, within
 
 METHODS = ("auto", "prof")
 SPOUSES = ["Married-AF-spouse", "Married-civ-spouse"]

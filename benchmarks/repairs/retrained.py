@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from auto_figures import Figures, mean
+from benchmarks.common.trained import Shape, trained_network
+from benchmarks.repairs.figures import Figures, mean
 from fairmend import Network, Spec
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.repair.blind import columns_of, zero_columns
-from trained import Shape, trained_network
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Inputs ``(rows, inputs)`` and classes ``(rows,)``."""

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from onnx import TensorProto, helper, numpy_helper
 
-from runtimes_programs import EPSILON, Program, Step
+from benchmarks.runtimes.programs import EPSILON, Program, Step
 
 Run = Callable[[np.ndarray], np.ndarray]
 OPERATORS = {

@@ -1,6 +1,6 @@
 """Attack the bounds of how much elementwise functions round: PyTorch, ONNX Runtime and NumPy at millions of values.
 
-    python benchmarks/function_rounding.py [--values 3000000] [--seed 0]
+    python benchmarks/runtimes/function_rounding.py [--values 3000000] [--seed 0]
 
 For each function, in float32: values of every binade, many of the size of activations, and those where formulas change.
 Prints the largest error of each program as a share of the bound (`Function.rounding`), and where it occurs. The exact

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.soundness.functions import in_float64
 from fairmend.network import Activation
-from soundness_functions import in_float64
 
 WIDTHS = (1, 3, 16, 300, 700)  # wide enough for several blocks of a matrix product
 EPSILON = float(np.float32(1e-5))

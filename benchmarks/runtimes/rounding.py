@@ -1,7 +1,7 @@
 """Measure rounding: the bound of the error of inference against errors that occur, and what rounding does to a repair.
 
-    python benchmarks/rounding.py [--runs 100000] [--seed 0]
-    python benchmarks/rounding.py repair [SETTING] [--runs 10]
+    python benchmarks/runtimes/rounding.py [--runs 100000] [--seed 0]
+    python benchmarks/runtimes/rounding.py repair [SETTING] [--runs 10]
 
 The first trains networks of 2 to 10 hidden layers on synthetic data that is not scaled, and bounds the error of float32
 inference over 100 neighbourhoods of each: of a protected feature with two values, and of one with 81. Then it runs the
@@ -33,11 +33,14 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.audit.neighbours import find_unequal
 from fairmend.bounds.inference import inference_error
 from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.network import Activation, Affine, Network
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 REGIONS = 100
 ROWS = 4000  # to train on

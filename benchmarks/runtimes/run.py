@@ -1,6 +1,6 @@
 """Attack the bounds of the inference error: random programs in ONNX Runtime and PyTorch, optimised and not.
 
-    python benchmarks/runtimes.py [--seconds 300] [--seed 0] [--precision float32 float64] [--start 0]
+    python benchmarks/runtimes/run.py [--seconds 300] [--seed 0] [--precision float32 float64] [--start 0]
                                   [--compile-every 0]
 
 Programs are graphs of the operations that exporters write: layers of up to 700 units, skips, sums, differences of
@@ -10,7 +10,7 @@ the exact network than the bounds say: fairmend's and the checker's, thorough or
 same program in extended precision. Prints how many programs each runtime ran, its largest error as a share of the least
 bound, and the operators that ONNX Runtime made. With --compile-every, each so many-th program is also run by
 torch.compile, which takes seconds. Exits with 1 if an error exceeds a bound; --start repeats the program.
-`runtimes_onnx.py` attacks the readers of ONNX and the bounds with graphs of all operators, in several versions.
+`readers/onnx_graphs.py` attacks the readers of ONNX and the bounds with graphs of all operators, in several versions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ from fairmend_check.bounds import interval_layers
 from fairmend_check.errors import CheckError
 from fairmend_check.inference_error import output_errors
 from fairmend_check.read_model import read_model
-from runtimes_engines import OnnxFile, Run, in_onnx_runtime, in_torch
-from runtimes_programs import Program, Writer
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.runtimes.engines import OnnxFile, Run, in_onnx_runtime, in_torch
+from benchmarks.runtimes.programs import Program, Writer
 
 ROWS = 3
 EXTENDED = 63  # bits of extended precision

@@ -1,6 +1,6 @@
 """Measure forward evaluations per second of `fairmend.audit` on AC1, compared with the network on the same points.
 
-    python benchmarks/audit.py
+    python benchmarks/scale/audit.py
 
 Both ways must count the same people, or the script stops. The time is that of the whole call: checks, scores,
 undecided people again, worst pairs. The script then measures the peak memory of a process that audits a stream of two
@@ -12,15 +12,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.audit.fast_scores import FastScores
 from fairmend.audit.neighbours import find_unequal
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 NAMES = ("adult-age", "adult-race+age")
 WANTED, MEMORY = 10e6, 500.0

@@ -1,6 +1,6 @@
 """Write and check a certificate of 100,000 synthetic people, beside one that lists its boxes and slopes.
 
-    python benchmarks/check_many.py
+    python benchmarks/scale/check_many.py
 
 The people and the network are random: 18 columns, 64 and 32 hidden units, sex and a one-hot race protected, so that
 each neighbourhood has ten members. Writing and checking run in processes of their own, on one core each; CPU seconds

@@ -1,8 +1,8 @@
 """Audit one table in 40 Parquet files in one process, on a Dask cluster and on Ray, and kill workers and clients.
 
-    python benchmarks/cluster.py [--rows 4000000] [--engines jobs,dask,ray] [--folder FOLDER]
+    python benchmarks/scale/cluster.py [--rows 4000000] [--engines jobs,dask,ray] [--folder FOLDER]
 
-Needs fairmend[dask,ray]. The people are those of benchmarks/million.py, with 10 counterfactuals each. Dask and Ray run
+Needs fairmend[dask,ray]. The people are those of million.py, with 10 counterfactuals each. Dask and Ray run
 on this machine with two workers of one thread. On each there are two audits: one that nobody disturbs, and one of which
 a worker is killed after a third of the parts, and the client after two thirds; it is then resumed. Every audit must
 give the report of one process bit for bit: its JSON, but for times, and the CSV file of everyone treated unequally.
@@ -38,7 +38,10 @@ from rich.console import Console
 from rich.table import Table
 
 from fairmend import Spec, load_network
-from million import TRAINING_ROWS, people, spec_of
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.scale.million import TRAINING_ROWS, people, spec_of
 
 ROWS, FEW_ROWS, FILES, GROUP = 4_000_000, 4_000, 40, 100_000
 WORKERS, MOST_OVERHEAD, IDLE_SECONDS = 2, 0.15, 20.0

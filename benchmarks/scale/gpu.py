@@ -1,6 +1,6 @@
 """Measure fairmend on a GPU, against the CPU of the same machine: training, proofs, audits, certify, quantify, search.
 
-    python benchmarks/gpu.py [--cpu] [--jobs N] [--only step repair proof audit certify quantify search]
+    python benchmarks/scale/gpu.py [--cpu] [--jobs N] [--only step repair proof audit certify quantify search]
 
 Networks are trained from a seed on synthetic people. A step of step 1 is the mean over a second, after two steps, in
 milliseconds, as it runs and in variants; the same network twice must give the same bytes. Losses after 30 steps depend
@@ -28,7 +28,6 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-import wide_cases
 from fairmend import Feature, Spec
 from fairmend.audit.device_search import DeviceSearch
 from fairmend.audit.fast_scores import FastScores
@@ -38,6 +37,10 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.prove.proof import prove_regions
 from fairmend.repair.calibrate import Calibration, calibrate
 from fairmend.spec.neighbourhoods import Regions
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.scale import wide_cases
 
 FIRST, SECONDS, MOST_STEPS = 2, 1.0, 1000
 LOSS_STEPS = 30

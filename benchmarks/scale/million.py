@@ -1,6 +1,6 @@
 """Audit a million people in a file with `fairmend audit`: seconds, processor time and peak memory, CSV and Parquet.
 
-    python benchmarks/million.py [--rows 1000000]
+    python benchmarks/scale/million.py [--rows 1000000]
 
 The table is synthetic: 13 features, of text and numbers, and a label; each person has 630 counterfactuals. The network
 is trained on 20,000 other people. Each audit, with its report, is a process of its own on two cores. The script exits

@@ -1,8 +1,9 @@
 """Data of any size: rows and bytes a second that are read, encoded and audited, and memory against rows.
 
-    python benchmarks/stream.py [--rows 1000000] [--copies 1 4 16] [--of csv|parquet] [--jobs N] [--against FOLDER]
+    python benchmarks/scale/stream.py [--rows 1000000] [--copies 1 4 16] [--of csv|parquet]
+        [--jobs N] [--against FOLDER]
 
-The table is that of benchmarks/million.py, with sex as the only protected feature: two counterfactuals each, so that
+The table is that of million.py, with sex as the only protected feature: two counterfactuals each, so that
 reading counts. Each stage is a process of its own, beside plain pandas (CSV) and plain pyarrow (Parquet) on the same
 file and columns. It runs once, and then three times; the least processor time of these three counts. That is the rate
 of the steady state, without what only the first run pays for, such as imports and memory that the system hands out.
@@ -40,9 +41,12 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-import million
 from fairmend import Spec, load_network
 from fairmend.tables import TableStream, stream_table
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.scale import million
 
 ROWS, COPIES, BYTES_PER_ROW, RUNS = 1_000_000, (1, 4, 16), 6, 3
 FILES = ("people.csv", "people.csv.gz", "people.parquet")

@@ -1,6 +1,6 @@
 """Measure wide and deep networks on the CPU: step 1 with symbols against backward passes, the proof, and the checker.
 
-    python benchmarks/wide.py [--quick]
+    python benchmarks/scale/wide.py [--quick]
 
 Networks are trained from a seed on synthetic people. "before" is the same code with `fairmend.bounds.linear.WIDE` so
 large that every layer takes a backward pass; both are measured in this run, in turns. Peak memory is that of a process
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,11 +25,14 @@ from rich.table import Table
 
 import fairmend
 import fairmend.bounds.linear as linear
-import settings
-import wide_cases
 from fairmend.prove.certificate import certificate_of_regions
 from fairmend.prove.proof import prove_regions
 from fairmend.repair.calibrate import calibrate
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
+from benchmarks.scale import wide_cases
 
 NEVER = 10**9
 REGIONS = (100, 300, 1000, 3000, 10_000)

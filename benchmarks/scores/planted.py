@@ -1,4 +1,4 @@
-"""The part "planted" of scores.py: violations of score claims that must be found.
+"""The part "planted" of run.py: violations of score claims that must be found.
 
 Each of many small networks gets a delta that about half of 100 neighbourhoods exceed, as an enumeration in float64
 shows that is written here. The audit and `certify` must report these neighbourhoods and no others. For each of them two
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 
 import fairmend
-from auto_figures import Limit
+from benchmarks.repairs.figures import Limit
 from fairmend import Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import Certificate, certificate_of_fair, certificate_of_regions

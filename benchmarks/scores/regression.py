@@ -1,4 +1,4 @@
-"""The part "regression" of scores.py: a network that predicts insurance premiums.
+"""The part "regression" of run.py: a network that predicts insurance premiums.
 
 It is trained here, from a seed, on synthetic people whose premiums depend on sex and region, which are protected, and
 on the power of their car, which may differ by 2. It is repaired so that the premiums of similar people differ by at
@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-from auto_figures import Limit, verdict
+from benchmarks.common.trained import Shape, train_once
+from benchmarks.repairs.figures import Limit, verdict
 from fairmend import Feature, Label, Network, Spec
 from fairmend.network.scores import compute_scores
 from fairmend.spec.claim import Claim
-from trained import Shape, train_once
 
 REGIONS = ("north", "east", "south", "west")
 

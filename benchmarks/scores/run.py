@@ -1,6 +1,7 @@
 """Claims about scores: the 22 settings, step 2 against a reference LP, planted violations, and a regression network.
 
-    python benchmarks/scores.py [SETTING ...] [--part settings|lp|planted|regression ...] [--planted 10000] [--seed 0]
+    python benchmarks/scores/run.py [SETTING ...] [--part settings|lp|planted|regression ...]
+        [--planted 10000] [--seed 0]
 
 settings: each setting of the paper with the claim that probabilities of similar people differ by at most 0.05, repaired
     with `prof` and `blind`. Prints the largest difference among similar people, enumerated, on the repair inputs and on
@@ -9,8 +10,8 @@ lp: step 2 on the calibrated networks of the settings, for a claim about logits,
     vertices that is written here and solved by scipy: with the l1 norm of the change as the cost, and with the change
     of the outputs of the calibration rows, as in a repair. For probabilities within 0.05 the l1 norm must not be
     larger than for logits so close that any probabilities are within 0.05.
-planted: see scores_planted.py.
-regression: see scores_regression.py.
+planted: see planted.py.
+regression: see regression.py.
 
 Exits with 1 if a limit is exceeded.
 """
@@ -21,6 +22,7 @@ import argparse
 import math
 import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
@@ -30,8 +32,6 @@ from rich.table import Table
 from scipy.optimize import linprog
 
 import fairmend
-import settings
-from auto_figures import Limit, verdict, within
 from fairmend import Spec
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.repair.calibrate import calibrate
@@ -40,8 +40,13 @@ from fairmend.repair.head.problem import HeadChange
 from fairmend.repair.head.program import TIE, KeptRows
 from fairmend.repair.head.scores import repair_scores
 from fairmend.spec.claim import Claim
-from scores_planted import judge_planted
-from scores_regression import judge_regression, largest_differences
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
+from benchmarks.repairs.figures import Limit, verdict, within
+from benchmarks.scores.planted import judge_planted
+from benchmarks.scores.regression import judge_regression, largest_differences
 
 DELTA = 0.05
 METHODS = ("prof", "blind")

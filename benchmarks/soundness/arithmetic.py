@@ -11,9 +11,9 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from benchmarks.soundness.functions import in_float64, is_curved, kinks_of, numbers_of, steepest, to_many_digits
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Scale, Sum
-from soundness_functions import in_float64, is_curved, kinks_of, numbers_of, steepest, to_many_digits
 
 DIGITS, SURE = 60, 1e-45
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}

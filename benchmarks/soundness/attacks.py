@@ -1,4 +1,4 @@
-"""Attacks of soundness.py besides verdicts: certificates that are forged, Marabou, and heads that SCIP repairs."""
+"""Attacks of run.py besides verdicts: certificates that are forged, Marabou, and heads that SCIP repairs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 import fairmend
+from benchmarks.soundness.cases import Case, random_network, random_spec
+from benchmarks.soundness.oracle import Oracle
+from benchmarks.soundness.tally import Tally
 from fairmend import Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.repair.head.features import Linear
 from fairmend.repair.head.solve import repair_head
 from fairmend.repair.options import has_tolerances
-from soundness_cases import Case, random_network, random_spec
-from soundness_oracle import Oracle
-from soundness_tally import Tally
 
 FORMATS = {"float64": ["onnx", "safetensors", "pth"], "float32": ["onnx", "safetensors", "pth", "h5", "keras"]}
 

@@ -1,6 +1,6 @@
 """Attack every engine of `certify` with planted bumps, on each of which FAIR is known to be wrong.
 
-    python benchmarks/bumps.py [--count 20000] [--seed 0] [--jobs N] [--time-limit 2] [--state bumps.json]
+    python benchmarks/soundness/bumps.py [--count 20000] [--seed 0] [--jobs N] [--time-limit 2] [--state bumps.json]
         [--engines milp,branch,enumerate]
 
 Each bump is a network that predicts one class but for a narrow bump of a logit in one person's neighbourhood; its
@@ -28,7 +28,7 @@ from rich.table import Table
 import fairmend
 from fairmend.atomic import write_text
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support.bumps import exact_class, plant_bump
 

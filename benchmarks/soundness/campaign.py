@@ -1,6 +1,6 @@
 """Repair random networks with odd options, and hold each result to its word.
 
-    python benchmarks/campaign.py [--count 1400] [--seed 0] [--workers N] [--record FILE]
+    python benchmarks/soundness/campaign.py [--count 1400] [--seed 0] [--workers N] [--record FILE]
 
 Every seed is a network, a spec, people and options of its own: all methods, activations, precisions, kinds of features,
 scales from tiny to huge, both solvers, all file formats. A repair must end in one of three ways: a certificate that is

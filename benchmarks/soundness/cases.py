@@ -1,4 +1,4 @@
-"""Random networks, specs and inputs for soundness.py: what is common, and what is numerically hard."""
+"""Random networks, specs and inputs for run.py: what is common, and what is numerically hard."""
 
 from __future__ import annotations
 

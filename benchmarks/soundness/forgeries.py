@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 import fairmend
+from benchmarks.soundness.arithmetic import evaluate
+from benchmarks.soundness.attacks import Certificates, check
+from benchmarks.soundness.cases import Case
+from benchmarks.soundness.frameworks import Run, fits_onnx, keras_model, run_file
+from benchmarks.soundness.oracle import Oracle, margins
+from benchmarks.soundness.tally import Tally
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Sum
 from fairmend.network.decision import predicted_classes
 from fairmend.prove.certificate import certificate_of_blindness, weights_digest
 from fairmend.prove.certificate_graph import steps_of
-from soundness_arithmetic import evaluate
-from soundness_attacks import Certificates, check
-from soundness_cases import Case
-from soundness_frameworks import Run, fits_onnx, keras_model, run_file
-from soundness_oracle import Oracle, margins
-from soundness_tally import Tally
 
 STATE_DICTS = (".pth", ".safetensors")
 IN_CONTENT = ("class", "margin", "box", "input", "global")

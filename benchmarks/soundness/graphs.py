@@ -1,4 +1,4 @@
-"""Random networks that are graphs, with every operation and every function, and specs for them: see soundness_cases."""
+"""Random networks that are graphs, with every operation and every function, and specs for them: see cases.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.soundness.cases import WEIGHTS, Case, move_threshold, random_affine, random_feature, random_inputs
 from fairmend import Feature, Label, Network, Spec
 from fairmend.network import Activation, Columns, Concatenate, Input, Lookup, Node, Scale, Sum
 from fairmend.network.folding import Norm
-from soundness_cases import WEIGHTS, Case, move_threshold, random_affine, random_feature, random_inputs
 
 LINEAR_PIECES = [
     Activation("relu"), Activation("relu"), Activation("leaky_relu", 0.01), Activation("leaky_relu", 1.5),

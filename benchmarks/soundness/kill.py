@@ -1,6 +1,6 @@
 """Kill `fairmend repair --out` with SIGKILL at random moments: the folder is always all old or all new.
 
-    python benchmarks/kill.py [--count 200] [--replacing 1000] [--seed 0]
+    python benchmarks/soundness/kill.py [--count 200] [--replacing 1000] [--seed 0]
 
 First `--count` repairs into an existing folder with files of the user in it: every other one is killed at a random
 moment of the whole run, the others within two milliseconds of the moment in which the files are replaced. Then
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fairmend import folders
 from fairmend.cli.main import main

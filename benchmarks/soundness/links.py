@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.soundness.cases import scale_of
 from fairmend import Feature, Spec
-from soundness_cases import scale_of
 
 Option = tuple[int, np.ndarray]  # a value, or the place of a category, and the numbers in the columns of the feature
 

@@ -1,6 +1,6 @@
 """Compare neighbourhoods as fairmend and the checker read them, for random specs and random people.
 
-    python benchmarks/neighbourhoods.py [--count 1000000] [--seed 0] [--processes N]
+    python benchmarks/soundness/neighbourhoods.py [--count 1000000] [--seed 0] [--processes N]
 
 Specs of every kind, with scales whose mean is far above the standard deviation; people encoded by the spec, scaled
 elsewhere in float32, or off by some units in the last place; float32 and float64. For each person: the same inputs are
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from support.neighbourhood_cases import Tally, compare_case
 
 PEOPLE = 40  # of each spec

@@ -1,6 +1,6 @@
 """What is true about a case, computed without fairmend's bounds, engines and neighbourhoods.
 
-The neighbourhood is written down again from docs/certificate.md. Points are evaluated by soundness_arithmetic.
+The neighbourhood is written down again from docs/certificate.md. Points are evaluated by arithmetic.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from itertools import product
 
 import numpy as np
 
+from benchmarks.soundness.arithmetic import classify, evaluate, exact_classes, has_curves, kinks
+from benchmarks.soundness.cases import Case, scale_of
+from benchmarks.soundness.links import linked_points
 from fairmend import Feature
-from soundness_arithmetic import classify, evaluate, exact_classes, has_curves, kinks
-from soundness_cases import Case, scale_of
-from soundness_links import linked_points
 
 SAMPLED = 5  # values of a continuous feature, besides its ends and the input's own
 MOST_EXACT = 1000  # points of a case that are evaluated in exact arithmetic

@@ -1,9 +1,9 @@
 """Attack what fairmend claims, with random networks, specs and inputs: everything that should agree is compared.
 
-    python benchmarks/soundness.py [--count 10000] [--engines enumerate,branch,milp] [--workers 2] [--state sound.json]
-        [--mutations 1000] [--marabou 200] [--scip 50] [--seed 0]
-    python benchmarks/soundness.py --graphs [--count 20000] [--state graphs.json]
-    python benchmarks/soundness.py [--graphs] --chunk 17
+    python benchmarks/soundness/run.py [--count 10000] [--engines enumerate,branch,milp] [--workers 2]
+        [--state sound.json] [--mutations 1000] [--marabou 200] [--scip 50] [--seed 0]
+    python benchmarks/soundness/run.py --graphs [--count 20000] [--state graphs.json]
+    python benchmarks/soundness/run.py [--graphs] --chunk 17
 
 A region is the neighbourhood of one input. For each, the verdict of every engine is compared with the classes of all
 neighbours (or of many, and of all kinks on lines, if a feature is continuous), in exact arithmetic where rounding could
@@ -41,7 +41,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-import chunks
 import fairmend
 from fairmend import Verdict
 from fairmend.audit.neighbours import ExhaustiveScan, find_unequal
@@ -49,14 +48,18 @@ from fairmend.bounds.rigorous import rigorous_bounds
 from fairmend.network import DEFAULT_THRESHOLD, Activation
 from fairmend_check.neighbourhood import batches, neighbourhood
 from fairmend_check.spec import read_spec
-from soundness_arithmetic import classify, evaluate, exact_classes, has_curves, offset_of
-from soundness_attacks import Certificates, compare_heads_with_scip, compare_with_marabou
-from soundness_cases import Case, random_case
-from soundness_forgeries import GraphCertificates
-from soundness_frameworks import as_users_have_it
-from soundness_graphs import random_graph_case
-from soundness_oracle import Oracle
-from soundness_tally import Tally
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import chunks
+from benchmarks.soundness.arithmetic import classify, evaluate, exact_classes, has_curves, offset_of
+from benchmarks.soundness.attacks import Certificates, compare_heads_with_scip, compare_with_marabou
+from benchmarks.soundness.cases import Case, random_case
+from benchmarks.soundness.forgeries import GraphCertificates
+from benchmarks.soundness.frameworks import as_users_have_it
+from benchmarks.soundness.graphs import random_graph_case
+from benchmarks.soundness.oracle import Oracle
+from benchmarks.soundness.tally import Tally
 
 ENGINES = ("enumerate", "branch", "milp")
 REGIONS_IN_CASE = 200
@@ -72,9 +75,9 @@ TIME_LIMIT_S = {"branch": 5.0, "milp": 5.0}  # for the regions of one case
 LIMITS_S = {0: 900.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
         ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
-PARTS = ("", "_arithmetic", "_attacks", "_cases", "_forgeries", "_frameworks", "_functions", "_graphs", "_links",
-         "_oracle", "_tally")  # fmt: skip
-CODE += [f"benchmarks/soundness{part}.py" for part in PARTS]
+PARTS = ("run", "arithmetic", "attacks", "cases", "forgeries", "frameworks", "functions", "graphs", "links",
+         "oracle", "tally")  # fmt: skip
+CODE += [f"benchmarks/soundness/{part}.py" for part in PARTS]
 
 
 def compare_verdicts(case: Case, oracle: Oracle, engines: list[str], rng: np.random.Generator, tally: Tally) -> None:

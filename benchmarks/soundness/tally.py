@@ -1,4 +1,4 @@
-"""What soundness.py has tried, and what went wrong."""
+"""What run.py has tried, and what went wrong."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compare the speed of two versions of fairmend in one run: this one, and another checkout.
 
-    python benchmarks/speed.py --against PATH [SETTING ...] [--rounds 5]
+    python benchmarks/speed/run.py --against PATH [SETTING ...] [--rounds 5]
 
 Each version has a process of its own, with one thread. They take turns, call by call, and their processor time counts,
 so other programs on the machine hardly matter. A ratio is the median over the rounds of (this version / the other one);
@@ -24,6 +24,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 HERE = Path(__file__).resolve()
 LIMIT = 1.10
 """The largest ratio of a median over the settings that is no slowdown."""
@@ -39,7 +41,7 @@ Measure = Callable[[], float]
 def cases(name: str) -> dict[str, Callable[[], object]]:
     """Return what is measured for a setting, by its heading. Only names that both versions have may occur here."""
     import fairmend
-    import settings
+    from benchmarks.common import settings
     from fairmend.bounds.inference import inference_error
     from fairmend.bounds.rigorous import rigorous_bounds
     from fairmend.repair.calibrate import calibrate
@@ -85,8 +87,7 @@ class Version:
     """A version of fairmend, ``source`` being the folder that holds its package, and its process."""
 
     def __init__(self, source: Path) -> None:
-        path = os.pathsep.join([str(source), str(HERE.parent)])
-        self.environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        self.environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
 
     @contextmanager
     def started(self) -> Iterator[None]:
@@ -129,7 +130,7 @@ def find_source(path: Path) -> Path:
 
 def compare(other: Path, names: list[str], rounds: int) -> int:
     """Print the ratios of each setting, and return 1 if a median over the settings is above the limit."""
-    versions = Version(HERE.parents[1] / "src"), Version(find_source(other))
+    versions = Version(HERE.parents[2] / "src"), Version(find_source(other))
     console = Console(width=max(Console().width, 120))
     rows: dict[str, dict[str, float]] = {}
     with versions[0].started(), versions[1].started():

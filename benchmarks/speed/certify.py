@@ -1,6 +1,6 @@
 """Measure how long `certify` takes for the 100 repair inputs of each setting, with branch and bound and with the MILP.
 
-    python benchmarks/certify.py [--quick] [SETTING ...]
+    python benchmarks/speed/certify.py [--quick] [SETTING ...]
 
 Measures the original network and the one that `prof` repaired. Every figure is the best of three calls, all in this
 run. "bounds only" is branch without enumerating the points of small boxes, as if every column were continuous. All
@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import statistics
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.prove.engines import branch
 from fairmend.prove.result import CertifyResult
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 QUICK = ["compas-race+age", "adult-age", "adult-race+age", "german-sex-G1", "bank-age-B1"]
 AIM = 20.0

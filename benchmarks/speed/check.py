@@ -1,6 +1,6 @@
 """Measure how long it takes to check certificates: those of the paper's settings, and one of a large network.
 
-    python benchmarks/check.py
+    python benchmarks/speed/check.py
 
 Each of the 22 settings is repaired with method prof. Only the check is measured, including reading the certificate and
 the model. The large network has 4 × 200 neurons. Exits with 1 above 10 s for the settings together, or above 60 s for
@@ -20,10 +20,13 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_regions
 from fairmend.prove.proof import prove_regions
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 LIMIT, LARGE_LIMIT = 10.0, 60.0
 

@@ -1,6 +1,6 @@
 """Input gradients of the fairness testers: NumPy (`fairmend.search.gradients`) against PyTorch's autograd.
 
-    python benchmarks/gradients.py [SETTING ...]
+    python benchmarks/speed/gradients.py [SETTING ...]
 
 For each tester that uses gradients: the CPU seconds of a whole search with either, how many IDIs it finds, and how many
 of them are the same. Then the CPU seconds to import PyTorch, which a search with NumPy does not need.
@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.network import Network, predicted_classes
 from fairmend.search import adf, eidig, neuronfair
 from fairmend.search.oracle import Oracle
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 SETTINGS = ("compas-race", "adult-sex", "german-sex")
 SIZES = {"seeds": 300, "local_steps": 300}

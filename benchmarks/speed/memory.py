@@ -1,17 +1,20 @@
 """Measure the peak memory of `fairmend.repair` for each of the paper's settings, each in a process of its own.
 
-python benchmarks/memory.py
+python benchmarks/speed/memory.py
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
-import settings
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
 
 LIMIT = 1024.0
 

@@ -1,9 +1,9 @@
 """Measure step 1 and step 2, compared with the paper's MILP written out (`Dual`) and with the times of the original.
 
-    python benchmarks/speed.py [--large]
-    python benchmarks/speed.py --against PATH [SETTING ...] [--rounds 5]
+    python benchmarks/speed/run.py [--large]
+    python benchmarks/speed/run.py --against PATH [SETTING ...] [--rounds 5]
 
-`--against` compares this version with another checkout instead, in one run: see speed_against.py.
+`--against` compares this version with another checkout instead, in one run: see against.py.
 
 All times of fairmend are measured in this run, one setting after the other, the best of three calls. The times of the
 original are those in reference/original_results.csv, from another run on two shared cores. `--large` adds problems of
@@ -24,12 +24,15 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-import settings
 from fairmend.repair.calibrate import calibrate
 from fairmend.repair.head.dual import Dual
 from fairmend.repair.head.features import Linear
 from fairmend.repair.head.solve import HeadSolution, repair_head
-from speed_against import compare
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common import settings
+from benchmarks.speed.against import compare
 
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 DUAL_SECONDS = 300.0

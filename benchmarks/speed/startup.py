@@ -1,6 +1,6 @@
 """Measure `import fairmend` and `fairmend --help`: the median over fresh processes.
 
-python benchmarks/startup.py [--runs 9]
+python benchmarks/speed/startup.py [--runs 9]
 """
 
 from __future__ import annotations

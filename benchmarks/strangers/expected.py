@@ -21,8 +21,8 @@ import tomllib
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
-from strangers_data import Stranger
-from strangers_models import Encoding, affine_layers, run
+from benchmarks.strangers.data import Stranger
+from benchmarks.strangers.models import Encoding, affine_layers, run
 
 NEAR = 1e-5
 """Scores of two programs may differ by so much: they round, and `spec init` fits scales to scores."""

@@ -12,7 +12,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from strangers_data import Stranger
+from benchmarks.strangers.data import Stranger
 
 FRAMEWORKS = ("keras", "pytorch", "scikit-learn", "onnx")
 HIDDEN = (16, 8)

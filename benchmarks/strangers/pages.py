@@ -1,6 +1,6 @@
 """Check that every number on a report's page, and on its model card, is a figure of report.json as it is written there.
 
-report.json is compared with recomputed figures in strangers_expected.py. Each part of a page may only show the figures
+report.json is compared with recomputed figures in expected.py. Each part of a page may only show the figures
 that belong to it: a row of a table those of its group or pair, a section those of its subject.
 """
 

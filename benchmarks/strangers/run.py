@@ -1,14 +1,14 @@
 """Take tables and models that nobody here tuned for from CSV and model file to a checked certificate.
 
-    python benchmarks/strangers.py [--data NAME ...] [--framework NAME ...] [--show]
+    python benchmarks/strangers/run.py [--data NAME ...] [--framework NAME ...] [--show]
 
-Four generated tables (strangers_data.py: missing values, codes, ids, money, unicode, sorted rows, many classes) meet
-four frameworks (strangers_models.py), as a new user would use them. For each pair: `spec init` with the model's own
+Four generated tables (data.py: missing values, codes, ids, money, unicode, sorted rows, many classes) meet
+four frameworks (models.py), as a new user would use them. For each pair: `spec init` with the model's own
 scores, at most two lines of the spec edited by hand, `spec check`, `audit`, `repair`, `check`. The script prints the
 commands and their exit codes (with --show, their output too).
 
-Then every figure of both reports is recomputed with NumPy, pandas and the framework itself (strangers_expected.py),
-every number on their pages and model cards must be one of those figures as it is written there (strangers_pages.py),
+Then every figure of both reports is recomputed with NumPy, pandas and the framework itself (expected.py),
+every number on their pages and model cards must be one of those figures as it is written there (pages.py),
 and the figures of --json are compared too. Figures that cannot be recomputed are listed by name. Exits with 1 if a
 command fails, a spec is not verified, or a figure differs.
 """
@@ -31,8 +31,10 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from strangers_data import MAKERS, Stranger, make_stranger
-from strangers_expected import (
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.strangers.data import MAKERS, Stranger, make_stranger
+from benchmarks.strangers.expected import (
     NEAR,
     Measured,
     Tally,
@@ -43,8 +45,8 @@ from strangers_expected import (
     expected_report,
     utility,
 )
-from strangers_models import FRAMEWORKS, Encoding, run, train
-from strangers_pages import NOT_FIGURES, check_card, check_page
+from benchmarks.strangers.models import FRAMEWORKS, Encoding, run, train
+from benchmarks.strangers.pages import NOT_FIGURES, check_card, check_page
 
 TEST_ROWS = 1000
 MOST_EDITS = 2

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 
 import fairmend
-import zoo_keras
-import zoo_packages
-import zoo_sklearn
-import zoo_torch
-from zoo_data import People
+from benchmarks.zoo import keras_networks, package_networks, sklearn_networks, torch_networks
+from benchmarks.zoo.data import People
 
 
 @dataclass(frozen=True)
@@ -44,9 +41,9 @@ def all_cases() -> Iterator[Case]:
     yield from _state_dicts()
     yield from _exports()
     yield from _programs()
-    yield from zoo_keras.cases(Case)
-    yield from zoo_sklearn.cases(Case)
-    yield from zoo_packages.cases(Case)
+    yield from keras_networks.cases(Case)
+    yield from sklearn_networks.cases(Case)
+    yield from package_networks.cases(Case)
 
 
 def _modules() -> Iterator[Case]:
@@ -61,25 +58,25 @@ def _modules() -> Iterator[Case]:
         assert type(again) is type(inner)
         return loaded
 
-    for name, (kind, raw, make) in zoo_torch.MODULES.items():
+    for name, (kind, raw, make) in torch_networks.MODULES.items():
         yield Case(
             name, kind, "PyTorch module", raw, ".pth",
-            lambda people, folder, make=make: zoo_torch.train(make(), *people.training),
-            lambda model: model, save, zoo_torch.decisions,
+            lambda people, folder, make=make: torch_networks.train(make(), *people.training),
+            lambda model: model, save, torch_networks.decisions,
         )  # fmt: skip
 
 
 def _state_dicts() -> Iterator[Case]:
     """Yield state dicts in a file, whose owner loads them into a module of the same class."""
-    for name in zoo_torch.STATE_DICTS:
-        kind, raw, make = zoo_torch.MODULES[name]
+    for name in torch_networks.STATE_DICTS:
+        kind, raw, make = torch_networks.MODULES[name]
         for suffix in (".pth", ".safetensors", ".ckpt"):
             yield Case(
                 name, kind, "PyTorch state dict", raw, suffix,
                 lambda people, folder, make=make, suffix=suffix: _written(make, people, folder / f"model{suffix}"),
                 lambda model: fairmend.load_network(model.path, "relu"),
                 lambda network, model, path: (network.save(path), _StateDict(path, model.make))[1],
-                lambda model, X: zoo_torch.decisions(_loaded(model), X),
+                lambda model, X: torch_networks.decisions(_loaded(model), X),
             )  # fmt: skip
 
 
@@ -95,7 +92,7 @@ def _written(make: Callable[[], Any], people: People, path: Path) -> _StateDict:
     import torch
     from safetensors.torch import save_file
 
-    tensors = zoo_torch.train(make(), *people.training).state_dict()
+    tensors = torch_networks.train(make(), *people.training).state_dict()
     if path.suffix == ".safetensors":
         save_file(tensors, path)
     else:
@@ -126,8 +123,8 @@ class _File:
 
 
 def _exports() -> Iterator[Case]:
-    for name in zoo_torch.EXPORTED:
-        kind, raw, make = zoo_torch.MODULES[name]
+    for name in torch_networks.EXPORTED:
+        kind, raw, make = torch_networks.MODULES[name]
         for exporter, dynamo in (("ONNX, torch.export", True), ("ONNX, TorchScript", False)):
             yield Case(
                 name, kind, exporter, raw, ".onnx",
@@ -141,8 +138,8 @@ def _exports() -> Iterator[Case]:
 def _exported(make: Callable[[], Any], people: People, folder: Path, dynamo: bool) -> _File:
     import torch
 
-    module = zoo_torch.train(make(), *people.training)
-    rows = zoo_torch.arguments(module, people.judged[:2])
+    module = torch_networks.train(make(), *people.training)
+    rows = torch_networks.arguments(module, people.judged[:2])
     path = folder / "model.onnx"
     names = {"input_names": ["x"], "output_names": ["y"]}
     if dynamo:
@@ -150,7 +147,7 @@ def _exported(make: Callable[[], Any], people: People, folder: Path, dynamo: boo
         torch.onnx.export(module, rows, path, dynamo=True, dynamic_shapes=(batch,), verbose=False, **names)
     else:
         torch.onnx.export(module, rows, path, dynamo=False, dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, **names)
-    return _File(path, zoo_torch.gives_probability(module))
+    return _File(path, torch_networks.gives_probability(module))
 
 
 def _run_onnx(model: _File, X: np.ndarray) -> np.ndarray:
@@ -164,8 +161,8 @@ def _run_onnx(model: _File, X: np.ndarray) -> np.ndarray:
 
 
 def _programs() -> Iterator[Case]:
-    for name in zoo_torch.SAVED_PROGRAMS:
-        kind, raw, make = zoo_torch.MODULES[name]
+    for name in torch_networks.SAVED_PROGRAMS:
+        kind, raw, make = torch_networks.MODULES[name]
         yield Case(
             name, kind, "torch.export (.pt2)", raw, ".pt2",
             lambda people, folder, make=make: _program(make, people, folder),
@@ -178,11 +175,11 @@ def _programs() -> Iterator[Case]:
 def _program(make: Callable[[], Any], people: People, folder: Path) -> _File:
     import torch
 
-    module = zoo_torch.train(make(), *people.training)
-    rows = zoo_torch.arguments(module, people.judged[:2])
+    module = torch_networks.train(make(), *people.training)
+    rows = torch_networks.arguments(module, people.judged[:2])
     program = torch.export.export(module, rows, dynamic_shapes=({0: torch.export.Dim("batch")},))
     torch.export.save(program, folder / "model.pt2")
-    return _File(folder / "model.pt2", zoo_torch.gives_probability(module))
+    return _File(folder / "model.pt2", torch_networks.gives_probability(module))
 
 
 def _run_program(model: _File, X: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_data import People
+from benchmarks.zoo.data import People
 
 ACTIVATIONS = {
     "relu": "A", "tanh": "A", "sigmoid": "A", "relu6": "B", "leaky_relu": "A", "elu": "C", "selu": "C", "celu": "C",

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import zoo_keras
-import zoo_torch
-from zoo_data import People
+from benchmarks.zoo import keras_networks, torch_networks
+from benchmarks.zoo.data import People
 
 TF2ONNX = ["relu", "leaky_relu", "selu", "hard_sigmoid", "silu", "mish", "functional with a skip", "nested", "PReLU"]
 # TensorFlow runs in a process of its own: the zoo's Keras runs on PyTorch.
@@ -51,11 +50,11 @@ def _skorch(case: type) -> Iterator[Any]:
     options = {"max_epochs": 20, "lr": 0.1, "verbose": 0}
 
     def several() -> Any:
-        module = nn.Sequential(zoo_torch.plain(nn.ReLU, 2), nn.Softmax(1))
+        module = nn.Sequential(torch_networks.plain(nn.ReLU, 2), nn.Softmax(1))
         return NeuralNetClassifier(module, **options)
 
     def binary() -> Any:
-        return NeuralNetBinaryClassifier(zoo_torch.MODULES["ResNet"][2](), **options)
+        return NeuralNetBinaryClassifier(torch_networks.MODULES["ResNet"][2](), **options)
 
     nets: dict[str, tuple[str, Callable[[], Any]]] = {
         "NeuralNetClassifier": ("A", several),
@@ -93,13 +92,13 @@ def _save_net(network: Any, model: Any, path: Path) -> Any:
 
 def _lightning(case: type) -> Iterator[Any]:
     for name in ("ReLU", "ResNet", "BatchNorm after"):
-        kind, raw, make = zoo_torch.MODULES[name]
+        kind, raw, make = torch_networks.MODULES[name]
         yield case(
             name, kind, "Lightning (.ckpt)", raw, ".ckpt",
             lambda people, folder, make=make: _lightning_module(make, people),
             lambda model: model,
             _save_checkpoint,
-            zoo_torch.decisions,
+            torch_networks.decisions,
         )  # fmt: skip
 
 
@@ -141,7 +140,7 @@ def _save_checkpoint(network: Any, model: Any, path: Path) -> Any:
 
 def _tf2onnx(case: type) -> Iterator[Any]:
     for name in TF2ONNX:
-        kind, raw, make = zoo_keras.MODELS[name]
+        kind, raw, make = keras_networks.MODELS[name]
         yield case(
             name, kind, "ONNX, tf2onnx", raw, ".onnx",
             lambda people, folder, make=make: _converted(make, people, folder),
@@ -152,7 +151,7 @@ def _tf2onnx(case: type) -> Iterator[Any]:
 
 
 def _converted(make: Callable[[Any], Any], people: People, folder: Path) -> Path:
-    saved, path = zoo_keras.train(make, people, folder / "model.keras"), folder / "model.onnx"
+    saved, path = keras_networks.train(make, people, folder / "model.keras"), folder / "model.onnx"
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", textwrap.dedent(_CONVERT), str(saved), str(folder / "model"), str(path)]
     subprocess.run(command, check=True, capture_output=True, env=environment)

@@ -1,8 +1,8 @@
 """A zoo of networks, made and saved as their users do: which load, and are they repaired, proven and given back whole?
 
-    python benchmarks/zoo.py                 # all, some minutes
-    python benchmarks/zoo.py --only GELU     # those with this in their name
-    python benchmarks/zoo.py --markdown      # the table of docs/formats.md
+    python benchmarks/zoo/run.py                 # all, some minutes
+    python benchmarks/zoo/run.py --only GELU     # those with this in their name
+    python benchmarks/zoo/run.py --markdown      # the table of docs/formats.md
 
 Each network of the classes A to D goes the whole way: it loads; it predicts what its framework predicts on 1,000 rows;
 `repair(auto)` is proven; the certificate is VALID; the saved file loads in its framework, strictly, and predicts what
@@ -30,9 +30,12 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 import numpy as np
 
 import fairmend
-from zoo_cases import Case, all_cases
-from zoo_data import People, load_people
-from zoo_refused import refused_cases
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.zoo.cases import Case, all_cases
+from benchmarks.zoo.data import People, load_people
+from benchmarks.zoo.refused import refused_cases
 
 KINDS = ("A", "B", "C", "D")
 STEPS = ("loads", "same predictions", "proven", "certificate", "saved", "same after", "unequal")

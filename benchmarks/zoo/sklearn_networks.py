@@ -15,7 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from zoo_data import People
+from benchmarks.zoo.data import People
 
 
 def _mlp(**options: Any) -> MLPClassifier:
