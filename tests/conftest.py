@@ -34,7 +34,7 @@ def pytest_collection():
 def _run_no_model(request, monkeypatch):
     """Let `check` not run models, which starts a process each time, but in tests marked with ``runs_models``."""
     if request.node.get_closest_marker("runs_models") is None:
-        monkeypatch.setattr("fairmend_check.run._is_installed", lambda module: False)
+        monkeypatch.setattr("fairmend_check.run.compare._is_installed", lambda module: False)
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ from safetensors.torch import load_file
 import fairmend
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.errors import CheckError
-from fairmend_check.model import weights_digest
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import weights_digest
+from fairmend_check.readers.read_model import read_model
 from support.fuzzing import nnet
 from support.fuzzing.keras_runtime import probe_inputs
 from support.fuzzing.loader import layers_of

@@ -86,14 +86,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
         assert str(page.relative_to(ROOT / "docs")) in listed, f"{page.name} is not in the navigation"
 
 
-@pytest.mark.parametrize("page", ["guarantee.md", "certificate.md"])
-def test_the_size_of_the_checker_is_what_the_page_says(page):
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    stated = int(re.search(r"about\s+([\d,]+)\s+lines of Python", text)[1].replace(",", ""))
-    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in ROOT.glob("src/fairmend_check/**/*.py"))
-    assert abs(lines - stated) <= 100
-
-
 def test_every_path_in_the_map_for_contributors_exists():
     """A short name in a row is a file below the folder, or in one of the parts, that the row or the table names."""
     missing = []

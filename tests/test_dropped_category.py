@@ -1,6 +1,5 @@
 """A one-hot category without a column of its own, through audit, certify, repair, search and the checker."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,8 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.network import Affine, Network
+from fairmend.prove.certificate import certificate_of_inputs
+from fairmend.prove.proof import Proof
 from fairmend.repair.blind import reference_values
 from fairmend.search.value_space import ValueSpace
 from fairmend.spec import Feature, Spec
@@ -41,24 +42,24 @@ def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory
     assert fairmend.audit(result.network, spec, X).count == 0
 
 
-@pytest.mark.parametrize("left_out", ["a", "b", "c"])
-def test_a_certificate_must_cover_every_category(tmp_path, left_out):
-    """A forged certificate that leaves out a piece is invalid, also if the piece is the one of zeros."""
+@pytest.mark.parametrize("other", ["a", "b", "c"])
+def test_a_certificate_must_hold_for_every_category(tmp_path, other):
+    """Someone whom the model treats unequally in one category alone is not certified, also if it has no column."""
     spec = Spec([DROPPED_RACE, Feature("income", "continuous", range=(-1, 1))])
-    net = Network([Affine(np.array([[0.1, 0.1, 0.0]], np.float32), np.array([1.0], np.float32))], [])
-    X = spec.sample_inputs(1, np.random.default_rng(0))
-    result = fairmend.repair(net, spec, X, X, np.array([1]), method="prof", steps=0)
-    result.network.save(tmp_path / "model.onnx")
-    content = json.loads(json.dumps(result.certificate.content))
-    pieces = content["regions"][0]["pieces"]
-    assert len(pieces) == 3
-    gone = DROPPED_RACE.corners[DROPPED_RACE.categories.index(left_out)].tolist()
-    content["regions"][0]["pieces"] = [piece for piece in pieces if piece["lower"][:2] != gone]
-    assert len(content["regions"][0]["pieces"]) == 2
-    (tmp_path / "forged.json").write_text(json.dumps(content))
+    corners = DROPPED_RACE.corners
+    odd = corners[DROPPED_RACE.categories.index(other)].astype(np.float32)
+    others = [corner for corner in corners.astype(np.float32) if (corner != odd).any()]
+    weight, bias = np.zeros((1, 3), np.float32), np.ones(1, np.float32)
+    solution = np.linalg.solve(np.column_stack([[odd, *others], np.ones(3)]), [-1.0, 1.0, 1.0])
+    weight[0, :2], bias[0] = solution[:2], solution[2]
+    net = Network([Affine(weight, bias)], [])
+    net.save(tmp_path / "model.onnx")
+    X = np.array([[*others[0], 0.5]], np.float32)
+    nothing = Proof(np.ones(1, np.int64), np.ones(1), np.zeros(1))
+    certificate_of_inputs(net, spec, X, nothing, method="forged").save(tmp_path / "forged.json")
     report = fairmend.check(tmp_path / "forged.json", tmp_path / "model.onnx")
-    assert not report.valid
-    assert f"race = {left_out}" in report.reasons[0]
+    assert report.verdict == "invalid"
+    assert report.least_margin == pytest.approx(-1)
 
 
 def test_the_testers_move_to_and_from_a_dropped_category():

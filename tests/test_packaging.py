@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import tomlkit
 import yaml
 
 import fairmend
+from fairmend.spec.toml import parse_toml
 
 ROOT = Path(__file__).parent.parent
-PYPROJECT = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()
+PYPROJECT = parse_toml((ROOT / "pyproject.toml").read_text())
 PROJECT, TOOLS_OF_PROJECT = PYPROJECT["project"], PYPROJECT["tool"]
 TOOLS = ("dev", "docs")
 # Extras that are tested with a module in the place of theirs, or by `make test-clusters` alone: no release is tested.
@@ -69,6 +69,11 @@ def test_the_citation_names_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == fairmend.__version__
     assert citation["license"] == PROJECT["license"]
+
+
+def test_the_changelog_starts_with_this_version():
+    newest = re.search(r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest[1] == fairmend.__version__
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob(".github/**/*.yml")), ids=lambda path: path.name)

@@ -61,9 +61,11 @@ def names() -> list[str]:
     return list(_results())
 
 
-def setting(name: str) -> Setting:
+def setting(name: str, draw: int | None = None) -> Setting:
+    """Load a setting with the published sets, or with sets of the same sizes that are drawn with a seed."""
     require_shared()
-    sources = protocol.Sources(SHARED / "models", SHARED / "data", SHARED / "reference" / "splits")
+    splits = SHARED / "reference" / "splits" if draw is None else None
+    sources = protocol.Sources(SHARED / "models", SHARED / "data", splits, seed=draw or 0)
     return Setting(**vars(protocol.load_setting(name, sources)), original=_results()[name])
 
 

@@ -38,10 +38,10 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.quantify import run
 from fairmend.quantify.space import Boxes, Space
 from fairmend.spec import Feature, Spec
-from fairmend_check.leaf_bounds import LeafBoxes, LeafProver
-from fairmend_check.people import People
-from fairmend_check.read_model import read_model
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.spec import read_spec
+from fairmend_check.readers.read_model import read_model
+from fairmend_check.shares.leaf_bounds import LeafBoxes, LeafProver
+from fairmend_check.shares.people import People
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -277,7 +277,8 @@ def forge(certificate: Path, model: Path, spec: Spec, folder: Path, rng: np.rand
     forgeries += [{**wrong, "leaves": shares["leaves"] - 1}, {**wrong, "leaves": shares["leaves"] + 1}]
     forged, accepted = folder / "forged.json", 0
     for change in forgeries:
-        forged.write_text(json.dumps({**content, "shares": {**shares, **change}}))
+        text = json.dumps({**content, "shares": {**shares, **change}})
+        forged.write_text(text.removesuffix("]}") + "\n]}\n")  # the list of inputs is empty, and the last line its end
         accepted += fairmend.check(forged, model).valid
     other = fairmend.load_network(model)
     weights = [affine.weight.copy() for affine in other.affines]

@@ -32,10 +32,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import fairmend
 from fairmend.bounds.inference import inference_error
-from fairmend_check.bounds import interval_layers
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import output_errors
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.bounds import interval_layers
+from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.readers.read_model import read_model
 from support.fuzzing.keras_runtime import KerasRuntime
 
 TORCH = f"torch={sys.executable}"

@@ -33,11 +33,11 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeR
 
 import fairmend
 from fairmend.prove.certificate import weights_digest as digest_of_network
-from fairmend_check.bounds import interval_layers
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import output_errors
-from fairmend_check.model import Model, weights_digest
-from fairmend_check.read_onnx import read_onnx
+from fairmend_check.kernel.bounds import interval_layers
+from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.kernel.model import Model, weights_digest
+from fairmend_check.readers.read_onnx import read_onnx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

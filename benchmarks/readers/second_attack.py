@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.model import Model
-from fairmend_check.read_model import read_model
-from fairmend_check.run import Runtime, installed_runtimes, run_model
+from fairmend_check.kernel.model import Model
+from fairmend_check.readers.read_model import read_model
+from fairmend_check.run.compare import Runtime, installed_runtimes, run_model
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.former_readers import FINDINGS, FORMER, former_reader

@@ -1,6 +1,6 @@
 """Compare `auto` with the paper's method, on the paper's 22 settings with the same sets and networks.
 
-    python benchmarks/repairs/auto.py [--retrained] [SETTING ...]
+    python benchmarks/repairs/auto.py [--retrained] [--paper-rows] [--drawn] [SETTING ...]
 
 Prints for each setting the figures of the original network, of the paper's method (the run in
 reference/original_results.csv, which is the paper's "Ours") and of `auto`: accuracy, balanced accuracy, IDI-D on the
@@ -8,7 +8,9 @@ whole data set, IDI-S on 100,000 uniform samples; then for whom the result is pr
 certificate valid, and the regret: how many points of balanced accuracy the best candidate that `auto` proved is ahead
 of the chosen one on the test rows. `auto` trains, so each setting is repaired with five seeds: the figures are means
 over them, and the limits hold for the means, or for the worst where they forbid something. The data set's training rows
-are given to `auto` without labels. With --retrained, a network of the same shape is trained on them with labels but
+are given to `auto` without labels. With --paper-rows, `auto` gets the paper's repair inputs and calibration rows and
+nothing else, as the paper's method does; with --drawn, each of the five runs draws such sets anew instead of taking the
+published ones. With --retrained, a network of the same shape is trained on them with labels but
 without the features that vary, and the accuracy that it loses stands beside (retrained.py). Exits with 1 if a
 limit is exceeded.
 """
@@ -36,7 +38,9 @@ SAMPLES, SEEDS = 100_000, 5
 MOST_POINTS = 40_000_000
 KINDS = ("single", "multi", "relaxed")
 MOST_LOSS = {"single": 0.4, "multi": 1.0, "relaxed": 0.5}
-MOST_FALL, MOST_REGRET = 2.0, 0.3
+MOST_LOSS_PAPER_ROWS = {"single": 0.7, "multi": 1.8, "relaxed": 0.8}
+MOST_FALL, MOST_FALL_PAPER_ROWS = 2.0, 3.5
+MOST_REGRET, MOST_REGRET_PAPER_ROWS = 0.3, 0.5
 MOST_SECONDS = {"without tolerances": 1.5, "with tolerances": 5.0}  # of processor time, the median of the settings
 
 
@@ -52,12 +56,13 @@ def published_samples(s: settings.Setting) -> np.ndarray:
     return rng.integers(low, high + 1, (min(SAMPLES, MOST_POINTS // size), len(low))).astype(np.float32)
 
 
-def figures(name: str, cache: Path | None) -> Figures:
+def figures(name: str, cache: Path | None, paper_rows: bool, drawn: bool) -> Figures:
     """Return the figures of a setting; those of a retrained network too, if there is a folder to keep it in."""
     s = settings.setting(name)
     data = s.dataset
     judging = data.X_test, data.y_test
-    runs = [_figures(s, *judging, seed) for seed in range(SEEDS)]
+    sets = [settings.setting(name, draw=seed) if drawn else s for seed in range(SEEDS)]
+    runs = [_figures(of, *judging, seed, None if paper_rows else data.X_train) for seed, of in enumerate(sets)]
     retrained: Figures = {}
     if cache is not None:
         training = data.X_train, data.y_train
@@ -65,9 +70,9 @@ def figures(name: str, cache: Path | None) -> Figures:
     return {**over_runs(runs), **retrained, **{f"original {key}": value for key, value in s.original.items()}}
 
 
-def _figures(s: settings.Setting, X: np.ndarray, y: np.ndarray, seed: int) -> Figures:
+def _figures(s: settings.Setting, X: np.ndarray, y: np.ndarray, seed: int, X_unlabelled: np.ndarray | None) -> Figures:
     """Return the figures of one run."""
-    run = run_auto(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, s.dataset.X_train, seed)
+    run = run_auto(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, X_unlabelled, seed)
     repaired = run.result.network
     return {
         **run.figures(X, y),
@@ -78,7 +83,7 @@ def _figures(s: settings.Setting, X: np.ndarray, y: np.ndarray, seed: int) -> Fi
 
 
 def main() -> int:
-    options = settings.parse_arguments(__doc__, "retrained")
+    options = settings.parse_arguments(__doc__, "retrained", "paper-rows", "drawn")
     chosen = options.names or settings.names()
     cache = Path(tempfile.gettempdir()) / "fairmend-auto" if options.retrained else None
     console = Console(width=max(Console().width, 190))
@@ -99,7 +104,7 @@ def main() -> int:
         table.add_column(heading, justify="left" if heading in ("setting", "recipe that auto selected") else "right")
     rows: dict[str, Figures] = {}
     for name in track(chosen, "settings", console=Console(stderr=True)):
-        rows[name] = r = figures(name, cache)
+        rows[name] = r = figures(name, cache, options.paper_rows, options.drawn)
         table.add_row(
             name,
             f"{r['original orig_acc']:.2f} / {r['original rep_acc']:.2f} / {r['accuracy']:.2f}",
@@ -114,13 +119,23 @@ def main() -> int:
             f"{r['seconds']:.1f}",
         )
     console.print(table)
-    return 0 if judge(rows, console) else 1
+    return 0 if judge(rows, options.paper_rows, console) else 1
 
 
-def judge(rows: dict[str, Figures], console: Console) -> bool:
-    """Print means and worst cases with their limits; return whether all are within them."""
+def judge(rows: dict[str, Figures], paper_rows: bool, console: Console) -> bool:
+    """Print means and worst cases with their limits; return whether all are within them.
+
+    With the paper's rows alone, a tolerance may be proven for the repair inputs only, so that others are left.
+    """
+    most_loss = MOST_LOSS_PAPER_ROWS if paper_rows else MOST_LOSS
+    for_everyone = {name: r for name, r in rows.items() if not (paper_rows and kind(name) == "relaxed")}
+    included = "tolerances excepted" if paper_rows else "tolerances included"
     limits: list[Limit] = [
-        (f"{key}, largest", max(r[key] for r in rows.values()), 0.0) for key in ("CUR", "IDI-D", "IDI-S")
+        ("CUR, largest", max(r["CUR"] for r in rows.values()), 0.0),
+        *(
+            (f"{key}, largest, {included}", max((r[key] for r in for_everyone.values()), default=0.0), 0.0)
+            for key in ("IDI-D", "IDI-S")
+        ),
     ]
     for which in KINDS:
         group = [r for name, r in rows.items() if kind(name) == which]
@@ -133,7 +148,7 @@ def judge(rows: dict[str, Figures], console: Console) -> bool:
             )
             losses = np.mean([r["each accuracy lost"] for r in group], axis=0)
             console.print(f"{which}: mean accuracy lost with each seed: {', '.join(f'{loss:.3f}' for loss in losses)}")
-            limits.append((f"{which}: mean accuracy lost", mean(group, "accuracy lost"), MOST_LOSS[which]))
+            limits.append((f"{which}: mean accuracy lost", mean(group, "accuracy lost"), most_loss[which]))
             describe_retrained(which, group, console)
     for which, most in MOST_SECONDS.items():
         group = [r for name, r in rows.items() if (kind(name) == "relaxed") == (which == "with tolerances")]
@@ -145,10 +160,12 @@ def judge(rows: dict[str, Figures], console: Console) -> bool:
     )
     kept = [r["largest fall"] for name, r in rows.items() if not (name.startswith("compas") and "age" in name)]
     if kept:
-        limits.append(("balanced accuracy, largest fall (compas with age excepted)", max(kept), MOST_FALL))
-    narrow = [name for name, r in rows.items() if r["guarantee"] != "everyone"]
-    limits.append(("settings not proven for everyone, tolerances included", len(narrow), 0))
-    return within([*limits, *common_limits(list(rows.values()), MOST_REGRET, console)], console)
+        most_fall = MOST_FALL_PAPER_ROWS if paper_rows else MOST_FALL
+        limits.append(("balanced accuracy, largest fall (compas with age excepted)", max(kept), most_fall))
+    narrow = [name for name, r in for_everyone.items() if r["guarantee"] != "everyone"]
+    limits.append((f"settings not proven for everyone, {included}", len(narrow), 0))
+    most_regret = MOST_REGRET_PAPER_ROWS if paper_rows else MOST_REGRET
+    return within([*limits, *common_limits(list(rows.values()), most_regret, console)], console)
 
 
 if __name__ == "__main__":

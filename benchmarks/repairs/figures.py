@@ -90,7 +90,7 @@ def run_auto(
     X_repair: np.ndarray,
     X_cal: np.ndarray,
     y_cal: np.ndarray,
-    X_unlabelled: np.ndarray,
+    X_unlabelled: np.ndarray | None,
     seed: int = 0,
 ) -> AutoRun:
     started = time.process_time()

@@ -25,7 +25,7 @@ from rich.table import Table
 
 import fairmend
 import fairmend.bounds.linear as linear
-from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.proof import prove_regions
 from fairmend.repair.calibrate import calibrate
 
@@ -109,10 +109,9 @@ def proofs(console: Console) -> None:
 def check_seconds(case: wide_cases.Case, proof: object, proven: np.ndarray) -> str:
     if not len(proven):
         return "nothing proven"
-    certificate = certificate_of_regions(
-        case.network, case.spec, case.to_repair[proven], proof.subset(proven), method="benchmark",
-        regions=case.regions(10).subset(proven),
-    )  # fmt: skip
+    certificate = certificate_of_inputs(
+        case.network, case.spec, case.to_repair[proven], proof.subset(proven), method="benchmark"
+    )
     with tempfile.TemporaryDirectory() as folder:
         model, file = Path(folder) / "model.onnx", Path(folder) / "certificate.json"
         case.network.save(model)

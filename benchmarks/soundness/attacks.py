@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from benchmarks.soundness.oracle import Oracle
 from benchmarks.soundness.tally import Tally
 from fairmend import Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
-from fairmend.prove.certificate import certificate_of_fair
+from fairmend.prove.certificate import Certificate, certificate_of_fair
 from fairmend.repair.head.features import Linear
 from fairmend.repair.head.solve import repair_head
 from fairmend.repair.options import has_tolerances
@@ -27,7 +29,7 @@ FORMATS = {"float64": ["onnx", "safetensors", "pth"], "float32": ["onnx", "safet
 
 def check(certificate: Path, model: Path) -> fairmend.CheckResult:
     """Check a certificate; a claim about real arithmetic only is checked as such."""
-    real = json.loads(certificate.read_text())["arithmetic"] == "real"
+    real = json.loads(certificate.read_bytes())["arithmetic"] == "real"
     return fairmend.check(certificate, model, real=real, run=False)
 
 
@@ -46,14 +48,16 @@ class Certificates:
         if made is None:
             return False
         self.network.save(self.model)
-        made.save(self.certificate, self.model)
+        made = made.for_model(self.model)
+        self.made: Certificate = made
+        made.save(self.certificate)
         result = check(self.certificate, self.model)
         self.tally.add(f"certificates ({'repair' if repair else 'certify'}, {made.content['arithmetic']})")
         if not result.valid:
             self.tally.fail(f"a certificate that was just written is refused: {result.reasons[0]}")
         return result.valid
 
-    def _make(self, *, repair: bool) -> Any:
+    def _make(self, *, repair: bool) -> Certificate | None:
         """Return a certificate, or None."""
         X = self.case.X[:20]
         if repair:
@@ -67,10 +71,10 @@ class Certificates:
         if made is None:
             self.tally.add("certificates: nothing proven")
             return None
-        self._compare(made.content["regions"])
+        self._compare(made.inputs)
         return made
 
-    def _repaired(self, X: np.ndarray) -> tuple[Any, Network]:
+    def _repaired(self, X: np.ndarray) -> tuple[Certificate, Network]:
         rng, spec, network = self.rng, self.case.spec, self.network
         method, features = str(rng.choice(["prof", "prof", "blind"])), str(rng.choice(["linear", "points"]))
         X_cal = spec.sample_inputs(12, rng, network.dtype)
@@ -82,23 +86,31 @@ class Certificates:
             network, spec, X, X_cal, network.predict(X_cal), method=method, features=features, steps=3
         )
         self.oracle = Oracle(Case(result.network, spec, X), rng)
-        self._compare(result.certificate.content["regions"])
+        self._compare(result.certificate.inputs)
         return result.certificate, result.network
 
-    def _compare(self, regions: list[dict[str, Any]]) -> None:
+    def _compare(self, inputs: np.ndarray) -> None:
         """Compare a certificate with the neighbours of its inputs."""
-        for region in regions:
-            row = int(np.flatnonzero((np.array(region["input"]) == self.case.X).all(axis=1))[0])
-            point = self.oracle.contradiction(row, region["class"])
+        for row in self._rows(inputs):
+            point = self.oracle.contradiction(row, int(self.oracle.own_classes[row]))
             if point is not None:
                 self.tally.fail(f"input {row} has a certificate, but {point.tolist()} has another class")
 
+    def _rows(self, inputs: np.ndarray) -> list[int]:
+        """Return the rows of the oracle that these inputs are."""
+        return [int(np.flatnonzero((x == self.oracle.X).all(axis=1))[0]) for x in inputs]
+
+    def _unfair(self) -> np.ndarray:
+        """Return the rows of the oracle with a neighbour of another class, beyond doubt."""
+        own = self.oracle.own_classes[:, None]
+        return np.flatnonzero(((self.oracle.classes != own) & self.oracle.sure).any(axis=1))
+
     def forge(self) -> bool:
         """Change the certificate or the model so that the claim is false; the check must refuse it. Whether it was."""
-        content = json.loads(self.certificate.read_text())
+        content, inputs = copy.deepcopy(self.made.content), self.made.inputs.copy()
         content["model"]["file_sha256"] = None
-        kinds = ["weights", "arithmetic"]
-        kinds += ["class", "margin", "cover", "drop", "far"] if content["regions"] else ["spec", "global"]
+        kinds = ["weights", "arithmetic", "unfair", "far"]
+        kinds += ["columns"] if len(inputs) else ["spec", "global"]
         kind = str(self.rng.choice(kinds))
         model = self.model
         if kind == "weights":
@@ -107,7 +119,7 @@ class Certificates:
         elif kind == "arithmetic":
             content["arithmetic"] = {"float32": "float64", "float64": "float32"}[self.network.dtype.name]
         elif kind == "spec":
-            features = content["spec"]["content"]["feature"]
+            features = content["spec"]["feature"]
             if all(feature.get("protected") for feature in features):
                 return False  # nothing left to claim falsely
             for feature in features:
@@ -115,15 +127,41 @@ class Certificates:
                 feature.pop("tolerance", None)
         elif kind == "global":
             content["global"] = None
+        elif kind == "columns":
+            content["global"] = {"columns": self._read_columns()}
+            if not content["global"]["columns"]:
+                return False
+        elif kind == "far":
+            inputs = self._with_far(inputs)
         else:
-            region = content["regions"][int(self.rng.integers(len(content["regions"])))]
-            self._forge_region(region, kind)
-        path = self.folder / "forged.json"
-        path.write_text(json.dumps(content))
+            unfair = self._unfair()
+            if not len(unfair):
+                return False
+            x = self.oracle.X[self.rng.choice(unfair)]
+            inputs = np.insert(inputs, int(self.rng.integers(len(inputs) + 1)), x, axis=0)
+        path = self.save_forged(content, inputs)
         self.tally.add(f"forged: {kind}")
         if check(path, model).valid:
             self.tally.fail(f"a certificate with a false {kind} is accepted")
         return True
+
+    def save_forged(self, content: dict[str, Any], inputs: np.ndarray) -> Path:
+        """Write a certificate that says this about these inputs."""
+        path = self.folder / "forged.json"
+        replace(self.made, content={**content, "count": len(inputs)}, inputs=inputs).save(path)
+        return path
+
+    def _read_columns(self) -> list[int]:
+        """Return the columns of all protected features, if the network reads one of them."""
+        spec = self.case.spec
+        columns = sorted(column for f in spec.protected for column in range(spec.width)[spec.columns(f.name)])
+        return columns if self.network.read_columns[columns].any() else []
+
+    def _with_far(self, inputs: np.ndarray) -> np.ndarray:
+        """Return the inputs, one of which cannot be a person."""
+        found = inputs if len(inputs) else self.oracle.X[:1].copy()
+        found[self.rng.integers(len(found)), self.rng.integers(found.shape[1])] = 1e12
+        return found
 
     def _nudged(self) -> Network:
         affines = list(self.network.affines)
@@ -133,28 +171,6 @@ class Certificates:
         weight[spot] = np.nextafter(weight[spot], weight.dtype.type(np.inf))
         affines[layer] = Affine(weight, affines[layer].bias)
         return self.network.with_affines(affines)
-
-    def _forge_region(self, region: dict[str, Any], kind: str) -> None:
-        if kind == "class":
-            classes = 2 if self.network.outputs == 1 else self.network.outputs
-            region["class"] = (region["class"] + 1) % classes
-        elif kind == "margin":
-            double = self.network.astype(np.float64)
-            logits = np.atleast_1d(double.centre(double.logits(np.array([region["input"]])))[0])
-            ordered = np.sort(logits)
-            truth = abs(ordered[-1]) if len(logits) == 1 else ordered[-1] - ordered[-2]
-            region["margin"] = float(truth * 1.01 + 1e-6)
-        elif kind == "far" or region["proof"] == "points":
-            region["input"][int(self.rng.integers(len(region["input"])))] = 1e12
-        elif kind == "drop":
-            region["pieces"] = region["pieces"][1:]
-        else:
-            piece = region["pieces"][0]
-            column = next((c for c in range(len(piece["lower"])) if piece["lower"][c] < piece["upper"][c]), None)
-            if column is None:
-                region["pieces"] = []
-            else:
-                piece["upper"][column] = piece["lower"][column]
 
 
 @contextlib.contextmanager

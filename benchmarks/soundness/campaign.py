@@ -33,7 +33,9 @@ from rich.table import Table
 
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
+from fairmend.audit.random_neighbours import stream_random_neighbours
 from fairmend.network import Activation, Affine
+from fairmend.prove.certificate import Certificate
 from fairmend.repair.options import METHODS, has_tolerances
 
 VALID, VALID_REAL = "VALID", "VALID with --real"
@@ -230,12 +232,11 @@ def _run(case: Case, seed: int) -> tuple[str, str]:
             return REFUSED, str(error)
         except Exception:
             return RAW, traceback.format_exc(limit=-4)
-        content = found.certificate.content
-        real = content["arithmetic"] == "real"
+        real = found.certificate.real_only
         result = fairmend.check(certificate, model, real=real, run=False)
         if not result.valid:
             return INVALID, f"{case.options}: {'; '.join(result.reasons)}"
-        difference = None if real else _unequal(content, case, found.network, model)
+        difference = None if real else _unequal(found.certificate, case, found.network, model)
         if difference is not None:
             return UNEQUAL, difference
         return (VALID_REAL if real else VALID), ""
@@ -244,16 +245,17 @@ def _run(case: Case, seed: int) -> tuple[str, str]:
 # Attacks: neighbours in the runtime of the format
 
 
-def _unequal(content: dict[str, Any], case: Case, network: Network, model: Path) -> str | None:
+def _unequal(certificate: Certificate, case: Case, network: Network, model: Path) -> str | None:
     """Return where the runtime contradicts a certificate that covers inference."""
-    rng = np.random.default_rng([len(content["regions"]), 7])
-    for number, region in enumerate(content["regions"]):
-        points = _neighbours(case.spec, np.array([region["input"]], network.dtype), network, rng, region["proof"])
-        wrong = np.flatnonzero(_classes(_outputs(model, network, points), network) != region["class"])
+    rng = np.random.default_rng([certificate.count, 7])
+    for number, x in enumerate(certificate.inputs):
+        points = np.concatenate([x[None], _neighbours(case.spec, x[None], network, rng)])
+        classes = _classes(_outputs(model, network, points), network)
+        wrong = np.flatnonzero(classes != classes[0])
         if len(wrong):
-            return f"regions[{number}]: class {region['class']} at {points[wrong[0]].tolist()} is another"
-    if content["global"] is not None:
-        columns = content["global"]["columns"]
+            return f"input {number}: the class at {points[wrong[0]].tolist()} is another"
+    if certificate.content["global"] is not None:
+        columns = certificate.content["global"]["columns"]
         others = case.X.copy()
         others[:, columns] = (rng.normal(size=(len(others), len(columns))) * 10.0 ** rng.integers(-3, 6)).astype(
             others.dtype
@@ -264,15 +266,10 @@ def _unequal(content: dict[str, Any], case: Case, network: Network, model: Path)
     return None
 
 
-def _neighbours(spec: Spec, x: np.ndarray, network: Network, rng: np.random.Generator, proof: str) -> np.ndarray:
-    if proof == "points":
-        return np.concatenate([points for _, points in spec.points(x, dtype=network.dtype)])[:5000]
-    regions = spec.regions(x, network.dtype)
-    share = rng.random((_SAMPLES, x.shape[1]))
-    share = np.where(rng.random(share.shape) < 0.5, share.round(), share)
-    piece = rng.integers(0, len(regions.lower), _SAMPLES)
-    lower, upper = regions.lower[piece], regions.upper[piece]
-    return np.concatenate([x, np.clip((lower + share * (upper - lower)).astype(network.dtype), lower, upper)])
+def _neighbours(spec: Spec, x: np.ndarray, network: Network, rng: np.random.Generator) -> np.ndarray:
+    if spec.finite and int(spec.neighbourhood_sizes(x, network.dtype)[0]) <= 5000:
+        return np.concatenate([points for _, points in spec.points(x, dtype=network.dtype)])
+    return np.concatenate([points for _, points in stream_random_neighbours(spec, x, _SAMPLES, rng)])
 
 
 def _classes(outputs: np.ndarray, network: Network) -> np.ndarray:

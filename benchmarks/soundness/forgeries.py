@@ -7,7 +7,7 @@ oracle says.
 
 from __future__ import annotations
 
-import json
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from benchmarks.soundness.arithmetic import evaluate
 from benchmarks.soundness.attacks import Certificates, check
 from benchmarks.soundness.cases import Case
 from benchmarks.soundness.frameworks import Run, fits_onnx, keras_model, run_file
-from benchmarks.soundness.oracle import Oracle, margins
+from benchmarks.soundness.oracle import Oracle
 from benchmarks.soundness.tally import Tally
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Sum
@@ -29,7 +29,7 @@ from fairmend.prove.certificate import certificate_of_blindness, weights_digest
 from fairmend.prove.certificate_graph import steps_of
 
 STATE_DICTS = (".pth", ".safetensors")
-IN_CONTENT = ("class", "margin", "box", "input", "global")
+IN_CONTENT = ("unfair", "far", "global")
 OTHER_MODELS = ("skip", "branches", "rows", "function", "parameters", "weight", "columns")
 OTHER_FUNCTIONS = [
     Activation("relu"), Activation("leaky_relu", 0.2), Activation("gelu"), Activation("silu"), Activation("tanh"),
@@ -77,10 +77,8 @@ class GraphCertificates(Certificates):
         """Write and check a certificate, and compare it with the frameworks; return whether there is one."""
         if not super().write(repair=repair):
             return False
-        content = json.loads(self.certificate.read_text())
-        kinds = {region["proof"] for region in content["regions"]} if content["regions"] else {"global"}
-        for kind in kinds:
-            self.tally.add(f"certificates with a proof of kind {kind}")
+        content = self.made.content
+        self.tally.add(f"certificates of {'inputs' if self.made.count else 'everyone'}")
         self.tally.add(f"certificates of {self.model.suffix} files")
         self._compare_runs(content)
         if content["global"]:
@@ -97,21 +95,17 @@ class GraphCertificates(Certificates):
 
     def _compare_runs(self, content: dict[str, Any]) -> None:
         """What holds for inference must hold in every framework, for every neighbour."""
-        if content["arithmetic"] == "real" or not content["regions"]:
+        if content["arithmetic"] == "real" or not self.made.count:
             return
-        rows = self._rows(content["regions"])
+        rows = self._rows(self.made.inputs)
         points = self.oracle.points[rows].reshape(-1, self.network.inputs).astype(self.network.dtype)
-        claimed = np.repeat([region["class"] for region in content["regions"]], self.oracle.points.shape[1])
+        claimed = np.repeat(self.oracle.own_classes[rows], self.oracle.points.shape[1])
         for name, run in self._runs().items():
             classes = predicted_classes(np.asarray(run(points)), self.network.threshold)
             self.tally.add(f"neighbours of certified inputs run in {name}", len(points))
             wrong = np.flatnonzero(classes != claimed)
             if len(wrong):
                 self.tally.fail(f"{name} gives neighbour {points[wrong[0]].tolist()} another class than is certified")
-
-    def _rows(self, regions: list[dict[str, Any]]) -> list[int]:
-        X = self.case.X
-        return [int(np.flatnonzero((np.array(region["input"]) == X).all(axis=1))[0]) for region in regions]
 
     def _compare_global(self, columns: list[int]) -> None:
         """Outputs must be equal, bit for bit, whatever the columns of the claim hold."""
@@ -127,9 +121,9 @@ class GraphCertificates(Certificates):
 
     def forge(self) -> bool:
         """Change the certificate or the model; what is VALID must be true. Return whether there was a way to do it."""
-        content = json.loads(self.certificate.read_text())
+        content = copy.deepcopy(self.made.content)
         content["model"]["file_sha256"] = None
-        kind = str(self.rng.choice([*(IN_CONTENT if content["regions"] else ("global",)), *OTHER_MODELS]))
+        kind = str(self.rng.choice([*IN_CONTENT, *OTHER_MODELS]))
         if kind in IN_CONTENT:
             return self._forge_content(content, kind)
         other = self._other_network(kind)
@@ -140,23 +134,22 @@ class GraphCertificates(Certificates):
         return self._forge_model(content, kind, other)
 
     def _forge_content(self, content: dict[str, Any], kind: str) -> bool:
-        """A false class, margin, box or input, or a claim for everyone, with the right model."""
+        """An input that is treated unfairly or is none, or a claim for everyone, with the right model."""
         if kind == "global":
             columns = self._varying_columns()
             if not self.network.read_columns[columns].any():
                 return False
             content["global"] = {"columns": columns}
             return self._try(content, self.model, "a claim for everyone about a column that is read", None)
-        region = content["regions"][int(self.rng.integers(len(content["regions"])))]
-        if kind == "box" and region["proof"] == "linear":
-            piece = region["pieces"][int(self.rng.integers(len(region["pieces"])))]
-            column = int(self.rng.integers(len(piece["lower"])))
-            step = 1.0 + abs(piece["upper"][column] - piece["lower"][column])
-            piece["lower"][column] += step
-            piece["upper"][column] += step
-            return self._try(content, self.model, "a shifted box", None)
-        self._forge_region(region, {"box": "far", "input": "far"}.get(kind, kind))
-        return self._try(content, self.model, {"box": "far", "input": "far"}.get(kind, kind), None)
+        if kind == "far":
+            return self._try(
+                content, self.model, "an input that cannot be one", None, self._with_far(self.made.inputs.copy())
+            )
+        unfair = self._unfair()
+        if not len(unfair):
+            return False
+        inputs = np.concatenate([self.made.inputs, self.oracle.X[self.rng.choice(unfair)][None]])
+        return self._try(content, self.model, "an unfair input", None, inputs)
 
     def _forge_steps(self, content: dict[str, Any], kind: str, other: Network) -> bool:
         """The steps of another network, with the tensors of this one; the digest is that of the tensors."""
@@ -187,10 +180,11 @@ class GraphCertificates(Certificates):
         in_words = "another Keras model" if suffix == ".keras" else "another model"
         return self._try(content, path, f"{in_words} with {whose} ({kind})", other)
 
-    def _try(self, content: dict[str, Any], model: Path, what: str, about: Network | None) -> bool:
+    def _try(
+        self, content: dict[str, Any], model: Path, what: str, about: Network | None, inputs: np.ndarray | None = None
+    ) -> bool:
         """Check a forged certificate. ``about`` is the network that it is about now; None: the claim is false."""
-        path = self.folder / "forged.json"
-        path.write_text(json.dumps(content))
+        path = self.save_forged(content, self.made.inputs if inputs is None else inputs)
         self.tally.add("forged certificates")
         if not check(path, model).valid:
             self.tally.add(f"forged: {what}, refused")
@@ -212,24 +206,20 @@ class GraphCertificates(Certificates):
             here, there = evaluate(network, X), evaluate(network, others)
             if (np.abs(here[0] - there[0]) > here[1] + there[1]).any():
                 return f"the outputs depend on columns {columns}"
-        if not content["regions"]:
+        if not self.made.count:
             return ""
-        X = np.array([region["input"] for region in content["regions"]], network.dtype)
+        X = self.made.inputs
         oracle = Oracle(Case(network, self.case.spec, X), self.rng)
-        classes = np.array([region["class"] for region in content["regions"]])
         oracle.resolve(np.arange(len(X)), self.rng)
-        for row, label in enumerate(classes):
+        for row, label in enumerate(oracle.own_classes):
             point = oracle.contradiction(row, int(label))
             if point is not None:
                 return f"{point.tolist()} has another class"
         points = oracle.points.reshape(-1, network.inputs).astype(network.dtype)
         predicted = network.predict(points).reshape(len(X), -1)
-        if content["arithmetic"] != "real" and (predicted != classes[:, None]).any():
+        if content["arithmetic"] != "real" and (predicted != oracle.own_classes[:, None]).any():
             return "inference gives another class"
-        margin = margins(oracle.logits, np.repeat(classes, oracle.points.shape[1])).reshape(oracle.points.shape[:2])
-        error = 2 * oracle.error.max(axis=1).reshape(margin.shape)
-        claimed = np.array([region["margin"] for region in content["regions"]])
-        return "a margin is smaller" if (margin + error < claimed[:, None]).any() else ""
+        return ""
 
     def _other_network(self, kind: str) -> Network | None:
         """Return a network like this one, with one thing changed; None if it has no such thing."""

@@ -46,8 +46,8 @@ from fairmend import Verdict
 from fairmend.audit.neighbours import ExhaustiveScan, find_unequal
 from fairmend.bounds.rigorous import rigorous_bounds
 from fairmend.network import DEFAULT_THRESHOLD, Activation
-from fairmend_check.neighbourhood import batches, neighbourhood
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.neighbourhood import batches, neighbourhood
+from fairmend_check.kernel.spec import read_spec
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -157,9 +157,7 @@ def compare_neighbourhoods(case: Case, oracle: Oracle, tally: Tally) -> None:
     spec = read_spec(case.spec.to_dict(), "spec")
     for row in range(0, len(case.X), len(case.X) // 4):
         around = neighbourhood(spec, case.X[row].astype(np.float64), case.network.dtype.name)
-        theirs = np.unique(
-            np.concatenate([points for _, points, _ in batches([(0, around)], 2**16, points=True)]), axis=0
-        )
+        theirs = np.unique(np.concatenate([points for _, points, _ in batches([(0, around, True)], 2**16)]), axis=0)
         tally.add("neighbourhoods of the checker")
         if not np.array_equal(theirs, np.unique(oracle.points[row], axis=0)):
             tally.fail(f"the checker has another neighbourhood of input {row}")

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import fairmend
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.certificate import certificate_of_regions
+from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.proof import prove_regions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -68,10 +68,7 @@ def check_large(console: Console, folder: Path) -> bool:
         X = s.spec.as_inputs(s.dataset.X_train[:400])
         proof = prove_regions(net, s.spec.regions(X))
         X = X[np.flatnonzero(proof.holds)[:50]]
-        regions = s.spec.regions(X)
-        certificate = certificate_of_regions(
-            net, s.spec, X, prove_regions(net, regions), method="certify", regions=regions
-        )
+        certificate = certificate_of_inputs(net, s.spec, X, prove_regions(net, s.spec.regions(X)), method="certify")
         report, size = saved_and_checked(folder, net, certificate)
         fine = fine and report.valid and report.regions == 50 and report.seconds < LARGE_LIMIT
         table.add_row(*row(activation, report, size))

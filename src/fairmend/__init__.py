@@ -59,10 +59,12 @@ _HOME = {
     "verify_deployment": "fairmend.deployment",
 }
 
-_RENAMED = {
+# Further names of the classes of results, for annotations.
+_ALIASES = {
     "AuditReport": "AuditResult",
     "CertifyReport": "CertifyResult",
     "CheckReport": "CheckResult",
+    "QuantifyReport": "QuantifyResult",
     "SearchReport": "SearchResult",
 }
 
@@ -96,14 +98,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        import warnings
-
-        new = _RENAMED[name]
-        warnings.warn(f"fairmend.{name} is now called fairmend.{new}", DeprecationWarning, stacklevel=2)
-        return getattr(sys.modules[__name__], new)
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+    home = _ALIASES.get(name, name)
+    if home in _HOME:
+        return getattr(import_module(_HOME[home]), home)
     raise AttributeError(f"module 'fairmend' has no attribute {name!r}")
 
 

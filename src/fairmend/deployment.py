@@ -28,8 +28,8 @@ from fairmend.text import as_text, first_line
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairmend_check.certificate import Certificate as Claimed
-    from fairmend_check.model import Model
+    from fairmend_check.kernel.certificate import Certificate as Claimed
+    from fairmend_check.kernel.model import Model
 
 __all__ = ["DeploymentResult", "verify_deployment"]
 
@@ -110,35 +110,34 @@ def verify_deployment(
         )
     if not batch_sizes or not all(isinstance(size, int) and size > 0 for size in batch_sizes):
         raise FairmendError(f"batch_sizes={batch_sizes!r}: pass one or more whole numbers above 0")
-    claimed, network, spec = _read(certificate, model)
-    rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
+    with tempfile.TemporaryDirectory() as folder:  # for a certificate in memory, until its inputs are read
+        claimed, network, spec = _read(certificate, model, Path(folder))
+        rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
     return _compare(claimed, network, spec, rows, answers, numbers, gives)
 
 
 def _read(
-    certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None
+    certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None, folder: Path
 ) -> tuple[Claimed, Model, Spec]:
     """Return the claim, the network that it is about, and the spec."""
-    from fairmend_check.certificate import read_certificate
     from fairmend_check.check import matching_model
     from fairmend_check.errors import CheckError
+    from fairmend_check.kernel.certificate import read_certificate
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
-        if isinstance(certificate, Certificate):
-            if model is None:
-                raise FairmendError("a certificate in memory needs its model: pass model=, the path of the model file")
-            certificate.save(path, model)
-        try:
-            claimed = read_certificate(path)
-            file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
-            network = matching_model(claimed, file)
-            with path.open("rb") as lines:
-                first = lines.readline()
-            content = json.loads(first if first.startswith(b'{"format"') else path.read_bytes())
-        except (CheckError, OSError) as error:
-            raise FairmendError(f"{path.name}: {error}") from error
-    return claimed, network, Spec.from_dict(content["spec"]["content"])
+    path = folder / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
+    if isinstance(certificate, Certificate):
+        if model is None:
+            raise FairmendError("a certificate in memory needs its model: pass model=, the path of the model file")
+        certificate.save(path, model)
+    try:
+        claimed = read_certificate(path)
+        file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
+        network = matching_model(claimed, file)
+        with path.open("rb") as lines:
+            content = json.loads(lines.readline() + b"]}")  # the rest of the file lists inputs
+    except (CheckError, OSError) as error:
+        raise FairmendError(f"{path.name}: {error}") from error
+    return claimed, network, Spec.from_dict(content["spec"])
 
 
 def _find_model(certificate: Path, sha256: str | None) -> Path:
@@ -158,7 +157,7 @@ def _ask(
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.int64]]:
     """Return encoded rows, the answers to batches of them (answers, columns), and the number of the row of each."""
-    from fairmend_check.sample import people_of_certificate
+    from fairmend_check.run.sample import people_of_certificate
 
     rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
     people: Any = rows
@@ -194,7 +193,7 @@ def _compare(
     numbers: NDArray[np.int64],
     gives: str,
 ) -> DeploymentResult:
-    from fairmend_check.enclosure import certain_classes, close_outputs, enclose_outputs
+    from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
 
     low, high = enclose_outputs(network, rows)
     bounded = np.asarray((np.isfinite(low) & np.isfinite(high)).all(axis=1))

@@ -12,27 +12,27 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.blindness import dependent_columns
-from fairmend_check.certificate import Certificate, read_certificate
-from fairmend_check.claim import describe_claim
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
-from fairmend_check.model import Model, weights_digest
-from fairmend_check.neighbourhood import encode
-from fairmend_check.people import People
-from fairmend_check.read_model import read_model
-from fairmend_check.region_lists import Regions
-from fairmend_check.regions import Cover, point_work, prove, prove_scores
+from fairmend_check.kernel.blindness import dependent_columns
+from fairmend_check.kernel.certificate import Certificate, ClaimedShares, read_certificate
+from fairmend_check.kernel.claim import describe_claim
+from fairmend_check.kernel.model import Model, weights_digest
+from fairmend_check.kernel.neighbourhood import encode
+from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
+from fairmend_check.kernel.rounding import Array, Precision
+from fairmend_check.kernel.scores import Score
+from fairmend_check.kernel.spec import Feature, ScoreClaim, Spec, first_difference
+from fairmend_check.kernel.threshold import HALF
+from fairmend_check.readers.named_graph import read_architecture
+from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
-from fairmend_check.rounding import Array, Precision
-from fairmend_check.run import ModelRun, NotLoadedError, Runtime, installed_runtimes, run_model, why_not_run
-from fairmend_check.sample import PEOPLE, ListedPeople
-from fairmend_check.scores import Score
-from fairmend_check.shares import prove_shares
-from fairmend_check.shares_claim import SharesClaim
-from fairmend_check.spec import Feature, ScoreClaim, Spec, first_difference
+from fairmend_check.run.compare import ModelRun, NotLoadedError, Runtime, installed_runtimes, run_model, why_not_run
+from fairmend_check.run.sample import PEOPLE, ListedPeople
+from fairmend_check.shares.claim import read_shares
+from fairmend_check.shares.people import People
+from fairmend_check.shares.prove import prove_shares
+from fairmend_check.shares.split_tree import read_leaves
 from fairmend_check.spec_toml import read_spec_file
-from fairmend_check.split_tree import read_leaves
-from fairmend_check.threshold import HALF
 
 __all__ = ["check", "check_files"]
 
@@ -180,9 +180,7 @@ def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, 
     found.reasons += _index_reasons(claimed, network)
     if claimed.blind:
         found.reasons += _global_reasons(claimed, network)
-    found.covers_inference = True  # what does not depend on a column does not in floating point either
-    if claimed.count:
-        _check_regions(found, claimed, network)
+    _check_inputs(found, claimed, network)
     if claimed.shares is not None and not found.reasons:
         _check_shares(found, claimed.spec, claimed.shares, network)
     return network
@@ -208,43 +206,42 @@ def _run_or_refusal(path: Path, network: Model, rows: Array, runtime: Runtime) -
         return refusal
 
 
-def _check_regions(found: _Findings, claimed: Certificate, network: Model) -> None:
-    """Check some regions after the others, and stop after some that do not hold."""
+def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> None:
+    """Check some inputs after the others, and stop after some that do not hold; read the list even if it is empty."""
     found.covers_inference = None
-    cover = Cover(network, claimed.spec)
-    before, covers = len(found.reasons), True
-    for regions in claimed.read_regions(network):
-        if not all(_are_rows(regions.x[:, column], rows) for column, rows in network.tables):
-            raise NotConfirmedError("regions: an input holds a number that is no row of the table it is looked up in")
-        claim = claimed.spec.claim
-        block = (
-            _margins(found, claimed, cover, regions)
-            if claim is None
-            else _scores(found, claimed, claim, cover, regions)
-        )
+    cover, claim = Cover(network, claimed.spec), claimed.spec.claim
+    before, covers, done = len(found.reasons), True, 0
+    for inputs in claimed.read_inputs(network):
+        if not all(_are_rows(inputs[:, column], rows) for column, rows in network.tables):
+            raise NotConfirmedError("an input holds a number that is no row of the table it is looked up in")
+        if claim is None:
+            block = _margins(found, claimed, cover, inputs, done)
+        else:
+            block = _scores(found, claimed, claim, cover, inputs, done)
         if cover.reasons:
             found.reasons = [*found.reasons[:before], *cover.reasons]
             return
-        covers = covers and block
+        covers, done = covers and block, done + len(inputs)
         if found.listed is not None:
-            found.listed.add(regions.x, regions.points)
+            found.listed.add(inputs)
         if len(found.reasons) > before:
             break
         if found.progress is not None:
-            found.progress(regions.first + len(regions.x), claimed.count)
-    found.covers_inference = covers
+            found.progress(done, claimed.count)
+    found.covers_inference = covers  # without inputs: what does not depend on a column does not in inference either
     if found.largest is not None:
         largest = found.largest[0 if covers else 1]
         found.largest_difference = largest if np.isfinite(largest) else None
 
 
-def _check_shares(found: _Findings, spec: Spec, claim: SharesClaim, network: Model) -> None:
+def _check_shares(found: _Findings, spec: Spec, claim: ClaimedShares, network: Model) -> None:
     """Count the people who are treated equally, and unequally, and compare their shares with those that are claimed."""
     if network.outputs > MAX_CLASSES:
         raise CheckError(f"the model has {network.outputs} outputs; shares can be checked for {MAX_CLASSES} classes")
-    found.boxes = claim.leaves
-    people = People.of(spec, network.dtype, claim.cells, claim.pieces)
-    leaves = read_leaves([axis.cells for axis in people.axes], claim.nodes, claim.cuts, "certificate.shares")
+    proof = read_shares(claim.proof, spec)
+    found.boxes = proof.leaves
+    people = People.of(spec, network.dtype, proof.cells, proof.pieces)
+    leaves = read_leaves([axis.cells for axis in people.axes], proof.nodes, proof.cuts, "certificate.shares")
     proven = prove_shares(network, spec, people, leaves, found.progress)
     found.fair, found.unfair = (_share(count, proven.cells) for count in (proven.fair, proven.unfair))
     for name, claimed, count in (("fair", claim.fair, proven.fair), ("unfair", claim.unfair, proven.unfair)):
@@ -265,54 +262,38 @@ def _are_rows(numbers: Array, rows: int) -> bool:
     return bool(((numbers >= 0) & (numbers < rows) & (numbers == np.floor(numbers))).all())
 
 
-def _margins(found: _Findings, claimed: Certificate, cover: Cover, regions: Regions) -> bool:
+def _margins(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array, first: int) -> bool:
     """Note which margins cannot be confirmed, and return whether all exceed the errors of inference."""
-    proven = prove(cover, regions, np.inf if found.least_margin is None else found.least_margin)
+    proven = prove(cover, inputs, first, np.inf if found.least_margin is None else found.least_margin)
     least = min(float(proven.margin.min()), np.inf if found.least_margin is None else found.least_margin)
     found.least_margin = least if np.isfinite(least) else None
-    for row in np.flatnonzero(~(proven.margin > 0 if regions.margins is None else proven.margin >= regions.margins)):
-        margin, label = proven.margin[row], regions.classes[row]
-        stated = "positive" if regions.margins is None else f"{regions.margins[row]:.9g}"
-        confirmed = f"only {margin:.9g} can be confirmed" if np.isfinite(margin) else "no bound can be confirmed"
+    for row in np.flatnonzero(~(proven.margin > 0)):
+        margin = proven.margin[row]
+        confirmed = f"its margin may be {margin:.9g}" if np.isfinite(margin) else "its margin has no bound"
         found.reasons.append(
-            f"regions[{regions.first + row}]: the claimed margin of class {label} is {stated}, but {confirmed}"
+            f"input {first + row}: that similar people get one prediction is not confirmed; {confirmed}"
         )
     if claimed.arithmetic != "real":
         found.reasons += [
-            f"regions[{regions.first + row}]: the margin does not exceed the rounding errors of {cover.model.dtype} "
-            "inference"
-            for row in np.flatnonzero(~proven.covers)
+            f"input {first + row}: the margin does not exceed the rounding errors of {cover.model.dtype} inference"
+            for row in np.flatnonzero(~proven.covers & (proven.margin > 0))
         ]
     return bool(proven.covers.all())
 
 
-def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, regions: Regions) -> bool:
+def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, inputs: Array, first: int) -> bool:
     """Note which scores can differ by more than is claimed, and return whether none can in inference."""
     score = Score.of(claim, cover.model.outputs)
-    precision = Precision.of(cover.model.dtype)
-    proven = prove_scores(cover, regions, score)
-    low, high = (proven.low, proven.high) if regions.bounds is None else regions.bounds
-    if regions.bounds is None and not cover.reasons:
-        wide = np.flatnonzero(~(score.difference(low, high, proven.error, precision) <= claim.delta))
-        if len(wide):
-            again = prove_scores(cover, regions.subset(wide), score, halve=True)
-            low[wide], high[wide] = np.maximum(low[wide], again.low), np.minimum(high[wide], again.high)
-            proven.error[wide] = np.minimum(proven.error[wide], again.error)
-    for row, output in np.argwhere(~((proven.low >= low) & (proven.high <= high))):
-        at = row, output
-        found.reasons.append(
-            f"regions[{regions.first + row}]: score {output} is claimed to be {low[at]:.17g} to {high[at]:.17g}, but "
-            f"only {proven.low[at]:.17g} to {proven.high[at]:.17g} can be confirmed"
-        )
-    inference = score.difference(low, high, proven.error, precision)
+    proven = prove_scores(cover, inputs, first, score, claim.delta)
+    bounds = proven.low, proven.high, proven.error
+    inference = score.difference(*bounds, Precision.of(cover.model.dtype))
     real = claimed.arithmetic == "real"
-    differences = score.difference(low, high, proven.error, None) if real else inference
+    differences = score.difference(*bounds, None) if real else inference
     before = found.largest or (-np.inf, -np.inf)
     found.largest = max(before[0], float(inference.max())), max(before[1], float(differences.max()))
     rounded = "" if real else f" with the rounding errors of {cover.model.dtype} inference"
     found.reasons += [
-        f"regions[{regions.first + row}]: the scores can differ by {differences[row]:.9g}{rounded}, more than "
-        f"{claim.delta!r}"
+        f"input {first + row}: the scores can differ by {differences[row]:.9g}{rounded}, more than {claim.delta!r}"
         for row in np.flatnonzero(~(differences <= claim.delta))
     ]
     return bool((inference <= claim.delta).all())
@@ -355,7 +336,7 @@ def _scalings(features: Sequence[Feature]) -> list[str]:
 
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
-    network, file_sha256 = read_model(path, claimed.graph or claimed.layers)
+    network, file_sha256 = read_model(path, read_architecture(claimed.architecture))
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
@@ -371,8 +352,7 @@ def matching_model(claimed: Certificate, path: Path) -> Model:
 
 
 def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
-    other = read_spec_file(path, claimed.spec_sha256)
-    difference = None if other is None else first_difference(claimed.spec, other)
+    difference = first_difference(claimed.spec, read_spec_file(path))
     return [] if difference is None else [f"spec {path.name}: not the spec of the certificate: {difference}"]
 
 

@@ -49,12 +49,6 @@ def read_bytes(path: Path, what: str, limit: int = MAX_BYTES) -> bytes:
     return content
 
 
-def starts_with(path: Path, what: str, start: bytes) -> bool:
-    """Return whether a plain file begins with these bytes."""
-    with _opened(path, what) as file:
-        return file.read(len(start)) == start
-
-
 def read_lines(path: Path, what: str) -> Iterator[bytes]:
     """Return the lines of a plain file one by one, each with the line feed that it must end with."""
     with _opened(path, what) as file:

@@ -18,10 +18,10 @@ from typing import NoReturn
 
 from fairmend_check._version import __version__
 from fairmend_check.check import check_files
-from fairmend_check.claim import percent
 from fairmend_check.errors import CannotAnswerError
+from fairmend_check.kernel.claim import percent
 from fairmend_check.printable import at_least, at_most, printable
-from fairmend_check.read_model import FORMATS
+from fairmend_check.readers.read_model import FORMATS
 from fairmend_check.result import CheckResult
 
 NO_ANSWER, INTERRUPTED = 2, 130

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from fairmend_check.printable import at_least, at_most, printable
-from fairmend_check.run import ModelRun
+from fairmend_check.run.compare import ModelRun
 
 
 @dataclass(frozen=True, repr=False)

@@ -121,15 +121,12 @@ def test_milp_refuses_tanh_and_names_the_engine_to_use(case):
     assert "use engine branch" in result.stderr
 
 
-@pytest.mark.parametrize("form", ["fairmend-certificate", "fairmend-certificate-blocks"])
-def test_the_certificate_of_those_found_fair_is_valid(form, tmp_path, monkeypatch):
+def test_the_certificate_of_those_found_fair_is_valid(tmp_path):
     import fairmend
     from fairmend import Feature, Spec
     from fairmend.network import Activation, Affine, Network
     from support.cli_case import run as invoke
 
-    if form.endswith("blocks"):
-        monkeypatch.setattr("fairmend.prove.certificate._MOST_LISTED", 0)  # as for many people
     spec = Spec(
         features=[
             Feature(name="sex", kind="categorical", categories=("f", "m"), protected=True),
@@ -151,7 +148,7 @@ def test_the_certificate_of_those_found_fair_is_valid(form, tmp_path, monkeypatc
     assert result.exit_code == 1, result.output  # one input is unfair; the others are certified
     answer = json.loads(result.stdout)
     assert answer["counts"]["fair"] == answer["certified"] > 30
-    assert json.loads(certificate.read_text().partition("\n")[0])["format"] == form
+    assert json.loads(certificate.read_text())["count"] == answer["certified"]
     report = fairmend.check(certificate, tmp_path / "model.onnx", tmp_path / "spec.toml")
     assert report.valid, report.reasons
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from support.checker_cases import rounding_case
+from support.checker_cases import read, rounding_case, write
 from support.cli_case import run, small_network, small_people, small_spec
 
 
@@ -49,13 +49,13 @@ def test_json(repaired):
 
 
 def test_a_refused_certificate(repaired):
-    content = json.loads((repaired / "certificate.json").read_text())
-    content["regions"][3]["margin"] = 1e6
-    (repaired / "changed.json").write_text(json.dumps(content))
+    content = read(repaired / "certificate.json")
+    content["inputs"][3, 0] = 99
+    write(repaired, content, "changed.json")
     result = check(repaired, certificate="changed.json")
     assert result.exit_code == 1
     assert result.stdout.startswith("INVALID")
-    assert "regions[3]: the claimed margin of class" in result.stdout
+    assert "input 3: feature" in result.stdout
     document = json.loads(check(repaired, "--json", certificate="changed.json").stdout)
     assert (document["valid"], document["verdict"]) == (False, "invalid")
     assert len(document["reasons"]) == 1

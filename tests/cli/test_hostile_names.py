@@ -11,6 +11,7 @@ import fairmend
 from fairmend.cli.config import commands_of
 from fairmend.cli.main import main
 from fairmend.spec import Feature, Label, Spec
+from support.checker_cases import read, write
 from support.cli_case import Case, run, small_people, small_spec
 
 CLEAR, RED_C1, TURN = "\x1b[2J\x1b]0;title\x07", "\x9b31m", "\u202e"
@@ -93,10 +94,9 @@ def checked(case):
 
 def tampered(case):
     arguments = checked(case)
-    content = json.loads(arguments[1].read_text())
-    content["regions"][0]["margin"] = 1e9
-    content["spec"]["content"]["feature"][0]["range"] = [0, f"{FORGED}{CLEAR}"]
-    arguments[1].write_text(json.dumps(content))
+    content = read(arguments[1])
+    content["spec"]["feature"][0]["range"] = [0, f"{FORGED}{CLEAR}"]
+    write(arguments[1].parent, content)
     return arguments
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Concatenate, Input, Network, Node
-from fairmend_check.bounds import interval_layers, interval_margins, margin_bounds
-from fairmend_check.inference_error import output_errors
+from fairmend_check.kernel.bounds import form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.kernel.inference_error import output_errors
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs, program_outputs
 from support.enclosures import DIGITS, arb
 from support.graph_files import with_names
@@ -26,7 +26,7 @@ def test_margins_are_below_those_of_every_point(network, seed):
         classes = np.full(len(lower), label)
         with np.errstate(all="ignore"):
             quick = interval_margins(model, classes, *interval_layers(model, lower, upper)[-1])
-        bounds = margin_bounds(model, classes, lower, upper, None)
+        bounds = form_bounds(model, leads(model, classes), lower, upper)[0].min(axis=1)
         for box in range(len(lower)):
             for x in points_of(network, lower[box], upper[box], rng)[::3]:
                 for margin in margins(exact_outputs(model, x), label):
@@ -38,7 +38,7 @@ def test_a_layer_whose_units_are_all_off_is_bounded():
     head = Affine(np.float32([[1, 1, 0]]), np.float32([1]))
     nodes = [Node(Input(1)), Node(off, (0,), "off"), Node(Activation("relu"), (1,)), Node(Concatenate(), (2, 0))]
     model = checker_model(with_names(Network.from_nodes([*nodes, Node(head, (3,), "head")])))
-    bounds = margin_bounds(model, np.array([1]), np.array([[-1.0]]), np.array([[1.0]]), None)
+    bounds = form_bounds(model, leads(model, np.array([1])), np.array([[-1.0]]), np.array([[1.0]]))[0].min(axis=1)
     assert 0.999 < bounds[0] <= 1
 
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 import fairmend
-import fairmend_check
 from fairmend_check.main import _show_progress, _wrapped, main
 from fairmend_check.result import CheckResult
 from support.checker_cases import case, rounding_case, write
@@ -83,13 +82,12 @@ def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypat
 
 def test_an_invalid_certificate_exits_with_1_and_lists_the_reasons(files, tmp_path, capsys):
     content = case(spec="tolerance").content
-    for region in content["regions"][:2]:
-        region["margin"] = 1e6
+    content["inputs"][:2, 1] = 99
     changed = write(tmp_path, content, "changed.json")
     assert main([str(changed), files[1]]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"INVALID: {changed} does not hold for {files[1]}."
-    assert [line[:16] for line in lines[1:]] == ["  - regions[0]: ", "  - regions[1]: "]
+    assert [line[:17] for line in lines[1:]] == ["  - input 0: feat", "  - input 1: feat"]
 
 
 def test_progress_is_shown_on_a_terminal_only_and_leaves_no_trace(files, capsys, monkeypatch):
@@ -154,13 +152,6 @@ def test_names_beyond_the_terminals_letters_are_printed(tmp_path):
     )
     assert result.returncode == 2
     assert b"gr\\xf6\\xdfe" in result.stdout
-
-
-def test_the_old_name_of_the_result_still_works_and_warns():
-    with pytest.warns(DeprecationWarning, match="CheckResult"):
-        assert fairmend_check.CheckReport is fairmend_check.CheckResult
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = fairmend_check.nonsense
 
 
 def test_a_name_in_a_certificate_cannot_draw_another_verdict(capsys, monkeypatch):

@@ -21,6 +21,7 @@ from fairmend.quantify.certificate import claim_shares
 from fairmend.quantify.space import Boxes, make_space
 from fairmend.quantify.split_tree import tree_of_boxes
 from fairmend.spec import Feature, Label, Spec
+from support.checker_cases import read, write
 from support.quantify_cases import MANY, SMALL, SPECS, linear, unequal_people
 from support.share_cases import CONTINUOUS
 from support.strategies import random_network
@@ -52,10 +53,9 @@ def unpacked(text, kind):
 
 def changed(path, change):
     """Change the content of a certificate, and return its file."""
-    content = json.loads(path.read_text())
+    content = read(path)
     change(content)
-    path.write_text(json.dumps(content))
-    return path
+    return write(path.parent, content, path.name)
 
 
 @settings(deadline=None, max_examples=8)
@@ -173,7 +173,7 @@ def test_another_spec_is_refused(case, tmp_path):
 
 def test_another_threshold_in_the_content_is_refused(case):
     label = {"column": "y", "positive": "1", "threshold": 0.9}
-    checked = fairmend.check(changed(case[0], lambda content: content["spec"]["content"].update(label=label)), case[1])
+    checked = fairmend.check(changed(case[0], lambda content: content["spec"].update(label=label)), case[1])
     assert checked.verdict == "invalid"
 
 
@@ -217,7 +217,7 @@ def test_the_certificate_fits_the_published_schema(case):
     content = json.loads(case[0].read_text())
     schema = json.loads(Path(certificate.__file__).with_name("certificate.schema.json").read_text())
     jsonschema.validate(content, schema)
-    changes = ({"regions": []}, {"shares": 1}, {"format": "fairmend-certificate"}, {"arithmetic": "real"})
+    changes = ({"regions": []}, {"shares": 1}, {"count": 1}, {"global": {"columns": [0]}}, {"arithmetic": "real"})
     for change in changes:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**content, **change}, schema)

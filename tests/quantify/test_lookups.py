@@ -60,8 +60,8 @@ def test_values_without_a_row_are_refused(wrong):
 @pytest.mark.parametrize("protected", ["job", "level"])
 def test_shares_of_a_network_with_a_table_are_certified(protected, tmp_path, monkeypatch):
     """By linear bounds: people are not listed."""
-    monkeypatch.setattr("fairmend_check.shares.FEW_INPUTS", 0)
-    monkeypatch.setattr("fairmend_check.shares.LISTED_INPUTS", 0)
+    monkeypatch.setattr("fairmend_check.shares.prove.FEW_INPUTS", 0)
+    monkeypatch.setattr("fairmend_check.shares.prove.LISTED_INPUTS", 0)
     people = spec(protected=protected)
     network().save(tmp_path / "model.onnx")
     found = fairmend.quantify(tmp_path / "model.onnx", people, seconds=5, samples=0)

@@ -97,13 +97,6 @@ def test_values_of_whole_numbers_are_proven_one_by_one_and_the_checker_confirms_
     result.network.save(model)
     result.certificate.save(path, model)
     assert fairmend.check(path, model).valid
-    for region in result.certificate.content["regions"]:
-        priors = [(piece["lower"][1], piece["upper"][1]) for piece in region["pieces"]]
-        own = region["input"][1]
-        assert priors == [(value, value) for value in (own - 1, own, own + 1)]
-        region["pieces"] = region["pieces"][::2]  # without the input's own value
-    result.certificate.save(path, model)
-    assert "no piece contains" in fairmend.check(path, model).reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_blinding_needs_no_pieces_whatever_the_size_of_a_neighbourhood(name, ref
     net, X, y = huge_people(HUGE[name])
     found = fairmend.repair(net, HUGE[name], X[:3], X, y, method="blind", steps=2, reference=reference)
     assert found.blind
-    assert found.certificate.content["regions"] == []
+    assert found.certificate.count == 0
 
 
 @pytest.mark.parametrize("method", ["prof", "prof-concrete", "flip", "grft", "care"])

@@ -32,7 +32,7 @@ def test_the_certificate_does_not_depend_on_it_and_the_checker_reads_the_spec(tm
         result.certificate.save(tmp_path / f"{name}.json", tmp_path / "model.onnx")
     assert (tmp_path / "plain.json").read_bytes() == (tmp_path / "named.json").read_bytes()
     spec.with_about(GIVEN).save(tmp_path / "spec.toml")
-    assert read_spec_file(tmp_path / "spec.toml", "") is not None
+    assert read_spec_file(tmp_path / "spec.toml").width > 0
     assert fairmend.check(tmp_path / "named.json", tmp_path / "model.onnx", tmp_path / "spec.toml").valid
 
 

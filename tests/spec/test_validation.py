@@ -5,7 +5,7 @@ import pytest
 from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.validation import scale_parameters
 from fairmend_check.errors import CheckError
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.spec import read_spec
 from support.spec_cases import AGE, DROPPED_RACE, GAIN, HOURS, refused
 
 

@@ -1,7 +1,9 @@
 """Small repaired networks with their certificates, and an independent test of what these claim."""
 
-import hashlib
+import base64
 import json
+import zlib
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,7 @@ import fairmend
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import Certificate, certificate_of_fair, weights_digest
 from fairmend.spec import Feature, Spec
-from fairmend.spec.toml import toml_bytes
+from fairmend.spec.reachable import encode_column
 from support.strategies import random_network
 
 SUFFIXES = ("onnx", "pth", "pt", "safetensors", "h5", "hdf5", "keras", "nnet")  # of every file that can be checked
@@ -52,8 +54,9 @@ class Case:
     @property
     def content(self) -> dict:
         """Return a copy that a test may change, with the layers that a state dict needs."""
-        content, layers = self.certificate.content, list(self.certificate.layers)
-        return json.loads(json.dumps({**content, "model": {**content["model"], "layers": layers}}))
+        content = content_of(self.certificate)
+        content["model"]["layers"] = deepcopy(list(self.certificate.layers))
+        return content
 
     def save(self, folder: Path, suffix: str = "onnx", bind: bool = False) -> tuple[Path, Path]:
         model, certificate = folder / f"model.{suffix}", folder / "certificate.json"
@@ -76,28 +79,48 @@ def case(spec="ordinal", outputs=1, activation="relu", dtype="float32", features
     return Case(result.network, people, result.certificate)
 
 
-def write(folder: Path, content: object, name: str = "certificate.json") -> Path:
-    path = folder / name
-    path.write_text(json.dumps(content))
-    return path
+def content_of(certificate: Certificate) -> dict:
+    """Return all that a certificate says, for a test to change: its keys, and the inputs as an array."""
+    return deepcopy({**certificate.content, "inputs": certificate.inputs})
 
 
-def as_version(content: dict, version: int) -> dict:
-    """Return a copy as an older fairmend wrote it: no graph before version 5, no layers before version 2."""
-    new = {1: ("layers", "graph"), 5: ()}.get(version, ("graph",))
-    model = {key: value for key, value in content["model"].items() if key not in new}
-    return {**content, "version": version, "model": model}
+def read(path: Path) -> dict:
+    """Return the same for a file."""
+    content = json.loads(path.read_bytes())
+    kind, width = {"float32": "<f4", "float64": "<f8"}[content["model"]["dtype"]], content["model"]["inputs"]
+    blocks = [unpack(block["columns"], kind).reshape(width, -1).T for block in content["inputs"]]
+    return {**content, "inputs": np.concatenate([np.empty((0, width), kind), *blocks])}
 
 
-def sign_spec(content: dict) -> dict:
-    """Do what a forger of a spec would do: make the sha256 fit."""
-    spec = Spec.from_dict(content["spec"]["content"])
-    content["spec"]["sha256"] = hashlib.sha256(toml_bytes(spec.to_dict())).hexdigest()
-    return content
+def lines_of(content: dict, block: int = 4096) -> list[bytes]:
+    """Return the lines of a file, with so many inputs in a block."""
+    X = content["inputs"]
+    header = json.dumps({key: value for key, value in content.items() if key != "inputs"})
+    blocks = [{"count": len(X[at : at + block]), "columns": pack(X[at : at + block])} for at in range(0, len(X), block)]
+    listed = ",\n".join(map(json.dumps, blocks)).splitlines(keepends=True)
+    text = [f'{header[:-1]}, "inputs": [\n', *listed[:-1], *(f"{last}\n" for last in listed[-1:]), "]}\n"]
+    return [line.encode() for line in text]
+
+
+def write(folder: Path, content: dict, name: str = "certificate.json", *, sign: bool = True) -> Path:
+    """Write a file; with ``sign`` its count fits the inputs, as a forger would see to it."""
+    signed = {**content, "count": len(content["inputs"])} if sign else content
+    (folder / name).write_bytes(b"".join(lines_of(signed)))
+    return folder / name
+
+
+def pack(inputs: np.ndarray) -> str:
+    """Return inputs (inputs, width) as they are in a block."""
+    columns = np.ascontiguousarray(inputs.astype(inputs.dtype.newbyteorder("<")).T)
+    return base64.b64encode(zlib.compress(columns.tobytes())).decode()
+
+
+def unpack(text: str, kind: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).copy()
 
 
 def sign_network(content: dict, network: Network) -> dict:
-    """Do the same for a network."""
+    """Do what a forger of a network would do: make the sha256 fit."""
     content["model"]["weights_sha256"] = weights_digest(network)
     return content
 
@@ -137,19 +160,39 @@ def neighbours(spec: Spec, x: np.ndarray, dtype: str, rng: np.random.Generator, 
     piece = rng.integers(0, len(regions.lower), count)
     lower, upper = regions.lower[piece].astype(np.float64), regions.upper[piece].astype(np.float64)
     points = np.clip(lower + share * (upper - lower), lower, upper)
+    for feature in spec.varying:
+        if feature.kind != "continuous" and not feature.one_hot:
+            column = spec.columns(feature.name).start
+            points[:, column] = encode_column(feature, feature.unscaled(points[:, column]).round(), np.dtype(dtype))
     if spec.finite and spec.neighbourhood_sizes(regions.lower[:1] * 0 + x)[0] <= 2000:
         points = np.concatenate([p for _, p in spec.points(np.asarray([x], dtype=dtype), dtype=dtype)]).astype(float)
     return points
 
 
+def class_of(network: Network, x: np.ndarray) -> int:
+    """Return the class of an input (width,)."""
+    found = outputs_of(network, x[None])[0]
+    return int(found[0] >= 0) if network.outputs == 1 else int(found.argmax())
+
+
 def is_true(content: dict, network: Network, rng: np.random.Generator) -> bool:
     """Return whether no counterexample to a certificate is found among many neighbours of each input."""
-    spec = Spec.from_dict(content["spec"]["content"])
-    for region in content["regions"]:
-        points = neighbours(spec, np.array(region["input"]), network.dtype.name, rng)
-        if margin_of(network, points, region["class"]) < region["margin"] - 1e-12:
+    spec = Spec.from_dict(content["spec"])
+    for x in content["inputs"]:
+        points = neighbours(spec, x, network.dtype.name, rng)
+        if margin_of(network, points, class_of(network, x)) < -1e-12:
             return False
     return True
+
+
+def nearly_fair_network(rng: np.random.Generator, spec: Spec, outputs: int = 1, activation: str = "relu") -> Network:
+    """Return a network that depends little on the protected features, so that much can be proven."""
+    network = random_network(rng, spec.width, (6, 5), outputs, activation, np.float32)
+    first = network.affines[0]
+    weight = first.weight.copy()
+    for feature in spec.protected:
+        weight[:, spec.columns(feature.name)] *= np.float32(0.05)
+    return network.with_affines([type(first)(weight, first.bias), *network.affines[1:]])
 
 
 TWO_FEATURES = Spec(

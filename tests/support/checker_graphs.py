@@ -6,8 +6,8 @@ import numpy as np
 from fairmend.network import Activation, Network
 from fairmend.network.operations import Affine, Columns, Concatenate, Lookup, Scale
 from fairmend.prove.certificate_graph import steps_of, steps_of_nodes
-from fairmend_check import model as checker
-from fairmend_check.named_graph import graph_model, read_named_graph
+from fairmend_check.kernel import model as checker
+from fairmend_check.readers.named_graph import graph_model, read_named_graph
 from support.enclosures import DIGITS, EXACT, arb, sigmoid
 from support.graph_files import tensors_of
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairmend_check.model import Activation, make_model
+from fairmend_check.kernel.model import Activation, make_model
 
 ACTIVATIONS = [
     Activation("relu"),

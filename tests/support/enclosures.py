@@ -5,7 +5,7 @@ from itertools import pairwise
 import flint
 import numpy as np
 
-from fairmend_check.functions import function_of
+from fairmend_check.kernel.functions import function_of
 
 DIGITS = 400  # bits
 

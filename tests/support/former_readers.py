@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from fairmend_check import read_keras
-from fairmend_check.keras_layers import is_true
-from fairmend_check.onnx_graph import OnnxGraph
+from fairmend_check.readers import read_keras
+from fairmend_check.readers.keras_layers import is_true
+from fairmend_check.readers.onnx_graph import OnnxGraph
 
 FINDINGS = Path(__file__).parents[1] / "corpus" / "findings"
 

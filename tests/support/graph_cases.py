@@ -1,6 +1,6 @@
 """A small network with every kind of step that is no chain, its spec, and a certificate of it."""
 
-import json
+from copy import deepcopy
 from functools import cache
 
 import numpy as np
@@ -9,6 +9,7 @@ from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lo
 from fairmend.network.folding import Norm
 from fairmend.prove.certificate import Certificate, certificate_of_fair
 from fairmend.spec import Feature, Spec
+from support.checker_cases import content_of
 
 SPEC = Spec(
     [
@@ -67,5 +68,7 @@ def graph_case() -> tuple[Network, Certificate, np.ndarray]:
 
 def graph_content() -> dict:
     """The certificate as plain data that a test may change, with the steps that a state dict needs."""
-    content, graph = graph_case()[1].content, list(graph_case()[1].graph)
-    return json.loads(json.dumps({**content, "model": {**content["model"], "graph": graph}}))
+    certificate = graph_case()[1]
+    content = content_of(certificate)
+    content["model"]["graph"] = deepcopy(list(certificate.graph))
+    return content

@@ -14,10 +14,10 @@ from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.neighbourhoods import are_neighbours
 from fairmend.spec.validation import scale_parameters
-from fairmend_check.coverage import find_uncovered
 from fairmend_check.errors import CheckError
-from fairmend_check.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
-from fairmend_check.spec import read_spec
+from fairmend_check.kernel.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
+from fairmend_check.kernel.spec import read_spec
+from support.coverage import find_uncovered, fixed_columns, numbers_within
 
 MOST_POINTS = 400
 
@@ -114,7 +114,7 @@ def random_people(spec: Spec, rng: np.random.Generator, count: int, dtype: type)
 
 def points_of(around: list[Product], size: int) -> list[np.ndarray]:
     """Return the points of one neighbourhood in batches."""
-    return [points for _, points, _ in batches([(0, around)], size, points=True)]
+    return [points for _, points, _ in batches([(0, around, True)], size)]
 
 
 def compare_case(rng: np.random.Generator, people: int) -> Tally:
@@ -160,8 +160,9 @@ def _compare_boxes(spec: Spec, X: np.ndarray, around: list[list[Product]], where
         mine = regions.owner == row
         lower, upper = (ends[mine].astype(np.float64) for ends in (regions.lower, regions.upper))
         assert find_uncovered([each], lower, upper, X.dtype.name) is None, where
-        assert (lower[:, each.fixed] == each.x[each.fixed]).all(), where
-        assert (upper[:, each.fixed] == each.x[each.fixed]).all(), where
+        fixed = fixed_columns(each)
+        assert (lower[:, fixed] == each.x[fixed]).all(), where
+        assert (upper[:, fixed] == each.x[fixed]).all(), where
         hot = 1
         for axis in each.axes:
             columns = slice(axis.column, axis.column + axis.feature.width)
@@ -177,7 +178,7 @@ def _compare_boxes(spec: Spec, X: np.ndarray, around: list[list[Product]], where
 
 def _compare_points(spec: Spec, X: np.ndarray, around: list[list[Product]], where: str) -> int:
     """Streamed points, those of the engines, and counts are the checker's; random neighbours are among them."""
-    sizes = [count_boxes(each, True) for each in around]
+    sizes = [count_boxes(each, each_whole=True) for each in around]
     assert spec.neighbourhood_sizes(X, X.dtype).tolist() == sizes, where
     few = np.flatnonzero(np.array(sizes) <= MOST_POINTS)
     if len(few) == 0:
@@ -208,7 +209,8 @@ def _compare_samples(
     rows, drawn = next(stream_random_neighbours(spec, X, 3, rng))
     for row, point in zip(rows.tolist(), drawn.astype(np.float64), strict=True):
         (each,) = around[row]
-        assert (point[each.fixed] == each.x[each.fixed]).all(), where
+        fixed = fixed_columns(each)
+        assert (point[fixed] == each.x[fixed]).all(), where
         assert all(_reaches(axis, point) for axis in each.axes), where
 
 
@@ -217,7 +219,7 @@ def _reaches(axis: Axis, point: np.ndarray) -> bool:
         return True
     value = point[axis.column : axis.column + 1]
     if axis.feature.whole:
-        first, last = axis.numbers_within(value, value)
+        first, last = numbers_within(axis, value, value)
         return bool(first[0] <= last[0])
     return axis.low <= value[0] <= axis.high
 

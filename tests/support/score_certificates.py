@@ -1,17 +1,14 @@
 """Certificates of claims about scores, made by hand from those of claims about classes, and the truth about them."""
 
-import json
-
 import mpmath
 import numpy as np
 
 from fairmend.network import Network
-from fairmend_check.model import Activation, Model, make_model
-from fairmend_check.region_lists import read_listed
-from fairmend_check.regions import Cover, prove_scores
-from fairmend_check.scores import Score
-from fairmend_check.spec import ScoreClaim, read_spec
-from support.checker_cases import Case, neighbours, outputs_of, sign_spec
+from fairmend_check.kernel.model import Activation, Model, make_model
+from fairmend_check.kernel.regions import Cover, ProvenScores, prove_scores
+from fairmend_check.kernel.scores import Score
+from fairmend_check.kernel.spec import ScoreClaim, read_spec
+from support.checker_cases import Case, neighbours, outputs_of
 
 
 def as_model(network: Network) -> Model:
@@ -20,23 +17,18 @@ def as_model(network: Network) -> Model:
 
 
 def score_content(made: Case, on: str = "probability", delta: float = 0.9, arithmetic: str = "float32") -> dict:
-    """Return the claim that scores differ by at most delta, over the pieces of a claim about classes.
-
-    The bounds are those that the checker confirms, so that only delta decides whether it is valid.
-    """
+    """Return the claim that scores differ by at most delta, about the inputs of a claim about classes."""
     content = made.content
-    content["arithmetic"] = arithmetic
-    content["spec"]["content"] = {"claim": {"kind": "score", "delta": delta, "on": on}, **content["spec"]["content"]}
-    model = as_model(made.network)
-    for entry in content["regions"]:
-        del entry["class"], entry["margin"]
-        entry["low"] = entry["high"] = [0.0] * model.outputs
-    spec = read_spec(content["spec"]["content"], "spec")
-    regions = read_listed(content["regions"], model, True)
-    proven = prove_scores(Cover(model, spec), regions, Score.of(ScoreClaim(delta, on), model.outputs))
-    for entry, low, high in zip(content["regions"], proven.low.tolist(), proven.high.tolist(), strict=True):
-        entry["low"], entry["high"] = low, high
-    return sign_spec(json.loads(json.dumps(content)))
+    spec = {"claim": {"kind": "score", "delta": delta, "on": on}, **content["spec"]}
+    return {**content, "arithmetic": arithmetic, "spec": spec}
+
+
+def score_bounds(made: Case, on: str) -> ProvenScores:
+    """Return the bounds that the checker finds for the scores around each input of a case."""
+    model, content = as_model(made.network), made.content
+    score = Score.of(ScoreClaim(0.9, on), model.outputs)
+    cover = Cover(model, read_spec(content["spec"], "spec"))
+    return prove_scores(cover, content["inputs"].astype(np.float64), 0, score, 0.9)
 
 
 def probabilities(outputs: np.ndarray) -> np.ndarray:
@@ -47,9 +39,9 @@ def probabilities(outputs: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def scores_of(made: Case, x: list[float], on: str, count: int = 400) -> np.ndarray:
+def scores_of(made: Case, x: np.ndarray, on: str, count: int = 400) -> np.ndarray:
     """Return the scores of many neighbours of x (neighbours, outputs), in double precision."""
-    points = neighbours(made.spec, np.array(x), made.network.dtype.name, np.random.default_rng(0), count)
+    points = neighbours(made.spec, x, made.network.dtype.name, np.random.default_rng(0), count)
     found = outputs_of(made.network, points)
     return probabilities(found) if on == "probability" else found
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from fairmend.network import Network
 from fairmend.spec import Feature, Link, Spec
-from fairmend_check.functions import Activation
-from fairmend_check.model import Model, make_model
-from fairmend_check.people import People
-from fairmend_check.spec import Spec as CheckedSpec
-from fairmend_check.spec import read_spec
-from fairmend_check.split_tree import LINEAR, Leaves
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import Model, make_model
+from fairmend_check.kernel.spec import Spec as CheckedSpec
+from fairmend_check.kernel.spec import read_spec
+from fairmend_check.shares.people import People
+from fairmend_check.shares.split_tree import LINEAR, Leaves
 
 CONTINUOUS = Spec(
     [
@@ -34,7 +34,7 @@ def checked_model(network: Network) -> Model:
 
 def checked_spec(spec: Spec) -> CheckedSpec:
     """Return a spec as the checker has it."""
-    return read_spec(spec.with_about(None).to_dict(), "spec", 5)
+    return read_spec(spec.with_about(None).to_dict(), "spec")
 
 
 def people_of_spec(spec: Spec, parts: list[int] | None = None, dtype: str = "float32", cells: int = 2**16) -> People:

@@ -66,7 +66,7 @@ def form_warning(network: Network, suffix: str) -> str:
     """
     from fairmend.network.formats import write_network
     from fairmend_check.errors import CheckError
-    from fairmend_check.read_model import read_model
+    from fairmend_check.readers.read_model import read_model
 
     if suffix not in _SELF_CONTAINED or network.form is None:
         return ""

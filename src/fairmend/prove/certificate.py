@@ -1,14 +1,16 @@
 """Certificates: what is proven about a saved network, with all the data needed to check it without trusting fairmend.
 
 docs/certificate.md describes the format; certificate.schema.json, beside this file, is its schema. `fairmend_check`
-reads certificates and shares no code with this module. Certificates of many inputs are written in blocks, by
-`certificate_blocks`.
+reads certificates and shares no code with this module. A certificate lists inputs alone: the checker finds the boxes
+and lines of a proof itself.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
@@ -20,54 +22,40 @@ import numpy as np
 from fairmend._version import __version__
 from fairmend.arrays import FloatArray
 from fairmend.atomic import write_atomically
-from fairmend.bounds.rigorous import Slopes
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Lookup, Network, load_network
 from fairmend.network.formats import without_folds
 from fairmend.progress import Progress
-from fairmend.prove import certificate_blocks
-from fairmend.prove.certificate_blocks import InputList, lines_of_blocks
 from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import Regions
-from fairmend.spec.toml import toml_bytes
 from fairmend.text import listed, printable
 
 __all__ = [
     "Certificate",
-    "can_list",
     "certificate_of_blindness",
     "certificate_of_fair",
-    "certificate_of_regions",
+    "certificate_of_inputs",
     "certificate_of_shares",
     "weights_digest",
 ]
 
-FORMAT = "fairmend-certificate"
-SHARES_FORMAT = "fairmend-certificate-shares"
-VERSION = 5
+FORMAT, VERSION = "fairmend-certificate", 1
 
 _STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture
 _FUNCTION_KEYS = ("activation", "slope", "parameters")
 _CONDITION = " Condition: the module computes what model.{} lists; fairmend check says it in words."
 _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
-# The certificate claims this share of the proven margin, because the checker's rigorous arithmetic rounds differently.
-_CLAIMED_SHARE = 0.999
-# And this share where it chooses the slopes itself.
-_CLAIMED_WITHOUT_SLOPES = 0.5
-_LISTED_SLOPES = ("relu", "leaky_relu", "tanh", "sigmoid", "identity")
-
-_MOST_LISTED = 1_000_000  # numbers in regions that are listed with their pieces and slopes, about 20 MB
-_MOST_AT_ONCE = 1_000_000  # numbers in the boxes and slopes of the inputs that are proven together
+_BLOCK_INPUTS, _BLOCK_NUMBERS = 4096, 2**20  # in a block; the checker reads up to twice as many numbers
+_MOST_AT_ONCE = 1_000_000  # numbers in the boxes and lines of the inputs that are proven together
 
 AnyProof = TypeVar("AnyProof", Proof, ScoreProof)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """A claim about one network, as plain data.
 
@@ -77,21 +65,19 @@ class Certificate:
     `folded_sha256` is the digest of the weights with all norms folded into them, as fairmend writes a network to a file
     of another format than that of its own. Empty: it is the same as the one in the content.
 
-    The regions are a list in `content["regions"]`. Of a certificate in blocks that is their number, and `inputs` holds
-    them as arrays.
+    `inputs` (inputs, width) are those that the claim is about, beside the one for everyone.
     """
 
     content: dict[str, Any]
     layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     graph: tuple[dict[str, Any], ...] = field(default=(), repr=False)
-    inputs: tuple[InputList, ...] = field(default=(), repr=False)
+    inputs: FloatArray = field(default_factory=lambda: np.empty((0, 0)), repr=False)
     folded_sha256: str = field(default="", repr=False)
 
     @property
     def count(self) -> int:
         """How many inputs the claim is about, beside the one for everyone."""
-        regions = self.content.get("regions", [])  # none in a certificate of shares
-        return int(regions) if self.inputs else len(regions)
+        return len(self.inputs)
 
     @property
     def claim(self) -> str:
@@ -143,38 +129,37 @@ class Certificate:
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
         """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
         bound = self if model is None else self.for_model(model)
-        if self.inputs:
-            write_atomically(Path(path), lines_of_blocks(bound.content, bound.inputs))
-        else:
-            write_atomically(Path(path), json.dumps(bound.content, allow_nan=False).encode("utf-8") + b"\n")
+        write_atomically(Path(path), bound.lines())
+
+    def lines(self) -> Iterator[bytes]:
+        """Return the lines of the file: all but the inputs, the inputs block by block, and the end."""
+        first = json.dumps({**self.content, "inputs": []}, allow_nan=False)
+        yield first.removesuffix("]}").encode("utf-8") + b"\n"
+        step = max(1, min(_BLOCK_INPUTS, _BLOCK_NUMBERS // max(1, self.inputs.shape[1])))
+        for start in range(0, self.count, step):
+            X = self.inputs[start : start + step]
+            # Column by column, because the values of a column repeat.
+            columns = zlib.compress(np.ascontiguousarray(X.astype(X.dtype.newbyteorder("<")).T).tobytes(), 6)
+            block = json.dumps({"count": len(X), "columns": base64.b64encode(columns).decode("ascii")})
+            yield block.encode("ascii") + (b",\n" if start + step < self.count else b"\n")
+        yield b"]}\n"
 
 
-def certificate_of_regions(
+def certificate_of_inputs(
     network: Network,
     spec: Spec,
     X: FloatArray,
     proof: Proof | ScoreProof,
     *,
     method: str,
-    regions: Regions | None = None,
     blind_columns: Sequence[int] = (),
 ) -> Certificate:
     """Return the claim about the whole neighbourhood of each row of X that ``proof`` proves: its class, or its scores.
 
-    With ``regions`` the claim rests on linear bounds over their boxes, and the certificate records the slopes. Without
-    ``regions`` it rests on every single point. ``blind_columns`` adds the claim for everyone: the network does not
-    depend on these columns.
-
-    The certificate is in blocks if its boxes would need too many numbers, unless ``regions`` are others than those of
-    the spec.
+    ``blind_columns`` adds the claim for everyone: the network does not depend on these columns.
     """
     arithmetic = network.dtype.name if proof.covers_inference.all() else "real"
-    pieces = 0 if regions is None else len(regions.owner)
-    if _too_many(network, spec, len(X), pieces) and (regions is None or _same(regions, spec, X, network)):
-        lists = [_input_list(network, X, proof, "points" if regions is None else "linear")]
-        return _certificate(network, spec, method, arithmetic, blind_columns, lists)
-    entries = _entries(network, X, proof, regions)
-    return _certificate(network, spec, method, arithmetic, blind_columns, entries)
+    return _certificate(network, spec, method, arithmetic, blind_columns, X)
 
 
 def certificate_of_fair(
@@ -198,20 +183,13 @@ def certificate_of_fair(
     covered[rest] |= by_points
     if not covered.any():
         return None, covered
-    rows, points = np.flatnonzero(by_boxes), np.flatnonzero(by_points)
-    boxed, listed = (X[rows], over_boxes.subset(rows)), (X[rest[points]], at_points.subset(points))
-    found: list[dict[str, Any]] | list[InputList]
-    if _too_many(network, spec, int(covered.sum()), len(rows) * spec.most_pieces):
-        found = [_input_list(network, *boxed, "linear"), _input_list(network, *listed, "points")]
-    else:
-        regions = spec.regions(boxed[0], network.dtype) if len(rows) else None
-        found = [*(_entries(network, *boxed, regions) if len(rows) else ()), *_entries(network, *listed, None)]
-    return _certificate(network, spec, "certify", arithmetic, [], found), covered
+    return _certificate(network, spec, "certify", arithmetic, [], X[covered]), covered
 
 
 def _prove_over_boxes(network: Network, spec: Spec, X: FloatArray, progress: Progress | None) -> Proof | ScoreProof:
     """Prove as many neighbourhoods over their boxes as possible, some at a time: the boxes of all can be large."""
-    step = max(1, _MOST_AT_ONCE // _numbers(network, 1, spec.most_pieces))
+    units = sum(len(affine.bias) for affine in network.affines[:-1])
+    step = max(1, _MOST_AT_ONCE // (2 * spec.most_pieces * (network.inputs + units)))
     parts = (spec.regions(part, network.dtype) for part in _counted(_split(X, step), len(X), progress))
     if spec.claim.is_score:
         return _joined([prove_scores_over_regions(network, part, spec.claim) for part in parts])
@@ -252,41 +230,6 @@ def _joined(proofs: list[AnyProof]) -> AnyProof:
     return replace(first, **arrays)
 
 
-def can_list(network: Network, inputs: int, pieces: int) -> bool:
-    """Return whether a certificate can list inputs with their pieces: in blocks, pieces are those of the spec."""
-    return _numbers(network, inputs, pieces) <= _MOST_LISTED
-
-
-def _too_many(network: Network, spec: Spec, inputs: int, pieces: int) -> bool:
-    """Return whether inputs are better written in blocks: they take too much space, or nothing else is known of them.
-
-    Where no slopes are listed, the checker finds the bounds of scores by itself: listed bounds, which rest on other
-    slopes than its own, could be tighter.
-    """
-    return not can_list(network, inputs, pieces) or (spec.claim.is_score and not _lists_slopes(network))
-
-
-def _lists_slopes(network: Network) -> bool:
-    """Return whether a certificate lists the slopes of the network's functions; otherwise the checker chooses them."""
-    return network.is_chain and all(activation.name in _LISTED_SLOPES for activation in network.activations)
-
-
-def _numbers(network: Network, inputs: int, pieces: int) -> int:
-    """Return how many numbers list inputs, and the boxes and slopes of their pieces."""
-    units = sum(len(affine.bias) for affine in network.affines[:-1])
-    return inputs * network.inputs + pieces * 2 * (network.inputs + units)
-
-
-def _same(regions: Regions, spec: Spec, X: FloatArray, network: Network) -> bool:
-    """Return whether these are the boxes that follow from the spec, which the checker finds itself."""
-    own = spec.regions(X, network.dtype)
-    return all(np.array_equal(getattr(own, name), getattr(regions, name)) for name in ("owner", "lower", "upper"))
-
-
-def _input_list(network: Network, X: FloatArray, proof: Proof | ScoreProof, kind: str) -> InputList:
-    return InputList(kind, np.asarray(X, dtype=network.dtype), proof.classes if isinstance(proof, Proof) else None)
-
-
 def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
     """Return those of these rows of X whose neighbourhoods can be listed together, the smallest ones."""
     if not spec.finite or not len(rows):
@@ -298,7 +241,7 @@ def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarr
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:
     """Return the claim for everyone: the network's output does not depend on these columns, those of whole features."""
-    return _certificate(network, spec, method, network.dtype.name, columns, [])
+    return _certificate(network, spec, method, network.dtype.name, columns, np.empty((0, spec.width), network.dtype))
 
 
 def weights_digest(network: Network) -> str:
@@ -349,33 +292,28 @@ def _certificate(
     method: str,
     arithmetic: str,
     blind_columns: Sequence[int],
-    regions: list[dict[str, Any]] | list[InputList],
+    X: FloatArray,
 ) -> Certificate:
-    lists = tuple(each for each in regions if isinstance(each, InputList) and len(each.X))
-    count = sum(len(each.X) for each in lists) if lists else len(regions)
     ignored = [feature.name for feature in spec.varying if spec.columns(feature.name).start in blind_columns]
-    guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=count, inputs=count, arithmetic=arithmetic)
-    claims = {
-        "global": {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None,
-        "regions": count if lists else regions,
-    }
-    claim = f"{guarantee.certificate_claim()}{_describe_classes(spec) if count else ''}"
-    form = certificate_blocks.FORMAT if lists else FORMAT
-    return replace(_with_claims(network, spec, form, method, claim, arithmetic, claims), inputs=lists)
+    guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=len(X), inputs=len(X), arithmetic=arithmetic)
+    everyone = {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None
+    claim = f"{guarantee.certificate_claim()}{_describe_classes(spec) if len(X) else ''}"
+    made = _with_claims(network, spec, method, claim, arithmetic, {"global": everyone, "shares": None, "count": len(X)})
+    return replace(made, inputs=np.asarray(X, dtype=network.dtype))
 
 
 def certificate_of_shares(network: Network, spec: Spec, shares: dict[str, Any], claim: str) -> Certificate:
     """Return the claim about shares of all people, "Shares of all people" of docs/certificate.md."""
-    return _with_claims(network, spec, SHARES_FORMAT, "quantify", claim, network.dtype.name, {"shares": shares})
+    claims = {"global": None, "shares": shares, "count": 0}
+    return _with_claims(network, spec, "quantify", claim, network.dtype.name, claims)
 
 
 def _with_claims(
-    network: Network, spec: Spec, form: str, method: str, claim: str, arithmetic: str, claims: dict[str, Any]
+    network: Network, spec: Spec, method: str, claim: str, arithmetic: str, claims: dict[str, Any]
 ) -> Certificate:
     """Return a certificate with these claims about a network and a spec."""
-    meaning = spec.with_about(None).to_dict()  # the claim does not depend on what the model is called
     content = {
-        "format": form,
+        "format": FORMAT,
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
@@ -390,13 +328,13 @@ def _with_claims(
             "layers": None,
             "graph": None,
         },
-        "spec": {"sha256": hashlib.sha256(toml_bytes(meaning)).hexdigest(), "content": meaning},
+        "spec": spec.with_about(None).to_dict(),  # the claim does not depend on what the model is called
         **claims,
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
     folded = weights_digest(without_folds(network)) if has_folds else ""
     layers = layers_of(network) if network.is_chain else ()
-    return Certificate(content, layers, steps_of(network), (), folded)
+    return Certificate(content, layers, steps_of(network), np.empty((0, network.inputs)), folded)
 
 
 def _describe_classes(spec: Spec) -> str:
@@ -415,42 +353,3 @@ def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         elif found and layer["activation"] != "identity":
             found[-1] = {**found[-1], **{key: layer[key] for key in _FUNCTION_KEYS if key in layer}}
     return found
-
-
-def _entries(
-    network: Network, X: FloatArray, proof: Proof | ScoreProof, regions: Regions | None
-) -> list[dict[str, Any]]:
-    """Return one region of the certificate for each row of X."""
-    slopes: list[Slopes] = []
-    listed = _lists_slopes(network)
-    if regions is not None and listed:
-        from fairmend.bounds.slopes import choose_slopes  # PyTorch comes with it
-
-        slopes = choose_slopes(network, regions.lower, regions.upper)
-    entries = []
-    for row in range(len(X)):
-        entry: dict[str, Any] = {
-            "input": X[row].tolist(),
-            **_claimed(proof, row, _CLAIMED_SHARE if listed or regions is None else _CLAIMED_WITHOUT_SLOPES),
-            "proof": "points" if regions is None else "linear",
-        }
-        if regions is not None:
-            pieces = np.flatnonzero(regions.owner == row)
-            entry["pieces"] = [_piece(regions, slopes, int(piece)) for piece in pieces]
-        entries.append(entry)
-    return entries
-
-
-def _claimed(proof: Proof | ScoreProof, row: int, share: float) -> dict[str, Any]:
-    """Return what is claimed of one neighbourhood: a class and its margin, or bounds of its scores."""
-    if isinstance(proof, ScoreProof):
-        return {"low": proof.low[row].tolist(), "high": proof.high[row].tolist()}
-    return {"class": int(proof.classes[row]), "margin": float(proof.margin[row] * share)}
-
-
-def _piece(regions: Regions, slopes: list[Slopes], piece: int) -> dict[str, Any]:
-    return {
-        "lower": regions.lower[piece].tolist(),
-        "upper": regions.upper[piece].tolist(),
-        "slopes": [{"lower": s.lower[piece].tolist(), "upper": s.upper[piece].tolist()} for s in slopes],
-    }

@@ -79,7 +79,7 @@ class Evidence:
 def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certificate:
     """Return a certificate with the same boxes that claims these shares."""
     shares = {**certificate.content["shares"], "fair": fair, "unfair": unfair}
-    spec = Spec.from_dict(certificate.content["spec"]["content"])
+    spec = Spec.from_dict(certificate.content["spec"])
     content = {**certificate.content, "shares": shares, "claim": describe_shares(spec, shares)}
     return replace(certificate, content=content)
 

@@ -21,7 +21,6 @@ from fairmend.network import Activation, Affine, Network, Node
 from fairmend.network.graph import reached_columns
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
 from fairmend.progress import Progress
-from fairmend.prove.certificate import can_list
 from fairmend.prove.proof import HEADROOM, Proof, prove_regions
 from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.blind import (
@@ -68,6 +67,7 @@ _MOST_ATTEMPTS = 40
 _LEAST_SOLVER_SECONDS = 0.1
 """What step 2 gets where training used up the time limit: enough for a change that can be proven."""
 
+_MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
 MOST_VALUES = 20
 """The values of whole-number features, at most, that certified training proves one by one in each neighbourhood: two
 tolerances of 1, or one of 9. On synthetic data this proves more neighbourhoods than boxes, and keeps more elsewhere."""
@@ -351,8 +351,8 @@ def features_to_split(recipe: Recipe, task: RepairTask) -> tuple[str, ...]:
         if feature.kind == "continuous" or feature.one_hot or feature in ignored:
             continue
         more = values * (2 * int(feature.reach) + 2)  # an input may be a value of its own, beside the whole numbers
-        inputs = len(task.X_repair)
-        if more <= MOST_VALUES and can_list(task.network, inputs, inputs * more * spec.most_pieces):
+        pieces = len(task.X_repair) * more * spec.most_pieces
+        if more <= MOST_VALUES and pieces * sum(task.network.widths) <= _MOST_NUMBERS:
             found.append(feature.name)
             values = more
     return tuple(found)

@@ -16,7 +16,7 @@ from fairmend.device.current import compute_on
 from fairmend.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.progress import Progress, shows_progress
-from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_regions
+from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
 from fairmend.prove.threshold import network_of_spec
 from fairmend.repair.baselines.grft import Pairs
 from fairmend.repair.baselines.run import BASELINES, run_baseline
@@ -277,16 +277,8 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
     proven = np.flatnonzero(attempt.proof.holds)
     if not len(proven) and not attempt.blind:
         return None
-    regions = None if task.head_options.features == "points" else replace(task, split=attempt.split).regions
-    return certificate_of_regions(
-        attempt.network,
-        task.spec,
-        task.X_repair[proven],
-        attempt.proof.subset(proven),
-        method=method,
-        regions=None if regions is None else regions.subset(proven),
-        blind_columns=columns,
-    )
+    X, proof = task.X_repair[proven], attempt.proof.subset(proven)
+    return certificate_of_inputs(attempt.network, task.spec, X, proof, method=method, blind_columns=columns)
 
 
 def _count_changed(before: Network, after: Network) -> int:

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pandas as pd
-import tomlkit
 
 from fairmend.spec import Spec
+from fairmend.spec.toml import parse_toml, toml_bytes
 from support.cli_case import Case, run
 from support.strategies import random_network
 
@@ -27,9 +27,9 @@ def test_check_explains_a_spec_in_sentences(tmp_path):
 
 
 def edited(case, name, **changes):
-    plain = tomlkit.parse(case.spec.read_text()).unwrap()
+    plain = parse_toml(case.spec.read_text())
     next(table for table in plain["feature"] if table["name"] == name).update(changes)
-    case.spec.write_text(tomlkit.dumps(plain))
+    case.spec.write_bytes(toml_bytes(plain))
 
 
 def test_neighbourhoods_that_differ_are_counted_over_the_data(tmp_path):

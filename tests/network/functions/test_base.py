@@ -11,9 +11,9 @@ from fairmend.network import Activation
 from fairmend.network.functions import FUNCTIONS as TABLE
 from fairmend.network.functions import Precision
 from fairmend.network.functions.base import size_of, unless_overflow
-from fairmend_check.functions import Activation as CheckedActivation
-from fairmend_check.functions import function_of
-from fairmend_check.rounding import Precision as CheckedPrecision
+from fairmend_check.kernel.functions import Activation as CheckedActivation
+from fairmend_check.kernel.functions import function_of
+from fairmend_check.kernel.rounding import Precision as CheckedPrecision
 from support.functions import FUNCTIONS, exact_function
 
 SPECIAL = (0.0, -3.0, 3.0, 1.4142135623730951, -2.3993572805154677, -1.2784645427610738, 800.0, -800.0, 1e300, -1e300)

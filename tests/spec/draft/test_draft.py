@@ -1,11 +1,11 @@
 """A draft is written as TOML with its notes as comments, and the file holds exactly its spec."""
 
-import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
+from fairmend.spec.toml import parse_toml
 from support.spec_cases import AGE, GAIN, refused
 from support.strategies_spec import specs, unhurried
 
@@ -30,7 +30,7 @@ def test_the_file_has_notes_and_reviews_as_comments():
     ):
         assert line in text.splitlines()
     assert draft.to_review == ["encoding: guessed", 'feature "gain": is it scaled?']
-    assert Spec.from_dict(tomlkit.parse(text).unwrap()) == draft.spec == Spec([AGE, GAIN], Label("y", "1"))
+    assert Spec.from_dict(parse_toml(text)) == draft.spec == Spec([AGE, GAIN], Label("y", "1"))
 
 
 @unhurried
@@ -38,7 +38,7 @@ def test_the_file_has_notes_and_reviews_as_comments():
 def test_whatever_the_notes_hold_the_file_is_the_spec(spec, note):
     features = tuple(DraftFeature(feature, (note,), (note,)) for feature in spec.features)
     text = Draft(features, spec.label, (note,), ((note, note),), (note,)).toml(note)
-    assert Spec.from_dict(tomlkit.parse(text).unwrap()) == spec
+    assert Spec.from_dict(parse_toml(text)) == spec
 
 
 def test_unknown_columns_are_refused_with_a_suggestion_or_a_list():

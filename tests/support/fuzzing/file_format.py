@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.model import Model
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import Model
+from fairmend_check.readers.read_model import read_model
 
 __all__ = ["FileFormat", "RuntimeRefusal", "first_difference"]
 

@@ -14,9 +14,9 @@ import h5py
 import numpy as np
 
 from fairmend.network import Activation
-from fairmend_check.hdf5 import read_hdf5
-from fairmend_check.model import Activation as CheckedActivation
-from fairmend_check.model import Columns, Concatenate, Dense, Lookup, Model, Operation, Scale, Sum
+from fairmend_check.kernel.model import Activation as CheckedActivation
+from fairmend_check.kernel.model import Columns, Concatenate, Dense, Lookup, Model, Operation, Scale, Sum
+from fairmend_check.readers.hdf5 import read_hdf5
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 from support.fuzzing.hdf5_layout import fields
 from support.fuzzing.keras_runtime import KerasRuntime, probe_inputs

@@ -10,9 +10,9 @@ from fairmend.network import Network, load_network
 from fairmend.prove import certificate, certificate_graph
 from fairmend.prove.certificate_graph import steps_of
 from fairmend_check.errors import CheckError
-from fairmend_check.model import Activation, Layer, Model, weights_digest
-from fairmend_check.named_graph import NamedGraph, read_named_graph
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import Activation, Layer, Model, weights_digest
+from fairmend_check.readers.named_graph import NamedGraph, read_named_graph
+from fairmend_check.readers.read_model import read_model
 from support.fuzzing import nnet, onnx, pth
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 

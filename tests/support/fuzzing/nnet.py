@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.model import Model
+from fairmend_check.kernel.model import Model
 from support.fuzzing.file_format import FileFormat, first_difference
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "nnet"

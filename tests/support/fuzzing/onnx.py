@@ -14,11 +14,11 @@ import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx.reference import ReferenceEvaluator
 
-from fairmend_check.bounds import interval_layers
 from fairmend_check.errors import CheckError
-from fairmend_check.inference_error import output_errors
-from fairmend_check.model import Model
-from fairmend_check.read_onnx import read_onnx
+from fairmend_check.kernel.bounds import interval_layers
+from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.kernel.model import Model
+from fairmend_check.readers.read_onnx import read_onnx
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 from support.onnx_wire import (
     BYTES,

@@ -21,9 +21,9 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend_check.errors import CheckError
-from fairmend_check.functions import Activation
-from fairmend_check.model import Layer, Model
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import Layer, Model
+from fairmend_check.readers.read_model import read_model
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 
 Members = list[tuple[str, bytes]]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend_check.model import Model
+from fairmend_check.kernel.model import Model
 from support.fuzzing.file_format import FileFormat, first_difference
 from support.fuzzing.state_dicts import difference, norm_state, read_with_layers, read_with_norms, seeds
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.model import Activation, Layer, Model
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import Activation, Layer, Model
+from fairmend_check.readers.read_model import read_model
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 NAMES = ("0", "2")

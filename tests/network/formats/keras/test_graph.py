@@ -5,8 +5,8 @@ import pytest
 
 from fairmend.network import Affine, load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
-from fairmend_check.model import weights_digest
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import weights_digest
+from fairmend_check.readers.read_model import read_model
 from support.keras_files import import_keras, quiet
 from support.keras_models import MODELS, keras_predictions, make_model, network_predictions, rows_for
 

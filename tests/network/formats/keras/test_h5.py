@@ -8,8 +8,8 @@ from fairmend.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.errors import CheckError
-from fairmend_check.model import weights_digest
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import weights_digest
+from fairmend_check.readers.read_model import read_model
 from support.keras_files import (
     FUNCTIONAL_WEIGHTS,
     dense,

@@ -6,8 +6,8 @@ import pytest
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Input, Network, Node, load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
-from fairmend_check.model import weights_digest
-from fairmend_check.read_model import read_model
+from fairmend_check.kernel.model import weights_digest
+from fairmend_check.readers.read_model import read_model
 from support.keras_files import import_keras, predictions, quiet
 from support.keras_models import keras_predictions, make_model, rows_for
 from support.strategies import ACTIVATIONS, random_network

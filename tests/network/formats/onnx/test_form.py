@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
 
 from fairmend.network import Affine, load_network
-from fairmend_check.read_model import read_model
+from fairmend_check.readers.read_model import read_model
 from support.onnx_files import node
 
 RNG = np.random.default_rng(0)

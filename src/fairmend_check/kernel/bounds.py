@@ -1,0 +1,201 @@
+"""Lower bounds of a model's margins over boxes: intervals forward, lines substituted backward.
+
+A linear form of nodes is rewritten as a form of the nodes that they read, from the last node to the input; where two
+paths meet, their coefficients are added. Coefficients are rounded to the nearest double. ``slip`` collects what this
+rounding can change, given the size of the values that they multiply, and is subtracted at the end. Every bound is
+rigorous, at one matrix product a layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import Dense, Model, Node
+from fairmend_check.kernel.operations.base import Form, Interval, Lines, dot, magnitude, total
+from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma
+
+Intervals = list[Interval]  # of each node (boxes, width)
+
+_ROOM = 2_000_000  # numbers in the largest array of coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known so far: the intervals of each node, and the lines of each function."""
+
+    model: Model
+    intervals: Intervals
+    lines: dict[int, Lines] = field(default_factory=dict)
+
+
+def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
+    """Enclose every node over boxes, by interval arithmetic alone."""
+    found = [(lower, upper)]
+    for node in model.nodes[1:]:
+        found.append(_interval(node, found))
+    return found
+
+
+def _interval(node: Node, found: Intervals) -> Interval:
+    """Enclose a node, from the intervals of the nodes that it reads."""
+    return node.operation.interval([found[source] for source in node.sources])
+
+
+def interval_margins(model: Model, classes: np.ndarray, low: Array, high: Array) -> Array:
+    """Return lower bounds of the margins of classes (boxes,), from intervals of the outputs (boxes, outputs)."""
+    if model.outputs == 1:
+        return np.where(classes == 1, low[:, 0], -high[:, 0])
+    rows, others = np.arange(len(classes)), high.copy()
+    others[rows, classes] = -np.inf
+    return down(low[rows, classes] - others.max(axis=1))
+
+
+def leads(model: Model, classes: np.ndarray) -> Array:
+    """Return the combinations of outputs that are the margins of the classes (boxes, margins, outputs)."""
+    if model.outputs == 1:
+        return np.where(classes == 1, 1.0, -1.0)[:, None, None]
+    out = np.zeros((len(classes), model.outputs - 1, model.outputs))
+    rows, columns = np.arange(len(classes))[:, None], np.arange(model.outputs - 1)
+    out[rows, columns, columns + (columns >= classes[:, None])] = -1.0  # all outputs but the class
+    out[rows, columns, classes[:, None]] = 1.0
+    return out
+
+
+def form_bounds(model: Model, forms: Array, lower: Array, upper: Array) -> tuple[Array, Intervals]:
+    """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
+
+    And intervals of every node but the last.
+    """
+    found = input_forms(model, forms, lower, upper)
+    return found.least, found.nodes
+
+
+@dataclass(frozen=True, eq=False)
+class InputForms:
+    """Linear forms of the inputs below forms of the outputs, for every x in a box: A·x + c (boxes, forms, inputs).
+
+    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last.
+    """
+
+    A: Array
+    c: Array
+    least: Array
+    nodes: Intervals
+
+
+def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> InputForms:
+    """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
+
+    Where a number overflows, A is 0 and c is -inf.
+    """
+    widest = max(model.widths)
+    step = max(1, _ROOM // max(model.held, widest * max(2 * widest, forms.shape[1])))
+    A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
+    least = np.empty(forms.shape[:2])
+    nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
+    with np.errstate(all="ignore"):
+        for start in range(0, len(lower), step):
+            part = slice(start, start + step)
+            known = _bound_nodes(model, lower[part], upper[part])
+            form = Form({})
+            _substitute(known, len(model.nodes) - 1, forms[part], form)
+            least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
+            A[part] = form.coefficients.get(0, 0.0)  # what does not read the input is constant
+            c[part] = down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
+            for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
+                low[part], high[part] = low_here, high_here
+    usable = np.isfinite(A).all(axis=2) & np.isfinite(c)
+    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
+
+
+def _bound_nodes(model: Model, lower: Array, upper: Array) -> Known:
+    """Return intervals of every node but the last, and lines of every function.
+
+    Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
+    """
+    read = _read_by_functions(model)
+    known = Known(model, [(lower, upper)])
+    for number, node in enumerate(model.nodes[1:-1], start=1):
+        if isinstance(node.operation, Activation):
+            known.lines[number] = node.operation.lines(*known.intervals[node.sources[0]])
+        backward = node.operation.arithmetic and (number in read or len(node.sources) > 1)
+        known.intervals.append(_bound_node(known, node) if backward else _interval(node, known.intervals))
+    return known
+
+
+def _read_by_functions(model: Model) -> set[int]:
+    """Return the nodes that functions read, directly or through choices of columns."""
+    found: set[int] = set()
+    for number in range(len(model.nodes) - 1, 0, -1):
+        operation = model.nodes[number].operation
+        if (number in found and operation.rearranges) or isinstance(operation, Activation):
+            found.update(model.nodes[number].sources)
+    return found
+
+
+def _bound_node(known: Known, node: Node) -> Interval:
+    """Enclose the next node, by lower bounds of its values and of their negatives."""
+    boxes, best = len(known.intervals[0][0]), None
+    units = known.model.widths[len(known.intervals)]
+    rows = np.concatenate([np.eye(units), -np.eye(units)])
+    form = Form({})
+    if isinstance(node.operation, Dense):  # its weights are the forms themselves, without a rounding
+        rows = np.concatenate([node.operation.weight, -node.operation.weight])
+        const = np.concatenate([node.operation.bias, -node.operation.bias])
+        form = Form(
+            {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))}, np.broadcast_to(const, (boxes, 2 * units))
+        )
+        best = np.full((boxes, 2 * units), -np.inf)
+    else:
+        low, high = _interval(node, known.intervals)
+        _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
+        best = np.concatenate([low, -high], axis=1)
+    bounds = _lower_bounds(known, form, best)
+    return bounds[:, :units], -bounds[:, units:]
+
+
+def _lower_bounds(known: Known, form: Form, best: Array) -> Array:
+    """Return lower bounds of forms (boxes, forms), where ``best`` is one already; the forms are used up.
+
+    Forms are substituted backward to the input. Before the first node, and after every node on the way but functions,
+    their values over the known intervals are a bound as well, and the best bound counts.
+    """
+    best = np.maximum(best, _over_boxes(known, form))
+    for number in range(max(form.coefficients, default=0), 0, -1):
+        if number in form.coefficients:
+            _substitute(known, number, form.coefficients.pop(number), form)
+            done = max(form.coefficients, default=0) == 0
+            if done or not isinstance(known.model.nodes[number].operation, Activation):
+                best = np.maximum(best, _over_boxes(known, form))
+    return best
+
+
+def _over_boxes(known: Known, form: Form) -> Array:
+    """Return lower bounds of forms over the intervals of their nodes; -inf, never nan, on overflow."""
+    nodes = list(form.coefficients)
+    if not nodes:  # what is left is constant
+        return down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
+    coefficients, lower, upper = (form.coefficients[nodes[0]], *known.intervals[nodes[0]])
+    if len(nodes) > 1:
+        coefficients = np.concatenate([form.coefficients[node] for node in nodes], axis=2)
+        lower, upper = (np.concatenate([known.intervals[node][end] for node in nodes], axis=1) for end in (0, 1))
+    n, const = coefficients.shape[2], form.const
+    mid, radius = ball(lower, upper)
+    size = np.abs(coefficients)
+    centre, spread = dot(coefficients, mid), dot(size, radius)
+    slip = form.slip + gamma(n + 4) * (dot(size, np.abs(mid)) + spread)
+    slip = slip + 4 * U * (np.abs(const) + np.abs(centre) + spread)
+    return down(const + centre - spread - (slip * GENEROUS + TINY * (1 + total(magnitude(lower, upper)))))
+
+
+def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> None:
+    """Rewrite forms of a node as forms of the nodes that it reads."""
+    node = known.model.nodes[number]
+    reads = [known.intervals[source] for source in node.sources]
+    own = known.intervals[number] if number < len(known.intervals) else None
+    parts = node.operation.substitute(coefficients, reads, own, known.lines.get(number), form)
+    for source, part, ends in zip(node.sources, parts, reads, strict=False):  # a look-up passes nothing on
+        form.add(source, part, magnitude(*ends))

@@ -1,0 +1,200 @@
+"""The certificate as typed data, checked against the format in docs/certificate.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.json_reader import only_keys, packed_array, parse_json, read_lines, take
+from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.spec import Feature, Spec, read_spec
+from fairmend_check.kernel.threshold import HALF
+
+_KEYS = (
+    "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "count",
+    "inputs",
+)  # fmt: skip
+_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph")
+_LAST_KEY, _END = b'"inputs": [\n', b"]}\n"  # the blocks of inputs are lines between these
+MAX_COUNT = 10**7  # inputs of a certificate
+MAX_NUMBERS = 2**21  # in the inputs of a block
+
+
+@dataclass(frozen=True, eq=False)
+class ClaimedShares:
+    """At least ``fair`` of all people are treated equally, and at least ``unfair`` unequally.
+
+    The ``proof`` is plain data, which `shares` reads.
+    """
+
+    fair: float
+    unfair: float
+    proof: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """The content of a certificate, with the features that it says the model does not depend on, and their columns.
+
+    ``shares`` is a claim about all people; a certificate with one lists no inputs and has no global claim. The inputs,
+    ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does. The
+    ``architecture`` is for the reader of a state dict.
+    """
+
+    arithmetic: str
+    weights_sha256: str
+    file_sha256: str | None
+    inputs: int
+    outputs: int
+    dtype: str
+    architecture: dict[str, Any]
+    spec: Spec
+    blind: tuple[tuple[Feature, int], ...]
+    count: int
+    path: Path
+    shares: ClaimedShares | None = None
+
+    def read_inputs(self, model: Model) -> Iterator[NDArray[np.float64]]:
+        """Return the inputs (inputs, width), block by block; refuse what does not fit, and a file that is cut off."""
+        lines = read_lines(self.path, "certificate")
+        next(lines)
+        done, more = 0, self.count > 0
+        for number, line in enumerate(lines, start=2):
+            where = f"certificate, line {number}"
+            if line == _END:
+                if more or done != self.count or next(lines, None) is not None:
+                    raise CheckError(f"{where}: the list ends after {done:,} of {self.count:,} inputs")
+                return
+            if not more:
+                raise CheckError(f"{where}: the list of inputs must end here")
+            more = line.endswith(b",\n")
+            block = _block(parse_json(line[:-2] if more else line, where), model, where)
+            done += len(block)
+            if done > self.count:
+                raise CheckError(f"{where}: there are more inputs than the {self.count:,} of the first line")
+            yield block
+        raise CheckError(f"certificate: the list of inputs does not end; the file is cut off after {done:,} of them")
+
+
+def _block(data: Any, model: Model, where: str) -> NDArray[np.float64]:
+    """Return the inputs of a block, which are stored column by column."""
+    only_keys(data, ("count", "columns"), where)
+    count = take(data, "count", int, where)
+    if not 1 <= count <= MAX_NUMBERS // model.inputs:
+        raise CheckError(f"{where}.count is {count}; it must be 1 to {MAX_NUMBERS // model.inputs:,}")
+    kind = {"float32": "<f4", "float64": "<f8"}[model.dtype]
+    x = packed_array(data, "columns", (model.inputs, count), kind, where).T.astype(np.float64)
+    if not np.isfinite(x).all():
+        raise CheckError(f"{where}.columns contains a number that is not finite")
+    return x
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Return the certificate in a file; its inputs are not read yet."""
+    where = "certificate"
+    first = next(read_lines(path, where), b"")
+    if not first.endswith(_LAST_KEY):
+        raise CheckError("certificate: the first line does not end with the list of inputs, as fairmend writes it")
+    data = parse_json(first + b"]}", where)
+    only_keys(data, _KEYS, where)
+    if take(data, "format", str, where) != "fairmend-certificate" or take(data, "version", int, where) != 1:
+        raise CheckError("certificate: not a fairmend certificate of version 1")
+    count = take(data, "count", int, where)
+    if not 0 <= count <= MAX_COUNT:
+        raise CheckError(f"certificate.count is {count}; it must be 0 to {MAX_COUNT:,}")
+    for key in ("fairmend", "method", "claim"):
+        take(data, key, str, where)
+    arithmetic = take(data, "arithmetic", str, where)
+    if arithmetic not in ("real", "float32", "float64"):
+        raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
+    if "shares" not in data:
+        raise CheckError('certificate has no "shares"')
+    of_shares = data["shares"] is not None
+    if of_shares and (arithmetic == "real" or count or data.get("global") is not None):
+        raise CheckError("certificate.shares: such a claim is about inference, and stands alone")
+    model = take(data, "model", dict, where)
+    only_keys(model, _MODEL_KEYS, "certificate.model")
+    dtype = take(model, "dtype", str, "certificate.model")
+    if dtype not in ("float32", "float64"):
+        raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
+    for key in ("file_sha256", "layers", "graph"):
+        if key not in model:
+            raise CheckError(f'certificate.model has no "{key}"')
+    people = read_spec(take(data, "spec", dict, where), "certificate.spec")
+    found = Certificate(
+        arithmetic=arithmetic,
+        weights_sha256=_sha256(model, "weights_sha256", "certificate.model"),
+        file_sha256=None if model["file_sha256"] is None else _sha256(model, "file_sha256", "certificate.model"),
+        inputs=take(model, "inputs", int, "certificate.model"),
+        outputs=take(model, "outputs", int, "certificate.model"),
+        dtype=dtype,
+        architecture={key: model[key] for key in ("layers", "graph")},
+        spec=people,
+        blind=_blind(data, people),
+        count=count,
+        path=path,
+        shares=_shares(take(data, "shares", dict, where)) if of_shares else None,
+    )
+    if found.spec.width != found.inputs:
+        raise NotConfirmedError(
+            f"certificate.spec describes {found.spec.width} columns, but the model has {found.inputs} inputs"
+        )
+    if found.spec.threshold != HALF and found.outputs > 2:
+        raise NotConfirmedError(
+            f"certificate.spec has a threshold, but the model has {found.outputs} outputs, not 1 or 2"
+        )
+    if people.label is not None and people.label.classes and len(people.label.classes) != found.outputs:
+        raise NotConfirmedError(
+            f"certificate.spec names {len(people.label.classes)} classes, but the model has {found.outputs} outputs"
+        )
+    if not found.count and not found.blind and not found.shares:
+        raise NotConfirmedError("certificate: it lists no inputs and has no global claim, so it claims nothing")
+    return found
+
+
+def _blind(data: dict[str, Any], spec: Spec) -> tuple[tuple[Feature, int], ...]:
+    """Return the features that the model does not depend on, with their first columns; none without such a claim."""
+    if "global" not in data:
+        raise CheckError('certificate has no "global"')
+    if data["global"] is None:
+        return ()
+    claim = take(data, "global", dict, "certificate")
+    only_keys(claim, ("columns",), "certificate.global")
+    columns = take(claim, "columns", list, "certificate.global")
+    if not columns or not all(type(column) is int and column >= 0 for column in columns):
+        raise CheckError("certificate.global.columns must be a list of column numbers")
+    listed = set(columns)
+    varying = {feature.name for feature in spec.varying}
+    blind = tuple(
+        (feature, start)
+        for feature, start in spec.columns()
+        if feature.protected or (feature.name in varying and start in listed)
+    )
+    whole = [column for feature, start in blind for column in range(start, start + feature.width)]
+    if sorted(columns) != whole:
+        raise NotConfirmedError(
+            f"certificate.global.columns is {sorted(columns)[:20]}; it must hold all columns of the protected features "
+            f"and of others that vary, each once: here {whole[:20]}"
+        )
+    return blind
+
+
+def _shares(data: dict[str, Any]) -> ClaimedShares:
+    fair, unfair = (take(data, key, float, "certificate.shares") for key in ("fair", "unfair"))
+    if not (0 <= fair <= 1 and 0 <= unfair <= 1 and fair + unfair > 0):
+        raise CheckError("certificate.shares: fair and unfair must be shares from 0 to 1, not both 0")
+    return ClaimedShares(fair, unfair, data)
+
+
+def _sha256(data: dict[str, Any], key: str, where: str) -> str:
+    digest = take(data, key, str, where)
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise CheckError(f"{where}.{key} is not a sha256 in lower-case hexadecimal")
+    return digest

@@ -1,0 +1,78 @@
+"""The elementwise functions that the checker knows: a file for each, with all of its mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.functions.base import FUNCTIONS, Activation, Function, function_of
+from fairmend_check.kernel.functions.clip import Clip
+from fairmend_check.kernel.functions.elu import Elu
+from fairmend_check.kernel.functions.gelu import Gelu
+from fairmend_check.kernel.functions.gelu_tanh import GeluTanh
+from fairmend_check.kernel.functions.hardsigmoid import Hardsigmoid
+from fairmend_check.kernel.functions.hardswish import Hardswish
+from fairmend_check.kernel.functions.mish import Mish
+from fairmend_check.kernel.functions.ramp import Ramp
+from fairmend_check.kernel.functions.sigmoid import Sigmoid
+from fairmend_check.kernel.functions.silu import Silu
+from fairmend_check.kernel.functions.softplus import Softplus
+from fairmend_check.kernel.functions.softsign import Softsign
+
+__all__ = ["ACTIVATIONS", "Activation", "Function", "check_activation", "function_of"]
+
+FUNCTIONS |= {
+    "relu": Ramp.of,
+    "leaky_relu": Ramp.of,
+    "prelu": Ramp.of,
+    "identity": Ramp.of,
+    "tanh": Sigmoid.of,
+    "sigmoid": Sigmoid.of,
+    "clip": Clip,
+    "hardsigmoid": Hardsigmoid,
+    "softsign": Softsign,
+    "elu": Elu,
+    "celu": Elu,
+    "selu": Elu,
+    "softplus": Softplus,
+    "silu": Silu,
+    "mish": Mish,
+    "gelu": Gelu,
+    "gelu_tanh": GeluTanh,
+    "hardswish": Hardswish,
+}
+ACTIVATIONS = tuple(FUNCTIONS)
+
+_PARAMETERS: dict[str, Callable[[tuple[float, ...]], bool]] = {  # which are possible; all others have none
+    "prelu": lambda slopes: len(slopes) > 0,
+    "clip": lambda ends: len(ends) == 2 and ends[0] <= ends[1],
+    "hardsigmoid": lambda line: len(line) == 2 and _is_moderate(line[0]) and abs(line[1]) <= _MOST,
+    "elu": lambda alpha: len(alpha) == 1 and _is_moderate(alpha[0]),
+    "celu": lambda alpha: len(alpha) == 1 and _is_moderate(alpha[0]),
+    "softplus": lambda beta: len(beta) == 1 and _is_moderate(beta[0]),
+}
+_MOST = 2.0**20
+
+
+def _has_none(parameters: tuple[float, ...]) -> bool:
+    return not parameters
+
+
+def _is_moderate(number: float) -> bool:
+    return 1 / _MOST <= number <= _MOST
+
+
+def check_activation(activation: Activation, dtype: str) -> None:
+    """Refuse a function that is not known, or whose numbers do not fit it or are not of this type."""
+    name, numbers = activation.name, activation.parameters
+    known = name in FUNCTIONS and (activation.slope == 0 or name == "leaky_relu") and 0 <= activation.slope < np.inf
+    if not known:
+        raise CheckError(f"the model's activation {name} with slope {activation.slope} is unknown")
+    if not _PARAMETERS.get(name, _has_none)(numbers) or not np.isfinite(numbers).all():
+        raise CheckError(f"the model's activation {name} cannot have the parameters {str(numbers)[:60]}")
+    with np.errstate(over="ignore"):
+        for value in (activation.slope, *numbers):
+            if float(np.dtype(dtype).type(value)) != value:
+                raise CheckError(f"the slope {value} of an activation is not a {dtype} number")

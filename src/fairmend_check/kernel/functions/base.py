@@ -1,0 +1,155 @@
+"""What every elementwise function knows about itself on intervals, and the operation that applies one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from fairmend_check.kernel.operations.base import (
+    Bools,
+    Derivatives,
+    Form,
+    Interval,
+    Lines,
+    Operation,
+    Read,
+    Rounding,
+    dot,
+    magnitude,
+    one_source,
+    total,
+)
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
+
+_ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several nodes
+_PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
+_PER_CURVE = 10_000  # multiplications for a value of another function
+
+
+@dataclass(frozen=True)
+class Activation(Operation):
+    """An elementwise function by name; ``slope`` is that of leaky_relu below zero, and 0 for all others.
+
+    ``parameters`` are those of functions that have some: the slopes of prelu, the ends of clip.
+    """
+
+    name: str
+    slope: float = 0.0
+    parameters: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        """Return how messages write it: relu, leaky_relu with slope 0.01, clip with 0.0, 6.0."""
+        if self.name == "leaky_relu":
+            return f"leaky_relu with slope {self.slope!r}"
+        if not self.parameters:
+            return self.name
+        listed = ", ".join(map(repr, self.parameters[:8]))
+        return f"{self.name} with {listed}{', ...' if len(self.parameters) > 8 else ''}"
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of what it reads; a PReLU has a slope for each unit."""
+        return one_source(widths, len(self.parameters) if self.name == "prelu" else None)
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose the values of the function."""
+        return function_of(self).value_range(*reads[0])
+
+    def lines(self, low: Array, high: Array) -> Lines:
+        """Return tight lines below and above the function over the intervals low..high."""
+        function = function_of(self)
+        below, above = function.choose_slopes(low, high)
+        return Lines(below, above, *function.intercepts((below, above), low, high), magnitude(low, high))
+
+    def substitute(
+        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
+    ) -> list[Array]:
+        """Replace the function by its lines."""
+        assert lines is not None
+        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
+        added = dot(positive, lines.below) + dot(negative, lines.above)
+        lost = gamma(2 * coefficients.shape[2] + 4) * dot(positive - negative, magnitude(lines.below, lines.above))
+        # One of the two terms is 0, so each new coefficient is a single rounding away from exact.
+        coefficients = positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]
+        lost = lost + 2 * U * dot(np.abs(coefficients), lines.magnitude) + TINY * (1 + total(lines.magnitude))
+        form.add_constant(added, lost)
+        return [coefficients]
+
+    def in_inference(self, read: Read, error: Array, kind: Precision) -> Rounding:
+        """Return what inference computes, from an interval of what it reads and how far that is off."""
+        function = function_of(self)
+        low, high = function.value_range(read.low, read.high)
+        slopes = function.slope_range(read.low, read.high)
+        steepest = np.maximum(np.abs(slopes[0]), np.abs(slopes[1]))
+        own = function.rounding(read.low, read.high, kind)
+        if read.flushed.any():
+            own = own + steepest * read.flushed * (1 + 4 * gamma(4))
+        # Exact and computed value both lie between low and high, but for the function's own rounding.
+        error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
+        return Rounding(own, error, low - own, high + own, slopes, scaled=_ENDINGS.get(self.name, 1.0))
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Multiply by the slopes."""
+        assert slopes is not None
+        low, high, size = derivatives
+        least, most = (slope[:, None, :] for slope in slopes)
+        below, above = np.minimum(low * least, low * most), np.maximum(high * least, high * most)
+        if (least < 0).any():
+            below = np.minimum(below, np.minimum(high * least, high * most))
+            above = np.maximum(above, np.maximum(low * least, low * most))
+        return [(down(below), up(above), up(size * np.maximum(most, -least)))]
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches what it reads."""
+        return reached[0]
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Bound the values; of infinity some functions make NaN, and of large numbers some make larger ones."""
+        low, high = self.interval([(-sizes[0][None], sizes[0][None])])
+        return np.where(sizes[0] <= largest / 64, 2 * np.maximum(high, -low)[0], np.inf)
+
+    def work(self, width: int) -> int:
+        """Return what the values of the function cost."""
+        return width * _PER_VALUE.get(self.name, _PER_CURVE)
+
+
+class Function(Protocol):
+    """An elementwise function f on intervals lower..upper, arrays of one shape (boxes, width).
+
+    For a slope s, the highest line below f has the intercept min f(z) - s z, the lowest line above it the maximum. Any
+    slope gives a sound line. Intercepts are always computed here and never taken from a certificate.
+    """
+
+    def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Enclose f over the intervals."""
+
+    def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Enclose the derivatives of f over the intervals, and so its difference quotients."""
+
+    def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return intercepts of a line below and of a line above, with these slopes."""
+
+    def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return slopes of a line below and of a line above that are tight."""
+
+    def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
+        """Return how far a computed f is from the exact one with the same input low..high."""
+
+
+FUNCTIONS: dict[str, Callable[[Activation], Function]] = {}  # by name; the package fills it
+
+
+@lru_cache(maxsize=1000)
+def function_of(activation: Activation) -> Function:
+    """Return the function of a name that is known."""
+    return FUNCTIONS[activation.name](activation)
+
+
+def finite(slopes: Array) -> Array:
+    """Return the slopes, and 0 where intervals without ends have none: any slope is sound, but NaN is no slope."""
+    return np.where(np.isfinite(slopes), slopes, 0.0)

@@ -1,0 +1,298 @@
+"""A model: a graph of operations, and the digest that identifies its weights.
+
+Nodes are in topological order: the first is the input row, every other one reads earlier nodes, and the last one gives
+the outputs. A chain of affine layers with a function after each but the last is the simplest graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.functions import Activation, check_activation
+from fairmend_check.kernel.norms import Fold
+from fairmend_check.kernel.operations.base import Operation
+from fairmend_check.kernel.operations.choose import Columns, Input, Lookup
+from fairmend_check.kernel.operations.dense import Dense
+from fairmend_check.kernel.operations.join import Concatenate, Sum
+from fairmend_check.kernel.operations.scale import Scale
+
+__all__ = [
+    "Activation",
+    "Columns",
+    "Concatenate",
+    "Dense",
+    "Input",
+    "Layer",
+    "Lookup",
+    "Model",
+    "Node",
+    "Operation",
+    "Scale",
+    "Sum",
+    "input_weights",
+    "make_graph",
+    "make_model",
+    "weights_digest",
+]
+
+Array = NDArray[np.float64]
+
+MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
+MAX_NODES = 2_000  # the work for bounds grows with the square
+SECOND = "second "  # before the name of a closing softmax of which a file gives the second of two numbers
+_HELD = 4  # times the widest node: so many numbers of a row may be held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operation, and the numbers of the nodes that it reads."""
+
+    operation: Operation
+    sources: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a state dict as a certificate names it, and the activation after it; "none" after the last.
+
+    Batch normalisation has an ``epsilon``, an affine layer has none.
+    """
+
+    name: str
+    activation: Activation
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A graph of nodes. `make_graph` and `make_model` check that it is one.
+
+    A closing sigmoid (of one output), softmax or log_softmax does not change the prediction, so it is left out;
+    ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``condition`` says
+    what a program must do with the file to compute this model, if the file itself does not fix that.
+    """
+
+    nodes: tuple[Node, ...]
+    dtype: str
+    condition: str = ""
+    closing: str = ""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file computes probabilities."""
+        return self.closing.removeprefix(SECOND) in ("sigmoid", "softmax")
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """How many numbers each node gives."""
+        found: list[int] = []
+        for node in self.nodes:
+            found.append(node.operation.width([found[source] for source in node.sources]))
+        return tuple(found)
+
+    @cached_property
+    def held(self) -> int:
+        """About how many numbers a row takes while it is bounded, which limits how many rows are bounded at once.
+
+        That is the width of the widest node, or more if there are many nodes, as there is an interval for each.
+        """
+        return max(*self.widths, sum(self.widths) // _HELD)
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        return self.widths[0]
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs."""
+        return self.widths[-1]
+
+    @cached_property
+    def layers(self) -> tuple[Dense, ...]:
+        """The affine layers, in the order of the nodes."""
+        return tuple(node.operation for node in self.nodes if isinstance(node.operation, Dense))
+
+    @property
+    def weights(self) -> tuple[Array, ...]:
+        """The weights of the affine layers."""
+        return tuple(layer.weight for layer in self.layers)
+
+    @property
+    def biases(self) -> tuple[Array, ...]:
+        """The biases of the affine layers."""
+        return tuple(layer.bias for layer in self.layers)
+
+    @property
+    def folds(self) -> tuple[Fold | None, ...]:
+        """The parts of each affine layer that norms are folded into; None for the others."""
+        return tuple(layer.fold for layer in self.layers)
+
+    @cached_property
+    def activations(self) -> tuple[Activation, ...]:
+        """The elementwise functions, in the order of the nodes."""
+        return tuple(node.operation for node in self.nodes if isinstance(node.operation, Activation))
+
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether the model is affine layer, function, affine layer, ..., affine layer."""
+        return len(self.nodes) % 2 == 0 and all(
+            node.sources == (i,) and isinstance(node.operation, Activation if i % 2 else Dense)
+            for i, node in enumerate(self.nodes[1:])
+        )
+
+    @cached_property
+    def readers(self) -> tuple[int, ...]:
+        """How many nodes read each node."""
+        found = [0] * len(self.nodes)
+        for node in self.nodes:
+            for source in node.sources:
+                found[source] += 1
+        return tuple(found)
+
+    def index_column(self, lookup: int) -> int:
+        """Return the input column that a look-up reads, through choices of columns alone; -1 if there is none."""
+        node, column = self.nodes[lookup].sources[0], 0
+        while True:
+            operation, sources = self.nodes[node].operation, self.nodes[node].sources
+            if isinstance(operation, Input):
+                return column
+            if isinstance(operation, Columns):
+                node, column = sources[0], operation.indices[column]
+            elif isinstance(operation, Concatenate):
+                for node in sources:
+                    if column < self.widths[node]:
+                        break
+                    column -= self.widths[node]
+            else:
+                return -1
+
+    @cached_property
+    def tables(self) -> tuple[tuple[int, int], ...]:
+        """The input columns that look-ups read, and how many rows their tables have."""
+        return tuple(
+            (self.index_column(number), len(node.operation.table))
+            for number, node in enumerate(self.nodes)
+            if isinstance(node.operation, Lookup)
+        )
+
+
+def make_model(
+    layers: Sequence[tuple[NDArray[np.floating], NDArray[np.floating] | None]],
+    activations: Sequence[Activation],
+    folds: Sequence[Fold | None] = (),
+) -> Model:
+    """Return the chain of these affine layers, with an activation after each but the last."""
+    if not layers:
+        raise CheckError("the model has no layers")
+    if len(activations) != len(layers) - 1:
+        raise CheckError(f"the model has {len(layers)} layers and {len(activations)} activations between them")
+    dtype = common_dtype([array for pair in layers for array in pair])
+    nodes = [Node(Input(layers[0][0].shape[-1] if layers[0][0].ndim else 0))]
+    for number, (weight, bias) in enumerate(layers):
+        fold = folds[number] if folds else None
+        nodes.append(Node(dense_layer(f"layer {number}", weight, bias, fold), (len(nodes) - 1,)))
+        if number < len(activations):
+            nodes.append(Node(activations[number], (len(nodes) - 1,)))
+    return make_graph(nodes, dtype)
+
+
+def make_graph(nodes: Sequence[Node], dtype: str) -> Model:
+    """Return the model of these nodes, after checking that they form a graph of finite numbers."""
+    if not 2 <= len(nodes) <= MAX_NODES:
+        raise CheckError(f"the model has {len(nodes)} nodes; it must have 2 to {MAX_NODES:,}")
+    for number, node in enumerate(nodes):
+        if isinstance(node.operation, Input) != (number == 0):
+            raise CheckError("the model must have one input, its first node")
+        if not all(0 <= source < number for source in node.sources):
+            raise CheckError(f"the model's node {number} reads a node that is not before it")
+        if isinstance(node.operation, Activation):
+            check_activation(node.operation, dtype)
+    if not nodes[-1].operation.arithmetic:
+        raise CheckError("the model must end with an affine layer, or a sum of them")
+    model = Model(tuple(nodes), dtype)
+    if not all(0 < width <= MAX_WIDTH for width in model.widths):
+        raise CheckError(f"the model has a node with no values, or with more than {MAX_WIDTH:,}")
+    if any(column < 0 or rows > MAX_WIDTH for column, rows in model.tables):
+        raise CheckError("a table must be looked up by a column of the inputs, unchanged, and not be too long")
+    return model
+
+
+def dense_layer(
+    where: str, weight: NDArray[np.floating], bias: NDArray[np.floating] | None, fold: Fold | None = None
+) -> Dense:
+    """Return an affine layer in double precision, after checking its shapes and that its numbers are finite."""
+    if weight.ndim != 2 or not 0 < min(weight.shape) <= max(weight.shape) <= MAX_WIDTH:
+        raise CheckError(f"the model's {where} has weights of shape {weight.shape}")
+    bias = np.zeros(len(weight), weight.dtype) if bias is None else bias
+    if bias.shape != weight.shape[:1]:
+        raise CheckError(f"the model's {where} has weights {weight.shape} and biases {bias.shape}")
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise CheckError(f"the model's {where} contains a weight that is not finite")
+    wide, shift = (np.ascontiguousarray(array, dtype=np.float64) for array in (weight, bias))
+    return Dense(wide, shift, fold)
+
+
+def common_dtype(arrays: Sequence[NDArray[np.floating] | None]) -> str:
+    """Return the type of all arrays of weights."""
+    dtypes = {array.dtype.name for array in arrays if array is not None}
+    if len(dtypes) != 1 or not dtypes <= {"float32", "float64"}:
+        raise CheckError(f"the model's weights must all be float32 or all be float64, got {', '.join(sorted(dtypes))}")
+    return dtypes.pop()
+
+
+def input_weights(model: Model) -> Array:
+    """Return how much each input weighs in the nodes that read it (inputs,): only a measure of where to halve a box."""
+    found = [np.zeros(width) for width in model.widths]
+    for number in range(len(model.nodes) - 1, 0, -1):
+        node = model.nodes[number]
+        widths = [model.widths[source] for source in node.sources]
+        for source, weights in zip(node.sources, node.operation.weigh(found[number], widths), strict=True):
+            found[source] += weights
+    return found[0]
+
+
+def weights_digest(model: Model) -> str:
+    """Return the digest of docs/certificate.md, "The weights digest"."""
+    return _chain_digest(model) if model.is_chain else _graph_digest(model)
+
+
+def _chain_digest(model: Model) -> str:
+    digest = hashlib.sha256(f"fairmend weights 1\n{model.dtype}\n".encode("ascii"))
+    for number, layer in enumerate(model.layers):
+        digest.update(_shape(layer.weight) + _bytes(layer.weight) + _bytes(layer.bias))
+        if number < len(model.activations):
+            function = _with_one_slope(model.activations[number])
+            numbers = " ".join(value.hex() for value in (function.slope, *function.parameters))
+            digest.update(f"{function.name} {numbers}\n".encode("ascii"))
+    return digest.hexdigest()
+
+
+def _with_one_slope(function: Activation) -> Activation:
+    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
+    slopes = set(function.parameters)
+    if function.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
+        return function
+    return Activation("leaky_relu", slopes.pop())
+
+
+def _graph_digest(model: Model) -> str:
+    """Return the digest of the arrays as they are stored, in no order: the structure is read from the file."""
+    arrays = [array for node in model.nodes for array in node.operation.stored]
+    lines = sorted(hashlib.sha256(_shape(array) + _bytes(array)).hexdigest() for array in arrays if array.any())
+    return hashlib.sha256("\n".join([f"fairmend weights 2\n{model.dtype}", *lines, ""]).encode("ascii")).hexdigest()
+
+
+def _shape(array: Array) -> bytes:
+    return f"{' '.join(map(str, array.shape))}\n".encode("ascii")
+
+
+def _bytes(array: Array) -> bytes:
+    return array.astype("<f8").tobytes()

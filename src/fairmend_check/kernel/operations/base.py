@@ -1,0 +1,216 @@
+"""What every operation of a network must say of itself: its mathematics, all in one class.
+
+An operation reads the values of earlier nodes, each an array (boxes, width) or an interval of such arrays, and says
+
+- how many numbers it gives (`width`), and an interval of them (`interval`);
+- how a linear form of them is one of what it reads (`substitute`), for linear bounds;
+- what floating-point inference rounds in it, and how roundings before it change it (`passed_on`, `terms`,
+  `own_rounding`, `derivatives`, `scaled`), for the error of inference;
+- which columns reach it, and how large it can be (`reached`, `bound`), for what a model does not depend on.
+
+Every bound is rigorous: docs/certificate.md has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma
+
+Interval = tuple[Array, Array]
+Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of sizes: each (boxes, forms, width)
+Bools = NDArray[np.bool_]
+
+PER_UNIT = 200  # what an input or output of an operation costs, in multiplications
+
+
+@dataclass(eq=False)
+class Form:
+    """Linear forms of nodes: coefficients (boxes, forms, width) of each, plus const, less slip (boxes, forms).
+
+    Coefficients are rounded to the nearest double. ``slip`` collects what this rounding can change, given the size of
+    the values that they multiply.
+    """
+
+    coefficients: dict[int, Array]
+    const: Array | float = 0.0
+    slip: Array | float = 0.0
+
+    def add(self, node: int, coefficients: Array, magnitude: Array) -> None:
+        """Add coefficients of a node whose values are not larger than ``magnitude`` (boxes, width)."""
+        if node in self.coefficients:
+            coefficients = self.coefficients[node] + coefficients
+            self.slip = self.slip + 2 * U * dot(np.abs(coefficients), magnitude) + TINY * (1 + total(magnitude))
+        self.coefficients[node] = coefficients
+
+    def add_constant(self, added: Array, lost: Array) -> None:
+        """Add numbers that are off by as much as is ``lost``."""
+        self.const = self.const + added
+        self.slip = self.slip + (lost + 2 * U * (np.abs(self.const) + np.abs(added)))
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A function over boxes: slopes and intercepts below and above, and how large its input can be."""
+
+    slope_below: Array
+    slope_above: Array
+    below: Array
+    above: Array
+    magnitude: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The terms of an affine layer or a sum: how many additions, and the sums of all positive and all negative ones.
+
+    ``unit`` is how far each addition is off, as the node itself counts it.
+    """
+
+    additions: Array
+    above: Array
+    below: Array
+    unit: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """The interval low..high that a node reads, and what it may lose by reading a subnormal number as 0.
+
+    What a single reader loses is counted with the node that it reads. Of several readers, each may lose it by itself.
+    ``terms`` are those of the node that is read.
+    """
+
+    low: Array
+    high: Array
+    flushed: Array
+    terms: Terms | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
+
+    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
+    those that a program may add up together with other parts of a sum. ``scaled`` is by how much the scalings that the
+    node ends with, those of a function that is several nodes among them, multiply or divide, at most.
+    """
+
+    own: Array
+    error: Array
+    low: Array
+    high: Array
+    slopes: tuple[Array, Array] | None = None
+    terms: Terms | None = None
+    scaled: float = 1.0
+
+
+class Operation:
+    """An operation of a network; `docs/extending.md` shows how to add one."""
+
+    arithmetic = False  # whether it adds or multiplies: its bounds are worth tracing backward
+    rearranges = False  # whether it gives columns of what it reads as they are
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return how many numbers it gives, from those of the nodes that it reads; refuse what does not fit."""
+        raise NotImplementedError
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose its values, from the intervals of what it reads."""
+        raise NotImplementedError
+
+    def substitute(
+        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
+    ) -> list[Array]:
+        """Return forms of what it reads below forms of its values, a list of coefficients; add constants to the form.
+
+        ``own`` is its interval where that is known, ``lines`` are those of a function.
+        """
+        raise NotImplementedError
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Return how far it is off if the nodes that it reads are off by these errors."""
+        raise NotImplementedError
+
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
+        """Return the terms that it adds up, if it does."""
+        return None
+
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return how far a computed value is from the exact one with the same inputs, and the largest on the way.
+
+        ``scaled`` is by how much the scalings right before it multiply or divide, at most.
+        """
+        size = self.passed_on([np.maximum(read.high, -read.low) for read in reads])
+        return np.zeros_like(size), size
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Enclose derivatives by each node that it reads, from those by itself; ``slopes`` are those of a function."""
+        raise NotImplementedError
+
+    def scaled(self, before: float) -> tuple[float, float]:
+        """Return by how much it scales, with the scalings right before it, and by how much it does at its end."""
+        return before, 1.0
+
+    def entering(self, size: Array) -> Array:
+        """Bound the numbers that it multiplies by weights, from those that it reads."""
+        return size
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return which of its values depend on which column, bool (width, columns)."""
+        raise NotImplementedError
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Bound the sizes of its values, with room for rounding."""
+        raise NotImplementedError
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Return how much each number that it reads weighs: only a measure of where to halve a box."""
+        return [weights] * len(widths)
+
+    def work(self, width: int) -> int:
+        """Return the multiplications for one row."""
+        return PER_UNIT * width
+
+    @property
+    def stored(self) -> list[Array]:
+        """The arrays of the file that it uses, for the digest of the weights."""
+        return []
+
+
+def one_source(widths: Sequence[int], wanted: int | None = None, name: str = "node") -> int:
+    """Return the width of the one node that an operation reads; refuse others than the wanted one."""
+    if len(widths) != 1:
+        raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
+    if wanted is not None and widths[0] != wanted:
+        raise CheckError(f"a {name} of the model reads {wanted} of {widths[0]} values")
+    return widths[0]
+
+
+def dot(coefficients: Array, values: Array) -> Array:
+    """Return the products of forms (boxes, forms, width) and values (boxes, width): (boxes, forms)."""
+    return np.asarray((coefficients @ values[:, :, None])[:, :, 0])
+
+
+def total(values: Array) -> Array:
+    """Return the sums of values (boxes, width): (boxes, 1)."""
+    return np.asarray(values.sum(axis=1, keepdims=True))
+
+
+def magnitude(low: Array, high: Array) -> Array:
+    """Return how large values in low..high can be."""
+    return np.maximum(np.abs(low), np.abs(high))
+
+
+def lost_in_products(coefficients: Array, size: Array) -> Array:
+    """Return what forms of values of this size can lose by rounding, (boxes, forms)."""
+    return np.asarray(gamma(coefficients.shape[2] + 4) * dot(np.abs(coefficients), size))

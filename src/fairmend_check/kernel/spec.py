@@ -1,0 +1,357 @@
+"""The spec: the features of the inputs, and which inputs count as similar."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from fairmend_check import json_reader
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.links import Link, read_links
+from fairmend_check.kernel.threshold import HALF
+
+_EXACT = 2**53
+_PARTS = ("table", "label", "claim", "feature", "link")
+_KEYS = (
+    "name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing",
+    "indicates", "names", "input",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature with all defaults filled in; ``low`` and ``high`` of a category are those of its number.
+
+    ``names`` are what people call the values. No claim depends on them, so they are not compared.
+    """
+
+    name: str
+    kind: str
+    low: float
+    high: float
+    categories: tuple[str, ...]
+    encoding: str
+    scale: tuple[tuple[str, float], ...]
+    protected: bool
+    tolerance: float
+    dropped: str | None
+    missing: float | str | None
+    indicates: str | None = None
+    input: str | None = None
+    names: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether it has one column for each category, except for a dropped one."""
+        return self.encoding == "one-hot"
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.categories) - (self.dropped is not None) if self.one_hot else 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether its values are whole numbers; categories count as such."""
+        return self.kind != "continuous"
+
+    @property
+    def reach(self) -> float:
+        """How far the value of a neighbour may be from the value of the input."""
+        if self.protected:
+            return math.inf
+        return math.floor(self.tolerance) if self.kind == "integer" else self.tolerance
+
+    @property
+    def varies(self) -> bool:
+        """Whether a neighbour can have another value."""
+        return self.reach > 0 and self.low < self.high
+
+    @cached_property
+    def category_numbers(self) -> dict[str, float]:
+        """The number of each category."""
+        return {category: float(number) for number, category in enumerate(self.categories)}
+
+    @property
+    def affine(self) -> tuple[float, float]:
+        """Offset and factor: e(v) = (v - offset) / factor."""
+        if not self.scale:
+            return 0.0, 1.0
+        (first, offset), (_, second) = self.scale
+        return offset, second if first == "mean" else second - offset
+
+
+@dataclass(frozen=True)
+class Label:
+    """The column with the outcome; ``positive`` is None for a number to predict, and for ``classes``, three or more.
+
+    ``threshold`` is the probability of the positive class from which it is predicted.
+    ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
+    """
+
+    column: str
+    positive: str | None = None
+    threshold: float = HALF
+    score: str | None = field(default=None, compare=False)
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScoreClaim:
+    """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
+
+    delta: float
+    on: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The features in the order of the model's inputs, and what else a spec can hold.
+
+    Without a claim about scores, the claim is about classes.
+    """
+
+    features: tuple[Feature, ...]
+    label: Label | None
+    claim: ScoreClaim | None = None
+    links: tuple[Link, ...] = ()
+    id_column: str | None = field(default=None, compare=False)
+
+    @property
+    def threshold(self) -> float:
+        """The probability of class 1 from which it is predicted."""
+        return HALF if self.label is None else self.label.threshold
+
+    @property
+    def width(self) -> int:
+        """Number of columns of all features."""
+        return sum(feature.width for feature in self.features)
+
+    @cached_property
+    def varying(self) -> tuple[Feature, ...]:
+        """The features in which similar people may differ: protected, with a tolerance or linked."""
+        linked = {name for link in self.links for name, _ in link.then}
+        return tuple(feature for feature in self.features if feature.varies or feature.name in linked)
+
+    @cached_property
+    def places(self) -> dict[str, tuple[Feature, int]]:
+        """Each feature with its first column, by name."""
+        return {feature.name: (feature, start) for feature, start in self.columns()}
+
+    def columns(self) -> list[tuple[Feature, int]]:
+        """Return each feature with its first column."""
+        starts, start = [], 0
+        for feature in self.features:
+            starts.append((feature, start))
+            start += feature.width
+        return starts
+
+
+def read_spec(content: dict[str, Any], where: str) -> Spec:
+    """Return the spec in plain data; refuse one with parts that do not fit together."""
+    json_reader.only_keys(content, _PARTS, where)
+    entries = json_reader.take(content, "feature", list, where)
+    features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
+    if len({feature.name for feature in features}) != len(features):
+        raise CheckError(f"{where} has two features of the same name")
+    if not any(feature.protected for feature in features):
+        raise CheckError(f"{where} protects no feature")
+    label = _label(content, where) if "label" in content else None
+    claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
+    if label and label.positive is None and not label.classes and (claim is None or claim.on != "output"):
+        raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
+    return Spec(features, label, claim, read_links(content, features, where), _id_column(content, where))
+
+
+def first_difference(ours: Spec, theirs: Spec) -> str | None:
+    """Describe the first difference in meaning between two specs; None if there is none."""
+    if len(ours.features) != len(theirs.features):
+        return f"{len(theirs.features)} features instead of {len(ours.features)}"
+    for one, other in zip(ours.features, theirs.features, strict=True):
+        for key in (key for key in fields(Feature) if key.compare):
+            before, after = getattr(one, key.name), getattr(other, key.name)
+            if before != after:
+                return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
+    if ours.threshold != theirs.threshold:
+        return f"the threshold is {theirs.threshold!r} instead of {ours.threshold!r}"
+    if ours.label != theirs.label:
+        return f"the label is {_named(theirs.label)} instead of {_named(ours.label)}"
+    if ours.claim != theirs.claim:
+        return f"the claim is {_described(theirs.claim)} instead of {_described(ours.claim)}"
+    if set(ours.links) != set(theirs.links):
+        return "the links are others"
+    return None
+
+
+def _named(label: Label | None) -> str:
+    if label is None:
+        return "none"
+    values = f"the classes {_shown(label.classes)}" if label.classes else f"the positive value {label.positive!r}"
+    return f"{label.column!r} with {values}"
+
+
+def _described(claim: ScoreClaim | None) -> str:
+    return "about classes" if claim is None else f"about scores ({claim.on}, delta = {claim.delta!r})"
+
+
+def _shown(value: Any) -> str:
+    """Return a value as in a spec file, and "none" for what is left out."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple) and isinstance(value[0], tuple):
+        return f"{{{', '.join(f'{name} = {number}' for name, number in value)}}}"
+    return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def _feature(entry: Any, where: str) -> Feature:
+    name = json_reader.take(entry, "name", str, where)
+    where = f'feature "{name[:40]}" ({where})'
+    json_reader.only_keys(entry, _KEYS, where)
+    kind = json_reader.take(entry, "kind", str, where)
+    if kind not in ("continuous", "integer", "categorical"):
+        raise CheckError(f"{where} has the unknown kind {kind[:40]}")
+    encoding = json_reader.take(entry, "encoding", str, where) if "encoding" in entry else "ordinal"
+    protected = json_reader.take(entry, "protected", bool, where) if "protected" in entry else False
+    tolerance = json_reader.take(entry, "tolerance", float, where) if "tolerance" in entry else 0.0
+    if encoding not in ("ordinal", "one-hot") or (encoding == "one-hot" and kind != "categorical"):
+        raise CheckError(f"{where} cannot have the encoding {encoding[:40]}")
+    if tolerance < 0 or (tolerance > 0 and (protected or kind == "categorical")):
+        raise CheckError(f"{where} cannot have a tolerance of {tolerance:g}")
+    categories: tuple[str, ...] = ()
+    if kind == "categorical":
+        if "range" in entry:
+            raise CheckError(f"{where} has categories, so it has no range")
+        categories = tuple(
+            json_reader.text(value, where) for value in json_reader.take(entry, "categories", list, where)
+        )
+        if not categories or len(set(categories)) != len(categories):
+            raise CheckError(f"{where} needs distinct categories")
+        low, high = 0.0, len(categories) - 1.0
+    else:
+        if "categories" in entry:
+            raise CheckError(f"{where} has a range, so it has no categories")
+        low, high = (float(end) for end in json_reader.numbers(entry.get("range"), 2, f"{where}.range"))
+        if low > high:
+            raise CheckError(f"{where} has an empty range")
+    if kind == "integer":
+        if not (low.is_integer() and high.is_integer()) or max(-low, high) > _EXACT:
+            raise CheckError(f"{where} needs a range of whole numbers")
+        low, high = int(low), int(high)
+    if entry.get("protected") is True and low == high:
+        raise CheckError(f"{where} is protected but has only one value, so nothing is claimed about it")
+    scale = _scale(entry["scale"], where) if "scale" in entry else ()
+    if scale and encoding == "one-hot":
+        raise CheckError(f"{where} is one-hot and cannot have a scale")
+    dropped = _category(entry["dropped"], categories, f"{where}.dropped") if "dropped" in entry else None
+    if dropped is not None and (encoding != "one-hot" or len(categories) < 2):
+        raise CheckError(f"{where} drops a category; only a one-hot feature with several categories can")
+    missing: float | str | None = None
+    if "missing" in entry and kind == "categorical":
+        missing = _category(entry["missing"], categories, f"{where}.missing")
+    elif "missing" in entry:
+        missing = json_reader.take(entry, "missing", float, where)
+        if not low <= missing <= high or (kind == "integer" and not missing.is_integer()):
+            raise CheckError(f"{where} has a value for missing data that is not a possible value")
+        missing = int(missing) if kind == "integer" else missing
+    indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
+    reader = json_reader.take(entry, "input", str, where) if "input" in entry else None
+    names = tuple(_texts(entry["names"], f"{where}.names").items()) if "names" in entry else ()
+    if not all(key in categories if categories else _is_whole(key, low, high) for key, _ in names):
+        raise CheckError(f"{where}.names names something that is not one of its values")
+    feature = Feature(
+        name,
+        kind,
+        low,
+        high,
+        categories,
+        encoding,
+        scale,
+        protected,
+        tolerance,
+        dropped,
+        missing,
+        indicates,
+        reader,
+        names,
+    )
+    if not 0 < feature.affine[1] < math.inf:
+        raise CheckError(f"{where} has a scale that is not positive")
+    return feature
+
+
+def _is_whole(text: str, low: float, high: float) -> bool:
+    """Return whether a text is a whole number from low to high, as Python writes it."""
+    return re.fullmatch("0|-?[1-9][0-9]{0,15}", text) is not None and low <= int(text) <= high
+
+
+def _label(content: dict[str, Any], where: str) -> Label:
+    entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
+    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes"), where)
+    number = "positive" not in entry
+    given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
+    classes = tuple(json_reader.text(value, where) for value in given)
+    if classes and ("positive" in entry or len(set(classes)) != len(classes) or len(classes) < 3):
+        raise CheckError(f"{where}.classes must be three or more distinct values, without a positive one")
+    label = Label(
+        json_reader.take(entry, "column", str, where),
+        None if number else json_reader.text(entry.get("positive"), where),
+        json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
+        json_reader.take(entry, "score", str, where) if "score" in entry else None,
+        classes,
+    )
+    if not 0 < label.threshold < 1:
+        raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")
+    if number and label.threshold != HALF:
+        raise CheckError(f"{where} has a threshold, but no positive value")
+    return label
+
+
+def _id_column(content: dict[str, Any], where: str) -> str | None:
+    if "table" not in content:
+        return None
+    entry = json_reader.take(content, "table", dict, where)
+    json_reader.only_keys(entry, ("id",), f"{where}.table")
+    return json_reader.take(entry, "id", str, f"{where}.table")
+
+
+def _texts(entry: Any, where: str) -> dict[str, str]:
+    """Return a table of texts."""
+    if type(entry) is not dict or not all(type(value) is str for value in entry.values()):
+        raise CheckError(f"{where} must be a table of texts")
+    return dict(entry)
+
+
+def _claim(entry: Any, where: str) -> ScoreClaim | None:
+    kind = json_reader.take(entry, "kind", str, where)
+    json_reader.only_keys(entry, ("kind", "delta", "on") if kind == "score" else ("kind",), where)
+    if kind == "class":
+        return None
+    if kind != "score":
+        raise CheckError(f"{where} has the unknown kind {kind[:40]}")
+    delta, on = json_reader.take(entry, "delta", float, where), json_reader.take(entry, "on", str, where)
+    if on not in ("probability", "logit", "output"):
+        raise CheckError(f"{where}.on is {on[:40]!r}; it must be probability, logit or output")
+    if not 0 < delta < (1 if on == "probability" else math.inf):
+        raise CheckError(f"{where}.delta is {delta!r}; it must be above 0, and below 1 for probabilities")
+    return ScoreClaim(delta, on)
+
+
+def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:
+    for keys in (("mean", "std"), ("min", "max")):
+        if type(entry) is dict and set(entry) == set(keys):
+            return tuple((key, json_reader.take(entry, key, float, f"{where}.scale")) for key in keys)
+    raise CheckError(f"{where} needs a scale of mean and std, or of min and max")
+
+
+def _category(value: Any, categories: tuple[str, ...], where: str) -> str:
+    text = json_reader.text(value, where)
+    if text not in categories:
+        raise CheckError(f"{where} is not one of the categories")
+    return text

@@ -1,0 +1,405 @@
+"""What the layers of a Keras model compute at inference, as steps of a graph."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check import json_reader
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.assemble import Graph
+from fairmend_check.kernel.model import Activation, Model
+from fairmend_check.kernel.norms import Norm, batch_norm, scaling
+from fairmend_check.readers.keras_calls import is_tensor
+from fairmend_check.readers.keras_config import OPERATION, RANDOM, Described, Layer, activation_layer
+
+Weights = list[NDArray[np.floating]]
+Path = tuple[str, ...]  # the names of the models that a layer is in, and its own
+
+_SOFTMAX = ("softmax", "log_softmax")
+_SAME = ("relu", "tanh", "sigmoid", *_SOFTMAX, "selu", "softsign", "silu", "mish", "gelu")
+_NAMED = {
+    **{name: Activation(name) for name in _SAME},
+    "swish": Activation("silu"),
+    "leaky_relu": Activation("leaky_relu", 0.2),
+    "relu6": Activation("clip", 0.0, (0.0, 6.0)),
+    "hard_tanh": Activation("clip", 0.0, (-1.0, 1.0)),
+    "elu": Activation("elu", 0.0, (1.0,)),
+    "celu": Activation("celu", 0.0, (1.0,)),
+    "softplus": Activation("softplus", 0.0, (1.0,)),
+    "hard_silu": Activation("hardswish"),
+    "hard_swish": Activation("hardswish"),
+}
+_HARD_SIGMOID = {"2": (0.2, 0.5), "3": (1 / 6, 0.5)}  # by the version of Keras
+_LEAST_DEVIATION = 1e-7  # that Normalization divides by
+_RESCALING = (("scale", 1.0), ("offset", 0.0))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
+
+    ``whole`` says that it is an input of whole numbers, which only a table may be looked up by.
+    """
+
+    value: int
+    shape: tuple[int, ...]
+    whole: bool = False
+
+
+class KerasGraph:
+    """The steps of a Keras model; ``weights`` gives the arrays of a layer, ``keras`` is the version that wrote it."""
+
+    def __init__(self, model: Described, weights: Callable[[Path, Layer], Weights], keras: str) -> None:
+        self._weights, self._keras = weights, keras
+        self._conditions: list[str] = []
+        inputs = [_input(model, name) for name in model.calls.inputs]
+        if len(inputs) == 1 and inputs[0] is None:
+            inputs = [((_first_width(model, weights),), False)]
+        known = [each for each in inputs if each is not None]
+        if len(known) != len(inputs):
+            raise CheckError("an input of the model does not say how many columns it has")
+        widths = [math.prod(shape) for shape, _ in known]
+        self._graph, start = Graph(sum(widths)), 0
+        given = []
+        for (shape, whole), width in zip(known, widths, strict=True):
+            value = self._graph.columns(self._graph.input, list(range(start, start + width)))
+            given.append(Tensor(value, shape, whole))
+            start += width
+        if len(given) > 1:
+            names = ", ".join(
+                f"{json.dumps(name)} ({width})" for name, width in zip(model.calls.inputs, widths, strict=True)
+            )
+            self._conditions.append(f"the columns of a row are those of the inputs {names}, one after the other")
+        output = self._run(model, given, ())
+        if math.prod(output.shape[:-1]) != 1:
+            raise CheckError(f"the model gives rows of shape {output.shape}")
+        self._output = output.value
+
+    def finish(self) -> Model:
+        """Return the model in normal form."""
+        return replace(self._graph.finish(self._output), condition="; ".join(dict.fromkeys(self._conditions)))
+
+    def _run(self, model: Described, given: list[Tensor], above: Path) -> Tensor:
+        """Add the layers of a model that is called with these tensors, and return its output."""
+        calls = model.calls
+        if len(given) != len(calls.inputs):
+            raise CheckError(f"a model within the model reads {len(given)} values, and has {len(calls.inputs)} inputs")
+        found = {(name, 0): tensor for name, tensor in zip(calls.inputs, given, strict=True)}
+        for name, tensor in zip(calls.inputs, given, strict=True):
+            if name in model.named and _input(model, name) not in (None, (tensor.shape, tensor.whole)):
+                raise CheckError(f"{_where(model.named[name])} declares another input than it reads")
+        for call, sources in calls.reads.items():
+            if call not in found:
+                layer = model.named[call[0]]
+                tensors = [found[source] for source in sources]
+                _check_built(layer, tensors)
+                if layer.model is not None:
+                    found[call] = self._run(layer.model, tensors, (*above, layer.name))
+                else:
+                    found[call] = self._layer(layer, tensors, self._weights((*above, layer.name), layer))
+        return found[calls.output]
+
+    def _layer(self, layer: Layer, tensors: list[Tensor], arrays: Weights) -> Tensor:
+        kind, arguments = layer.kind.removeprefix(OPERATION), _arguments(layer)
+        if kind in ("Add", "Average", "Subtract", "Concatenate") and not any(each is not None for each in arguments):
+            return self._joined(replace(layer, kind=kind), tensors)
+        if len(tensors) != 1:
+            raise CheckError(f"{_where(layer)} reads {len(tensors)} values instead of one")
+        (tensor,) = tensors
+        if kind == "GetItem" and len(tensor.shape) == 1:
+            chosen = _chosen_columns(layer, arguments, tensor.shape[0])
+            return replace(tensor, value=self._graph.columns(tensor.value, chosen), shape=(len(chosen),))
+        if layer.kind in ("Flatten", "Reshape"):
+            return replace(tensor, shape=_new_shape(layer, tensor))
+        if layer.kind == "Embedding":
+            return self._embedding(layer, tensor, arrays)
+        if tensor.whole:
+            raise CheckError(f"{_where(layer)} reads whole numbers, which only a table may be looked up by")
+        if layer.kind in RANDOM or layer.kind == "ActivityRegularization":
+            return tensor
+        if layer.kind.startswith(OPERATION):
+            return Tensor(self._graph.norm(tensor.value, _with_number(layer, kind, arguments)), tensor.shape)
+        functions = self._functions(layer, arrays, tensor)
+        by_columns = layer.kind in ("Dense", *_NORMS) or any(function.name in _SOFTMAX for function in functions)
+        if by_columns and (not tensor.shape or math.prod(tensor.shape[:-1]) != 1):
+            raise CheckError(f"{_where(layer)} reads rows of shape {tensor.shape}")
+        value = tensor.value
+        if layer.kind == "Dense":
+            value = self._graph.affine(value, *_dense(layer, arrays))
+        elif layer.kind in _NORMS:
+            value = self._graph.norm(value, _NORMS[layer.kind](layer, arrays, len(tensor.shape)))
+        for function in functions:
+            value = self._graph.function(value, function)
+        shape = (*tensor.shape[:-1], self._graph.width(value)) if layer.kind == "Dense" else tensor.shape
+        return Tensor(value, shape)
+
+    def _joined(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
+        """Add a sum, mean or difference of values of one shape, or put values side by side."""
+        if len(tensors) < 2 or any(tensor.whole for tensor in tensors):
+            raise CheckError(f"{_where(layer)} does not read two or more values of numbers")
+        values, shapes = [tensor.value for tensor in tensors], [tensor.shape for tensor in tensors]
+        if layer.kind == "Concatenate":
+            return Tensor(self._graph.concatenate(*values), _side_by_side(layer, shapes))
+        if len(set(shapes)) > 1 or (layer.kind == "Subtract" and len(values) != 2):
+            raise CheckError(f"{_where(layer)} reads values of different shapes, or too many")
+        if layer.kind == "Subtract":
+            values[1] = self._graph.norm(values[1], scaling(0.0, -1.0, None))
+        value = self._graph.sum(*values)
+        if layer.kind == "Average":
+            value = self._graph.norm(value, scaling(0.0, 1 / len(values), None))
+        return Tensor(value, shapes[0])
+
+    def _embedding(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        (table,) = arrays
+        sizes = tuple(json_reader.take(layer.config, key, int, _where(layer)) for key in ("input_dim", "output_dim"))
+        if table.shape != sizes:
+            raise CheckError(f"{_where(layer)} has a table of shape {table.shape} instead of {sizes}")
+        columns = [self._graph.columns(tensor.value, [i]) for i in range(self._graph.width(tensor.value))]
+        value = self._graph.concatenate(*(self._graph.lookup(column, table) for column in columns))
+        return Tensor(value, (*tensor.shape, table.shape[1]))
+
+    def _functions(self, layer: Layer, arrays: Weights, tensor: Tensor) -> list[Activation]:
+        """Return the elementwise function in a layer, if there is one; softmax and log_softmax have these names."""
+        where, options = _where(layer), layer.config
+        if layer.kind in ("Dense", "Activation"):
+            name = options.get("activation", "linear")
+            if name in ("linear", None):
+                return []
+            if type(name) is dict:
+                return self._functions(activation_layer(name, where), [], tensor)
+            if name == "hard_sigmoid" and self._keras in _HARD_SIGMOID:
+                self._conditions.append(f"the file is run by Keras {self._keras}, as hard_sigmoid differs in others")
+                return [Activation("hardsigmoid", 0.0, _HARD_SIGMOID[self._keras])]
+            if type(name) is str and name in _NAMED:
+                return [_rounded(_NAMED[name])]
+        elif layer.kind == "ReLU":
+            return [_rounded(_relu(options, where))]
+        elif layer.kind == "LeakyReLU" and not {"negative_slope", "alpha"} <= options.keys():
+            key = "negative_slope" if "negative_slope" in options else "alpha"
+            return [_rounded(Activation("leaky_relu", _number(options, key, where)))]
+        elif layer.kind == "ELU":
+            return [Activation("elu", 0.0, (_number({"alpha": 1.0, **options}, "alpha", where),))]
+        elif layer.kind == "PReLU":
+            return [_prelu(layer, arrays, self._graph.width(tensor.value))]
+        elif layer.kind == "Softmax" and options.get("axis", -1) in (-1, len(tensor.shape)):
+            return [Activation("softmax")]
+        elif layer.kind not in ("LeakyReLU", "Softmax"):
+            return []
+        raise CheckError(f"{where} ({layer.kind[:40]}) cannot be checked; save the network as .onnx with fairmend")
+
+
+def _where(layer: Layer) -> str:
+    return f'layer "{layer.name[:40]}"'
+
+
+def _input(model: Described, name: str) -> tuple[tuple[int, ...], bool] | None:
+    """Return the shape of a row of an input, and whether it has whole numbers; None if it is not declared."""
+    layer = model.named.get(name)
+    first = layer if layer is not None else model.layers[0] if model.layers else None
+    options = first.config if first is not None else {}
+    shape = options.get("batch_shape") or options.get("batch_input_shape") or (None if layer else model.shape)
+    if shape is None and first is not None and first.model is not None:
+        return _input(first.model, first.model.calls.inputs[0]) if len(first.model.calls.inputs) == 1 else None
+    if type(shape) is not list or len(shape) not in (1, 2) or None in shape[1:]:
+        return None
+    if not all(type(size) is int and 0 < size < 2**31 for size in shape[1:]):
+        raise CheckError("an input of the model has a shape that is not one of rows")
+    return tuple(shape[1:]), layer is not None and options.get("dtype") in ("int32", "int64")
+
+
+def _first_width(model: Described, weights: Callable[[Path, Layer], Weights], above: Path = ()) -> int:
+    """Return how many columns the first Dense layer takes, where the config does not say it."""
+    for layer in model.layers:
+        if layer.model is not None:
+            return _first_width(layer.model, weights, (*above, layer.name))
+        if layer.kind == "Dense":
+            return len(_dense(layer, weights((*above, layer.name), layer))[0].T)
+    raise CheckError("the model has no layers, or one whose weights are not a matrix")
+
+
+def _check_built(layer: Layer, tensors: list[Tensor]) -> None:
+    """Refuse a layer that is built for other shapes than those that it reads."""
+    shapes = layer.built
+    if shapes is None:
+        return
+    several = type(shapes) is list and bool(shapes) and type(shapes[0]) is list
+    read = [[*tensor.shape] for tensor in tensors]
+    told = [shape[1:] if type(shape) is list else None for shape in (shapes if several else [shapes])]
+    if told != read:
+        raise CheckError(f"{_where(layer)} is built for other rows of numbers than it reads as its input")
+
+
+def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
+    """Return the shape that Flatten or Reshape gives to the same numbers."""
+    width = math.prod(tensor.shape)
+    if layer.kind == "Flatten":
+        if layer.config.get("data_format") not in (None, "channels_last") and len(tensor.shape) > 1:
+            raise CheckError(f"{_where(layer)} turns the axes around")
+        return (width,)
+    target = json_reader.take(layer.config, "target_shape", list, _where(layer))
+    if not all(type(size) is int and (size == -1 or size > 0) for size in target) or target.count(-1) > 1:
+        raise CheckError(f"{_where(layer)} has a target_shape that cannot be checked")
+    rest = math.prod(size for size in target if size != -1)
+    shape = tuple(width // rest if size == -1 else size for size in target)
+    if math.prod(shape) != width:
+        raise CheckError(f"{_where(layer)} makes another number of numbers of a row")
+    return shape
+
+
+def _side_by_side(layer: Layer, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape of a concatenation, which must put the numbers of one value after those of another."""
+    usual = {} if "arguments" in layer.config else {"axis": -1}  # an operation on tensors has another default
+    rank, axis = len(shapes[0]), json_reader.take({**usual, **layer.config}, "axis", int, _where(layer))
+    along = axis - 1 if axis > 0 else rank + axis
+    if not 0 <= along < rank or axis == 0 or any(len(shape) != rank for shape in shapes):
+        raise CheckError(f"{_where(layer)} is not over an axis of its values")
+    if len({shape[:along] + shape[along + 1 :] for shape in shapes}) > 1 or math.prod(shapes[0][:along]) != 1:
+        raise CheckError(f"{_where(layer)} mixes the numbers of its values")
+    return (*shapes[0][:along], sum(shape[along] for shape in shapes), *shapes[0][along + 1 :])
+
+
+def _arguments(layer: Layer) -> list[Any]:
+    """Return the arguments of an operation; None stands for a tensor, also in the list that Concatenate takes."""
+    given: list[Any] = layer.config.get("arguments", [])
+    if len(given) == 1 and type(given[0]) is list:
+        return [None if is_tensor(each) else each for each in given[0]]
+    return given
+
+
+def _chosen_columns(layer: Layer, arguments: list[Any], width: int) -> list[int]:
+    """Return the columns of x[:, start:stop]."""
+    index = arguments[1] if len(arguments) == 2 and arguments[0] is None and type(arguments[1]) is list else []
+    parts = []
+    for each in index:
+        if type(each) is dict and each.keys() == {"class_name", "config"} and each["class_name"] == "__slice__":
+            config = json_reader.take(each, "config", dict, _where(layer))
+            json_reader.only_keys(config, ("start", "stop", "step"), _where(layer))
+            parts.append([config.get(key) for key in ("start", "stop", "step")])
+    plain = all(part is None or type(part) is int for each in parts for part in each)
+    if len(parts) != 2 or len(index) != 2 or not plain or parts[0] != [None] * 3 or parts[1][2] not in (None, 1):
+        raise CheckError(f"{_where(layer)} chooses something else than columns")
+    return list(range(*slice(*parts[1]).indices(width)))
+
+
+def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
+    """Return what an operation of a value with a number computes."""
+    if kind == "Negative" and arguments == [None]:
+        return scaling(0.0, -1.0, 0.0)
+    numbers = [each for each in arguments if each is not None]
+    if len(arguments) != 2 or len(numbers) != 1 or kind not in ("Add", "Subtract", "Multiply", "Divide", "TrueDivide"):
+        raise CheckError(f"{_where(layer)} ({kind}) does not combine a value with a number")
+    number = json_reader.take({"number": numbers[0]}, "number", float, _where(layer))
+    first = arguments[0] is not None
+    if kind == "Multiply":
+        return scaling(0.0, number, 0.0)
+    if kind == "Add":
+        return scaling(0.0, 1.0, number)
+    if kind == "Subtract":
+        return scaling(0.0, -1.0, number) if first else scaling(0.0, 1.0, -number)
+    if first or number == 0:
+        raise CheckError(f"{_where(layer)} divides by 0, or by a value that depends on the input")
+    return scaling(0.0, 1 / number, 0.0)
+
+
+def _rounded(activation: Activation) -> Activation:
+    return replace(activation, slope=float(np.float32(activation.slope)))  # inference uses the rounded slope
+
+
+def _relu(options: dict[str, Any], where: str) -> Activation:
+    given = {"negative_slope": 0.0, "threshold": 0.0, **options}
+    slope, most = _number(given, "negative_slope", where), options.get("max_value")
+    if _number(given, "threshold", where) != 0 or (most is not None and slope != 0):
+        raise CheckError(f"{where} (ReLU) cannot be checked; save the network as .onnx with fairmend")
+    if most is None:
+        return Activation("leaky_relu", slope) if slope else Activation("relu")
+    if not _number(options, "max_value", where) > 0:
+        raise CheckError(f"{where} (ReLU) has a max_value that is not positive")
+    return Activation("clip", 0.0, (0.0, _number(options, "max_value", where)))
+
+
+def _prelu(layer: Layer, arrays: Weights, width: int) -> Activation:
+    slopes, shared = arrays[0].reshape(-1), layer.config.get("shared_axes")
+    if shared not in (None, [], [1]) or slopes.size != (1 if shared else width):
+        raise CheckError(f"{_where(layer)} has {slopes.size} slopes for {width} values")
+    if (slopes == slopes[0]).all() and slopes[0] >= 0:
+        return Activation("leaky_relu", abs(float(slopes[0])))
+    return Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist()))
+
+
+def _number(options: dict[str, Any], key: str, where: str) -> float:
+    """Return a number, which Keras 2 writes as an object if it was one of NumPy's."""
+    given = options.get(key)
+    if type(given) is dict:
+        json_reader.only_keys(given, ("type", "value"), where)
+        return json_reader.take(given, "value", float, where)
+    return json_reader.take(options, key, float, where)
+
+
+def _numbers(layer: Layer, given: Any) -> NDArray[np.float64]:
+    """Return one number, or a list of numbers, for each column; Keras may write a list in a list."""
+    while type(given) is list and len(given) == 1:
+        given = given[0]
+    if type(given) is not list:
+        return np.array(json_reader.take({"number": given}, "number", float, _where(layer)))
+    return json_reader.numbers(given, len(given), _where(layer))
+
+
+def is_true(layer: Layer, key: str) -> bool:
+    """Return an option that is true unless the config says otherwise."""
+    return json_reader.take({key: True, **layer.config}, key, bool, _where(layer))
+
+
+def is_adapted(layer: Layer) -> bool:
+    """Return whether a Normalization has its mean and variance among the weights."""
+    return layer.config.get("mean") is None and layer.config.get("variance") is None
+
+
+def _dense(layer: Layer, arrays: Weights) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
+    kernel = arrays[0]
+    if kernel.ndim != 2 or json_reader.take(layer.config, "units", int, _where(layer)) != kernel.shape[1]:
+        raise CheckError(f"{_where(layer)} has a number of units that differs from its kernel")
+    return kernel.T, arrays[1] if len(arrays) == 2 else None
+
+
+def _batch_norm(layer: Layer, arrays: Weights, last: int) -> Norm:
+    options = {"axis": -1, "epsilon": 1e-3, **layer.config}
+    if options["axis"] not in (-1, last, [-1], [last]) or any(array.ndim != 1 for array in arrays):
+        raise CheckError(f"{_where(layer)} is not over the last axis of rows")
+    parts = list(arrays)
+    gain, shift = (parts.pop(0) if is_true(layer, key) else None for key in ("scale", "center"))
+    mean, variance = parts
+    return batch_norm(mean, variance, gain, shift, _number(options, "epsilon", _where(layer)))
+
+
+def _normalization(layer: Layer, arrays: Weights, last: int) -> Norm:
+    options = layer.config
+    if options.get("axis", -1) not in (None, -1, last, [-1], [last], []):
+        raise CheckError(f"{_where(layer)} is not over the last axis of rows")
+    if is_adapted(layer):
+        mean, variance = (array.reshape(() if array.size == 1 else -1).astype(np.float64) for array in arrays)
+    else:
+        mean, variance = (_numbers(layer, options.get(key)) for key in ("mean", "variance"))
+    if not (variance >= 0).all():
+        raise CheckError(f"{_where(layer)} has a negative variance, whose root is not a number")
+    deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
+    if json_reader.take({"invert": False, **options}, "invert", bool, _where(layer)):
+        return scaling(0.0, deviation, mean)
+    return scaling(mean, 1 / deviation, 0.0)
+
+
+def _rescaling(layer: Layer, arrays: Weights, last: int) -> Norm:
+    return scaling(0.0, *(_numbers(layer, layer.config.get(*part)) for part in _RESCALING))
+
+
+_NORMS: dict[str, Callable[[Layer, Weights, int], Norm]] = {
+    "BatchNormalization": _batch_norm,
+    "Normalization": _normalization,
+    "Rescaling": _rescaling,
+}

@@ -1,0 +1,220 @@
+"""Read .onnx files: a graph of layers, activations and norms (`onnx_graph`), and perhaps a decision after it.
+
+Whoever writes a model could also write its certificate, so a file is read only if every program that follows the
+standard runs it as the same network: what programs could read differently is refused. Weights that are inputs too can
+be replaced by a caller, so the claim is then about callers that do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.model import Model
+from fairmend_check.readers import protobuf
+from fairmend_check.readers.onnx_decision import ELEMENTS, ValueType, decision_nodes, decision_source, read_decision
+from fairmend_check.readers.onnx_external_data import ExternalData
+from fairmend_check.readers.onnx_graph import OnnxGraph
+from fairmend_check.readers.onnx_nodes import ML, Node, read_node
+from fairmend_check.readers.protobuf import Message
+
+Tensor = NDArray[Any]
+
+# Where the elements of a tensor are stored unless raw, and how; O are texts, b1 truth values.
+_STORED = {
+    1: ("float_data", "<f4"),
+    6: ("int32_data", "<i4"),
+    7: ("int64_data", "<i8"),
+    8: ("string_data", "O"),
+    9: ("raw_data", "|b1"),
+    11: ("double_data", "<f8"),
+}
+# The standard of today. Gemm and Add had other meanings before 7, and files other fields before 3; later is unknown.
+_OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(3, 15)
+_ALL_INPUTS = 3  # the last version of the format in which all weights are inputs too
+_MAX_NODES = 10_000
+_REPLACEABLE = (
+    "the file lists weights as inputs too. The claim is about callers that give a value to the other input only."
+)
+
+
+def read_onnx(content: bytes, folder: Path) -> Model:
+    """Return the model, if it is a graph of known operators with one output; ``folder`` may hold external data.
+
+    After it, nodes may choose a label by its probabilities: then the outputs are labels and probabilities.
+    """
+    if content[4:8] == b"ORTM":
+        raise CheckError("bytes 4 to 7 are ORTM, so ONNX Runtime could read the file in its own format")
+    model = protobuf.read_message("Model", content)
+    graph = model.get("graph", {})
+    listed, outputs, constants, messages = (graph.get(key, []) for key in ("input", "output", "initializer", "node"))
+    _check_versions(model, messages)
+    weights = {tensor.get("name", "") for tensor in constants}
+    inputs = [value for value in listed if value.get("name", "") not in weights]
+    if not inputs or len(outputs) not in (1, 2):
+        raise CheckError("the model must have an input that is not a weight, and one or two outputs")
+    _check_names([value.get("name", "") for value in listed])
+    if model["ir_version"] <= _ALL_INPUTS and not weights <= {value.get("name", "") for value in listed}:
+        raise CheckError(f"version {_ALL_INPUTS} of ONNX's format lists all weights as inputs, and this file does not")
+    if len(messages) > _MAX_NODES:
+        raise CheckError(f"the graph has more than {_MAX_NODES:,} nodes")
+    nodes = [read_node(message) for message in messages]
+    computed = [name for node in nodes for name in node.outputs]
+    _check_names([value.get("name", "") for value in inputs + constants] + computed)
+    external = ExternalData(folder)
+    found = OnnxGraph([(value.get("name", ""), *declared_type(value)) for value in inputs])
+    for tensor in constants:
+        found.tensors[tensor.get("name", "")] = _tensor(tensor, external)
+    found.outputs = frozenset(value.get("name", "") for value in outputs)
+    decision = decision_nodes(nodes)
+    readers = _readers(nodes)
+    for value in inputs:
+        if value.get("name", "") not in readers:
+            raise CheckError(f"the input {value.get('name', '')[:40]!r} is not used")
+    computed_nodes = []
+    for node in nodes:  # constants first: that of a sum may come after the product before it
+        if node.kind == "Constant":
+            found.tensors[node.output] = _constant(node, external)
+        elif node.output not in decision and not found.pass_constant(node):
+            computed_nodes.append(node)
+    for node in computed_nodes:
+        found.append(node, readers)
+    names = [value.get("name", "") for value in outputs]
+    scores = decision_source(nodes, decision) if decision else names[0]
+    last = found.entry(scores)
+    if last.axes > 2 or last.element != found.element:
+        raise CheckError("the output is not rows of numbers of the input's type: it is stacked, or cast to others")
+    if len(names) > 1 and not decision:
+        raise CheckError("the graph has two outputs, and the first is not the label of the second")
+    network = found.graph.finish(last.value)
+    if ELEMENTS[network.dtype] != found.element:
+        raise CheckError(f"the weights are {network.dtype}, but the input is not")
+    types: dict[str, ValueType] = dict(found.types)
+    if decision:
+        if not network.closed or last.axes != 2 or found.graph.width(last.value) != network.outputs:
+            raise CheckError("the label is not chosen by probabilities")
+        types |= read_decision(
+            [node for node in nodes if node.output in decision], names, found.tensors, scores, network
+        )
+    for value in listed + outputs + graph.get("value_info", []):
+        _check_value(value, found, types)
+    return replace(network, condition=_condition(inputs, found, replaceable=len(listed) > len(inputs)))
+
+
+def _condition(inputs: list[Message], graph: OnnxGraph, *, replaceable: bool) -> str:
+    """Return what a caller must do: which columns of a row belong to which of several inputs."""
+    said = [_REPLACEABLE] if replaceable else []
+    if len(inputs) > 1:
+        names = [value.get("name", "") for value in inputs]
+        widths = [(graph.types[name][1] or [1])[0] for name in names]
+        if not all(re.fullmatch(r"[\w.:/+-]{1,200}", name, re.ASCII) for name in names):
+            raise CheckError("the inputs must have names of letters, digits and the signs _ . : / + -")
+        listed = ", ".join(f"{name} ({width})" for name, width in zip(names, widths, strict=True))
+        said.append(f"the columns of a row are those of the inputs of the model, in this order: {listed}.")
+    return " ".join(said)
+
+
+def _readers(nodes: list[Node]) -> dict[str, list[Node]]:
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
+def _constant(node: Node, external: ExternalData) -> Tensor:
+    """Return the value of a Constant node, which has one of five attributes."""
+    if len(node.given) != 1:
+        raise CheckError("node Constant must have one value")
+    (name,) = node.given
+    value = node.attributes[name]
+    if name == "value":
+        return _tensor(value, external)
+    return np.array(value, np.float32 if "float" in name else np.int64)
+
+
+def _check_names(names: list[str]) -> None:
+    for name, occurrences in Counter(names).items():
+        if occurrences > 1 or not name:
+            raise CheckError(f"two values have the name {name[:40]!r}" if name else "a value has no name")
+
+
+def _check_versions(model: Message, nodes: list[Message]) -> None:
+    """Refuse versions that this checker does not know, and two versions of the operators."""
+    imports = [(entry.get("domain", ""), entry.get("version", 0)) for entry in model.get("opset_import", [])]
+    domains, versions = [domain for domain, _ in imports], dict(imports)
+    used = {"", *(ML for node in nodes if node.get("domain", "") == ML)}
+    if len(versions) != len(imports) or not used <= set(domains) or "ai.onnx" in domains:
+        raise CheckError("the model must import one version of ONNX's operators")
+    for what, version, known in (
+        ("operators", versions[""], _OPSETS),
+        (f"operators of {ML}", versions.get(ML, _ML_OPSETS[0]), _ML_OPSETS),
+        ("format", model.get("ir_version", 0), _IR_VERSIONS),
+    ):
+        if version not in known:
+            raise CheckError(f"version {version} of ONNX's {what} is not one of {known[0]} to {known[-1]}")
+
+
+def declared_type(info: Message) -> tuple[int, list[int | str]]:
+    """Return the declared type and dimensions of a value: each a number, a name, or "" for neither."""
+    if len(info.get("type", {})) > 1:
+        raise CheckError("a value has more than one type")
+    kind = info.get("type", {}).get("tensor_type", {})
+    dimensions = kind.get("shape", {}).get("dim", [])
+    if any(len(dimension) > 1 or dimension.get("dim_value", 1) < 1 for dimension in dimensions):
+        raise CheckError("a dimension must be a number above 0 or a name")
+    return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
+
+
+def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -> None:
+    """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it."""
+    name, (element, shape) = info.get("name", ""), declared_type(info)
+    computed = types.get(name)
+    if name in graph.tensors:
+        tensor = graph.tensors[name]
+        agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
+    elif isinstance(computed, tuple):
+        rows = shape[0] if shape and isinstance(shape[0], str) else graph.rows
+        agrees = (element, shape) == (computed[0], [rows, *computed[1]])
+    elif computed is not None:
+        agrees = info["type"] == computed
+    elif name in graph.elements:
+        agrees = element == graph.elements[name]
+    else:
+        raise CheckError(f"the graph declares {name[:40]!r}, a value that it does not compute")
+    if not agrees:
+        raise CheckError(f"the type or shape of {name[:40]!r} is not what the graph declares")
+
+
+def _tensor(message: Message, external: ExternalData) -> Tensor:
+    shape, where = message.get("dims", []), f"tensor {message.get('name', '')[:40]!r}"
+    if message.get("data_type") not in _STORED:
+        raise CheckError(f"{where} has elements of a type that cannot be checked")
+    typed, stored = _STORED[message["data_type"]]
+    is_text = stored == "O"
+    size = math.prod(shape) * (1 if is_text else np.dtype(stored).itemsize)
+    found = {"raw_data", "external_data", *(field for field, _ in _STORED.values())} & set(message)
+    if len(found) != 1 or not found <= ({typed} if is_text else {"raw_data", "external_data", typed}):
+        raise CheckError(f"{where} must store its data in one field, the one for its type")
+    if message.get("data_location", 0) != (found == {"external_data"}):
+        raise CheckError(f"{where} contradicts itself about where its data is stored")
+    data = message[found.pop()]
+    if "external_data" in message:
+        data = external.read(data, size, where)
+    elif typed in ("int32_data", "int64_data") and typed in message:
+        data = np.array(protobuf.unpack_integers(data, int(typed[3:5])), stored).tobytes()
+    if min(shape, default=0) < 0 or len(data) != size:
+        raise CheckError(f"{where} does not fit its shape")
+    if is_text:
+        return np.array(data, object).reshape(shape)
+    if stored == "|b1" and not set(bytes(data)) <= {0, 1}:
+        raise CheckError(f"{where} has a truth value that is neither 0 nor 1")
+    return np.frombuffer(data, stored).reshape(shape).astype(np.dtype(stored).newbyteorder("="))

@@ -1,0 +1,437 @@
+"""All people that a spec allows, protected features aside: a grid of cells of equal weight.
+
+Each unprotected feature is an axis. A whole number or category is one cell, and the range of a continuous feature is
+divided into cells of equal length. A box is a range of cells on every axis. People in the box of one cell differ only
+in continuous features. With links, people's own values of the protected features that links depend on are axes as well.
+
+Columns of people are those of the model's inputs, but for links: a linked category has a column for each category
+behind them, and own protected values have one that is always 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.neighbourhood import encode
+from fairmend_check.kernel.rounding import Array, Precision, U, down
+from fairmend_check.kernel.spec import Feature, Spec
+from fairmend_check.shares.linked_people import (
+    ALL,
+    Cases,
+    PeopleLinks,
+    category_terms,
+    linked_hull,
+    number_terms,
+    own_axes,
+)
+
+Whole = NDArray[np.int64]
+
+MAX_CELLS = 2**32  # of an axis
+MAX_PIECES = 2**10
+MAX_VALUES = 2**6  # combinations of protected values among which two are looked for
+
+
+FEATURE, CATEGORIES, OWN = "feature", "categories", "own"  # what the columns of an axis are
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """A feature, its first column and its number of cells.
+
+    The columns are those of the feature, one for each of its categories, or one that is 0 for own protected values.
+    """
+
+    feature: Feature
+    column: int
+    cells: int
+    dtype: str
+    role: str = FEATURE
+
+    @property
+    def columns(self) -> slice:
+        """The columns of the axis."""
+        width = {FEATURE: self.feature.width, CATEGORIES: self.cells, OWN: 1}[self.role]
+        return slice(self.column, self.column + width)
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether categories have columns of their own."""
+        return self.role == CATEGORIES or (self.role == FEATURE and self.feature.one_hot)
+
+    @cached_property
+    def reach(self) -> int:
+        """How many cells away a similar person can be, in an unprotected feature."""
+        if self.role == OWN:
+            return 0
+        if self.feature.whole:
+            return min(int(self.feature.reach), self.cells - 1)
+        length = Fraction(self.feature.high) - Fraction(self.feature.low)
+        return 0 if not length else min(math.ceil(Fraction(self.feature.tolerance) * self.cells / length), self.cells)
+
+    @cached_property
+    def steps(self) -> tuple[float, float]:
+        """How much the column changes at least, and at most, if a value changes by all of the tolerance."""
+        if not self.reach:
+            return 0.0, 0.0
+        step = self.reach if self.feature.whole else self.feature.reach  # nobody leaves the range
+        change, rounding = step / self.feature.affine[1], self.rounding(step)
+        return max(0.0, float(change - rounding)), float(change + rounding)
+
+    def rounding(self, step: float) -> float:
+        """Return how far the difference of two columns can be from that of their values, which is at most a step."""
+        kind, factor = Precision.of(self.dtype), self.feature.affine[1]
+        ends = self._encoded(np.array([self.feature.low, self.feature.high]))
+        # The value is rounded to a double, encoded with two roundings, and rounded to the type of the model.
+        sizes = (max(abs(self.feature.low), abs(self.feature.high)) + 2 * step) / factor
+        return float(4 * ((2 * kind.u + 8 * U) * np.abs(ends).max() + 8 * U * sizes + 2 * kind.tiny))
+
+    def value_ends(self, first: Whole, last: Whole) -> tuple[Array, Array]:
+        """Return the lowest and the highest value, or code, in cells first to last, rounded outward."""
+        if self.feature.whole:
+            return self.feature.low + first.astype(np.float64), self.feature.low + last.astype(np.float64)
+        return self._value(first, -1), self._value(last + 1, 1)
+
+    def cells_around(self, value: float, *, after: bool) -> set[int]:
+        """Return where cells must be cut so that a value is an end; a continuous one is between two cells then."""
+        if self.feature.whole:
+            return {int(value - self.feature.low) + after}
+        length = Fraction(self.feature.high) - Fraction(self.feature.low)
+        nearest = round((Fraction(value) - Fraction(self.feature.low)) * self.cells / length) if length else 0
+        return {nearest - 1, nearest + 1}
+
+    def encoded_outwards(self, values: Array, side: int) -> Array:
+        """Return the columns of values; of a continuous feature, rounded down (side -1) or up (1)."""
+        if not self.feature.whole:
+            size = np.abs(values) + abs(self.feature.low) + abs(self.feature.high)
+            values = np.clip(values + side * 8 * U * size, self.feature.low, self.feature.high)
+        return self._encoded(values)
+
+    def lower(self, cell: Whole) -> Array:
+        """Return the lowest number of the column in cells; not of a one-hot feature."""
+        if self.role == OWN:
+            return np.zeros(cell.shape)
+        return self._encoded(self.feature.low + cell) if self.feature.whole else self._edge(cell, -1)
+
+    def upper(self, cell: Whole) -> Array:
+        """Return the highest number of the column in cells."""
+        if self.role == OWN:
+            return np.zeros(cell.shape)
+        return self._encoded(self.feature.low + cell) if self.feature.whole else self._edge(cell + 1, 1)
+
+    def _edge(self, cell: Whole, side: int) -> Array:
+        """Return the column where cells begin, rounded down (side -1) or up (1), or somewhere near (0)."""
+        return self._encoded(self._value(cell, side))
+
+    def _value(self, cell: Whole, side: int) -> Array:
+        low, high = self.feature.low, self.feature.high
+        value = low + (high - low) * (cell / self.cells)
+        return np.asarray(np.clip(value + side * 8 * U * (abs(low) + abs(high)), low, high))
+
+    def _encoded(self, values: NDArray[np.floating]) -> Array:
+        return encode(self.feature, np.asarray(values, np.float64), np.dtype(self.dtype))
+
+    def hull(self, first: Whole, last: Whole) -> tuple[Array, Array]:
+        """Return the smallest box around the columns of cells first to last (boxes,): two arrays (boxes, width)."""
+        if not self.one_hot:
+            return self.lower(first)[:, None], self.upper(last)[:, None]
+        codes = np.arange(self.cells)
+        return self.hull_of((first[:, None] <= codes) & (codes <= last[:, None]))
+
+    def hull_of(self, among: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Return the smallest box around the columns of categories (boxes, categories)."""
+        if not self.one_hot:
+            column = self.lower(np.arange(self.cells))
+            low, high = np.where(among, column, np.inf).min(axis=1), np.where(among, column, -np.inf).max(axis=1)
+            return low[:, None], high[:, None]
+        most = np.delete(among, self._dropped, axis=1)
+        least = most & (among.sum(axis=1) == 1)[:, None]
+        return least.astype(np.float64), most.astype(np.float64)
+
+    def columns_of(self, cell: Whole) -> Array:
+        """Return the columns of someone in each cell (people, width)."""
+        if self.one_hot:
+            return self.hull(cell, cell)[0]
+        return (self.lower(cell) if self.feature.whole or self.role == OWN else self._edge(cell, 0))[:, None]
+
+    def ends(self, A: Array, first: Whole, last: Whole, *, inside: bool = False) -> Array:
+        """Return terms A·x (boxes, terms) that include the least and the largest of cells first to last (boxes,).
+
+        A is (boxes, width). With ``inside`` they are those of people in the cells, else the ends of the cells.
+        """
+        if self.one_hot:
+            codes = np.arange(self.cells)
+            return np.take_along_axis(self.categories(A), np.clip(codes, first[:, None], last[:, None]), axis=1)
+        if inside and not self.feature.whole and self.role != OWN:
+            ends = self._edge(first, 0), self._edge(last + 1, 0)
+        else:
+            ends = self.lower(first), self.upper(last)
+        return A * np.stack(ends, axis=1)
+
+    def categories(self, A: Array) -> Array:
+        """Return the terms A·x of each category (boxes, categories); they are coefficients, so they are exact."""
+        return np.insert(A, self._dropped, 0.0, axis=1)
+
+    def category_values(self, A: Array) -> Array:
+        """Return lower bounds of the terms A·x of each category (boxes, categories), of any feature with categories."""
+        return self.categories(A) if self.one_hot else down(A * self.lower(np.arange(self.cells)))
+
+    @property
+    def _dropped(self) -> list[int]:
+        """The category that has no column, if there is one."""
+        return (
+            []
+            if self.role == CATEGORIES or self.feature.dropped is None
+            else [self.feature.categories.index(self.feature.dropped)]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The axes of people and of protected features, and pieces that contain all protected values together.
+
+    ``free`` are the unprotected features in the columns of inputs, ``axes`` the same in columns of people, of which
+    there are ``width``, and then own protected values. ``pieces`` are cells of the protected axes, and which of the
+    values that links give they have.
+    """
+
+    spec: Spec
+    width: int
+    axes: tuple[Axis, ...]
+    free: tuple[Axis, ...]
+    protected: tuple[Axis, ...]
+    pieces: Cases
+    links: PeopleLinks | None
+
+    @staticmethod
+    def of(spec: Spec, dtype: str, cells: int, parts: list[int]) -> People:
+        """Return the people of a spec.
+
+        A continuous feature has so many ``cells``; each protected feature is divided into so many ``parts``, and where
+        links begin and end.
+        """
+        axes = [Axis(feature, start, _count_cells(feature, cells), dtype) for feature, start in spec.columns()]
+        protected = tuple(axis for axis in axes if axis.feature.protected)
+        if len(parts) != len(protected) or math.prod(parts) > MAX_PIECES:
+            raise CheckError(
+                f"certificate.shares.pieces must have a number for each protected feature, with a product of at most "
+                f"{MAX_PIECES:,}"
+            )
+        if not all(1 <= part <= axis.cells for part, axis in zip(parts, protected, strict=True)):
+            raise CheckError("certificate.shares.pieces: a protected feature has fewer values than pieces")
+        free = [axis for axis in axes if not axis.feature.protected]
+        links = PeopleLinks.of(spec.links, free, protected) if spec.links else None
+        ranges = []
+        for number, (part, axis) in enumerate(zip(parts, protected, strict=True)):
+            edges = {axis.cells * k // part for k in range(part + 1)} | (set() if links is None else links.cuts(number))
+            ranges.append([(start, end - 1) for start, end in pairwise(sorted(edges))])
+        if math.prod(map(len, ranges)) > MAX_PIECES:
+            raise CheckError(f"certificate.shares: links divide the pieces into more than {MAX_PIECES:,}")
+        ends = np.array(list(product(*ranges)), np.int64)
+        pieces = _with_choices(links, ends[:, :, 0], ends[:, :, 1])
+        people, width = _person_axes(spec, free, protected, links)
+        return People(spec, width, people, tuple(free), protected, pieces, links)
+
+    @cached_property
+    def cells(self) -> int:
+        """The number of cells of all people."""
+        return math.prod(axis.cells for axis in self.axes)
+
+    @cached_property
+    def protected_columns(self) -> Whole:
+        """The columns of the protected features."""
+        return np.concatenate([np.arange(axis.columns.start, axis.columns.stop) for axis in self.protected])
+
+    @cached_property
+    def varying(self) -> list[Axis]:
+        """The axes, as the model reads them, in which similar people can differ."""
+        linked = [] if self.links is None else [each.axis for each in self.links.axes]
+        return [*self.protected, *(axis for axis in self.free if axis.reach), *linked]
+
+    def similar(self, axis: Axis, first: Whole, last: Whole) -> tuple[Whole, Whole]:
+        """Return the cells of all who are similar to people in cells first to last of an axis, but for links."""
+        return np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
+
+    @property
+    def single(self) -> bool:
+        """Whether each piece is one combination of protected values."""
+        same = bool((self.pieces.first == self.pieces.last).all())
+        return same and all(axis.feature.whole for axis in self.protected)
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether a cell is one person, so that all who are similar can be listed."""
+        axes = (*self.free, *self.protected)
+        # How many cells a continuous feature has is the certificate's choice, so one cell says nothing about it.
+        fixed = [axis.feature.low == axis.feature.high and self.links is None for axis in axes]
+        return all(axis.feature.whole or one for axis, one in zip(axes, fixed, strict=True))
+
+    @cached_property
+    def combinations(self) -> int:
+        """The number of all combinations of protected values, with each choice of linked ones."""
+        linked = [] if self.links is None else [each.choices for each in self.links.axes]
+        return math.prod([axis.cells for axis in self.protected] + linked)
+
+    @cached_property
+    def values(self) -> Cases:
+        """Cells of protected values, each with a choice of linked ones: all combinations if they are few, else some."""
+        if self.combinations <= MAX_VALUES:
+            return self.all_values
+        first, last, choice = self.pieces.first, self.pieces.last, np.maximum(self.pieces.choice, 0)
+        ends = np.concatenate([first, last])
+        return Cases(ends, ends, np.concatenate([choice, choice]))
+
+    @cached_property
+    def all_values(self) -> Cases:
+        """Cells of all combinations of protected values, with each choice of linked ones."""
+        linked = [] if self.links is None else [each.choices for each in self.links.axes]
+        counts = [axis.cells for axis in self.protected] + linked
+        cells = np.array(list(product(*map(range, counts))), np.int64)
+        count = len(self.protected)
+        return Cases(cells[:, :count], cells[:, :count], cells[:, count:])
+
+    def cases(self, boxes: int, values: Cases | None = None) -> Cases:
+        """Return the pieces of so many boxes, or the same values for each."""
+        each = self.pieces if values is None else values
+        return Cases(*(np.tile(part, (boxes, 1)) for part in (each.first, each.last, each.choice)))
+
+    def people_in(self, cells: Whole) -> Array:
+        """Return the columns of someone in each cell (people, axes): (people, width), 0 in protected ones."""
+        columns = np.zeros((len(cells), self.width))
+        for k, axis in enumerate(self.axes):
+            columns[:, axis.columns] = axis.columns_of(cells[:, k])
+        return columns
+
+    def inputs(self, cells: Whole, values: Cases) -> Array:
+        """Return the inputs of someone in each cell with these values of each (people * values, inputs)."""
+        count = len(values.first)
+        each = np.zeros((len(cells), count, self.spec.width))
+        for k, axis in enumerate(self.free):
+            each[:, :, axis.columns] = axis.columns_of(cells[:, k])[:, None]
+        for k, axis in enumerate(self.protected):
+            each[:, :, axis.columns] = axis.columns_of(values.first[:, k])
+        inputs = each.reshape(-1, self.spec.width)
+        self._write_linked(inputs, inputs.copy(), cells, cells, self.cases(len(cells), values))
+        return inputs
+
+    def settled(self, first: Whole, last: Whole, cases: Cases) -> NDArray[np.bool_]:
+        """Return in which cases of boxes a person has a single counterfactual (rows,)."""
+        single = np.full(len(cases.first), not any(axis.reach for axis in self.axes))
+        for k, axis in enumerate(self.protected):
+            single &= (cases.first[:, k] == cases.last[:, k]) & axis.feature.whole
+        if self.links is not None:
+            first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
+            outcomes = self.links.outcomes(first, last, cases)
+            for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
+                single &= np.sum([each for _, each in possible], axis=0) == 1
+                chosen = (cases.choice[:, k] != ALL) | (linked.choices == 1)
+                fixed = all(effect.high == effect.low for _, effect in linked.effects)
+                single &= possible[0][1] | (chosen if linked.axis.feature.whole else fixed)
+        return single
+
+    def hulls(self, first: Whole, last: Whole, cases: Cases) -> tuple[Array, Array]:
+        """Return boxes around all who are similar to people in boxes (boxes, axes), for each case (rows, inputs)."""
+        lower, upper = np.zeros((2, len(first), self.spec.width))
+        for k, axis in enumerate(self.free):
+            lower[:, axis.columns], upper[:, axis.columns] = axis.hull(*self.similar(axis, first[:, k], last[:, k]))
+        count = len(cases.first) // len(first)
+        lower, upper = np.repeat(lower, count, axis=0), np.repeat(upper, count, axis=0)
+        for k, axis in enumerate(self.protected):
+            lower[:, axis.columns], upper[:, axis.columns] = axis.hull(cases.first[:, k], cases.last[:, k])
+        self._write_linked(lower, upper, first, last, cases)
+        return lower, upper
+
+    def _write_linked(self, lower: Array, upper: Array, first: Whole, last: Whole, cases: Cases) -> None:
+        """Write the ends of linked columns of people in boxes first..last into those of the cases (rows, inputs)."""
+        if self.links is None:
+            return
+        first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
+        outcomes = self.links.outcomes(first, last, cases)
+        for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
+            own = first[:, linked.number], last[:, linked.number]
+            columns = linked.axis.columns
+            lower[:, columns], upper[:, columns] = linked_hull(linked, possible, *own, cases.choice[:, k])
+
+    def person_forms(self, first: Whole, last: Whole, cases: Cases, A: Array, c: Array) -> tuple[Array, Array]:
+        """Return forms of columns of people below the forms A (rows, inputs), c (rows,) of their counterfactuals."""
+        if self.links is None:
+            return A, c
+        forms = np.zeros((len(A), self.width))
+        forms[:, : A.shape[1]] = A
+        first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
+        outcomes = self.links.outcomes(first, last, cases)
+        for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
+            own, choice = (first[:, linked.number], last[:, linked.number]), cases.choice[:, k]
+            columns = linked.axis.columns
+            if linked.axis.feature.categories:
+                forms[:, columns] = 0.0
+                places = self.axes[linked.number].columns
+                forms[:, places] = category_terms(linked, possible, choice, A[:, columns])
+            else:
+                depends, low, high = number_terms(linked, possible, *own, choice)
+                slope = A[:, linked.axis.column]
+                forms[:, linked.axis.column] = np.where(depends, slope, 0.0)
+                c = down(c + down(np.minimum(slope * low, slope * high)))
+        return forms, c
+
+
+def _with_choices(links: PeopleLinks | None, first: Whole, last: Whole) -> Cases:
+    """Return pieces, once for each choice of categories that links give there; for all at once if these are many."""
+    whole = Cases(first, last, np.full((len(first), 0 if links is None else len(links.axes)), ALL))
+    if links is None:
+        return whole
+    rows: list[int] = []
+    choices: list[tuple[int, ...]] = []
+    matches = [links.matches(link, whole)[0] for link in range(len(links.conditions))]
+    for row in range(len(first)):
+        each = []
+        for linked in links.axes:
+            given = linked.choices if any(matches[link][row] for link, _ in linked.effects) else 1
+            each.append(range(given) if linked.axis.feature.categories and given > 1 else [ALL])
+        if len(rows) + math.prod(map(len, each)) > MAX_VALUES:
+            return whole
+        for choice in product(*each):
+            rows.append(row)
+            choices.append(choice)
+    return Cases(first[rows], last[rows], np.array(choices, np.int64))
+
+
+def _person_axes(
+    spec: Spec, free: list[Axis], protected: tuple[Axis, ...], links: PeopleLinks | None
+) -> tuple[tuple[Axis, ...], int]:
+    """Return the axes of people, and how many columns they have."""
+    axes, width = list(free), spec.width
+    for linked in () if links is None else links.axes:
+        if linked.axis.feature.categories:
+            axes[linked.number] = Axis(linked.axis.feature, width, linked.axis.cells, linked.axis.dtype, CATEGORIES)
+            width += linked.axis.cells
+    for number in own_axes(spec.links, protected):
+        axis = protected[number]
+        axes.append(Axis(axis.feature, width, axis.cells, axis.dtype, OWN))
+        width += 1
+    return tuple(axes), width
+
+
+def count_axes(spec: Spec) -> int:
+    """Return the number of axes of people."""
+    named = {name for link in spec.links for name, _ in link.when}
+    return sum(not feature.protected or feature.name in named for feature in spec.features)
+
+
+def _count_cells(feature: Feature, cells: int) -> int:
+    if feature.low == feature.high:
+        return 1
+    if not feature.whole:
+        return cells
+    count = int(feature.high) - int(feature.low) + 1
+    if count > MAX_CELLS:
+        raise CheckError(f'feature "{feature.name[:40]}" has more than {MAX_CELLS:,} values, too many to count people')
+    return count

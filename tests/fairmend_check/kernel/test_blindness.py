@@ -1,0 +1,72 @@
+"""Which columns the outputs can depend on, along every path, and where 0 times infinity could hide one."""
+
+import numpy as np
+import pytest
+
+from fairmend_check.kernel.assemble import Graph
+from fairmend_check.kernel.blindness import dependent_columns
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.norms import scaling
+
+ONES = np.ones((1, 3), np.float32)
+
+
+def without(column, width=3):
+    weight = np.ones((2, width), np.float32)
+    weight[:, column] = 0
+    return weight
+
+
+def skip(graph, *, joined):
+    """Column 0 has no weight in the first layer, but a skip passes it on."""
+    hidden = graph.function(graph.affine(graph.input, without(0)), Activation("relu"))
+    value = graph.concatenate(hidden, graph.input if joined else graph.columns(graph.input, [1, 2]))
+    return graph.affine(value, np.ones((1, graph.width(value)), np.float32))
+
+
+def residual(graph):
+    hidden = graph.affine(graph.input, np.ones((3, 3), np.float32) * np.float32([0, 1, 1]))
+    return graph.affine(graph.sum(graph.input, hidden), ONES * np.float32([0, 1, 1]))
+
+
+def table(graph, *, equal):
+    rows = np.float32([[1, 2], [1, 2 if equal else 3]])
+    looked_up = graph.lookup(graph.columns(graph.input, [0]), rows)
+    value = graph.concatenate(looked_up, graph.columns(graph.input, [1, 2]))
+    return graph.affine(value, np.ones((1, 4), np.float32))
+
+
+def scaled(graph, gain):
+    """A column that is multiplied by a factor, and by 0 only then."""
+    first = graph.norm(graph.columns(graph.input, [0]), scaling(0.0, gain, None))
+    value = graph.concatenate(graph.function(first, Activation("relu")), graph.input)
+    return graph.affine(value, np.float32([[0, 0, 1, 1]]))
+
+
+def mixed(graph):
+    """What is multiplied by 0 is the sum of the column and of others, which may be large."""
+    hidden = graph.function(graph.affine(graph.input, np.float32([[1, 1024, 0], [0, 1, 1]])), Activation("relu"))
+    return graph.affine(hidden, np.float32([[0, 1]]))  # 2^120 times 2^10 is infinite
+
+
+@pytest.mark.parametrize(
+    ("build", "depends", "overflows"),
+    [
+        (lambda g: skip(g, joined=True), True, False),
+        (lambda g: skip(g, joined=False), False, False),
+        (residual, False, False),
+        (lambda g: table(g, equal=False), True, False),
+        (lambda g: table(g, equal=True), False, False),
+        (lambda g: scaled(g, 2.0**10), False, False),
+        (lambda g: scaled(g, 2.0**40), False, True),
+        (lambda g: scaled(g, 0.0), False, False),
+        (mixed, False, True),
+    ],
+)
+def test_a_column_reaches_the_outputs_by_any_path(build, depends, overflows):
+    graph = Graph(3)
+    model = graph.finish(build(graph))
+    found = dependent_columns(
+        model, [0], np.array([2.0**100, 2.0**120, 1.0]) if build is mixed else np.array([2.0**100, 1.0, 1.0])
+    )
+    assert [part.tolist() for part in found] == [[depends], [overflows]]

@@ -1,0 +1,93 @@
+"""Bounds of margins against exact rationals: no bound is above the truth."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fairmend_check.kernel import bounds
+from fairmend_check.kernel.bounds import form_bounds, interval_layers, leads
+from fairmend_check.kernel.inference_error import inference_error
+from fairmend_check.kernel.model import Activation, make_model
+from support.checker_models import PIECEWISE, exact_outputs, random_model
+
+
+def margin_bounds(model, classes, lower, upper):
+    return form_bounds(model, leads(model, classes), lower, upper)[0].min(axis=1)
+
+
+@pytest.mark.parametrize("activation", PIECEWISE, ids=str)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_margins_are_below_the_exact_ones_everywhere(activation, outputs):
+    rng = np.random.default_rng(4)
+    model = random_model(rng, [3, 6, 5, outputs], activation)
+    count = 12
+    lower = rng.normal(size=(count, 3))
+    upper = lower + rng.choice([0.0, 0.01, 1.0], size=(count, 3))
+    for label in range(max(2, outputs)):
+        classes = np.full(count, label)
+        bounds = margin_bounds(model, classes, lower, upper)
+        for box in range(count):
+            for _ in range(8):
+                share = rng.random(3).round(int(rng.integers(0, 3)))
+                x = np.clip(lower[box] + share * (upper[box] - lower[box]), lower[box], upper[box])
+                found = exact_outputs(model, x)
+                if outputs == 1:
+                    margin = found[0] if label == 1 else -found[0]
+                else:
+                    margin = min(found[label] - found[j] for j in range(outputs) if j != label)
+                assert Fraction(bounds[box]) <= margin
+        same = margin_bounds(model, classes, lower, lower)  # of a single point little is lost
+        for box in range(count):
+            found = exact_outputs(model, lower[box])
+            if outputs == 1:
+                assert abs(Fraction(same[box]) - (found[0] if label == 1 else -found[0])) < 1e-11
+
+
+def test_margins_of_a_linear_model_are_exact_to_the_last_digits():
+    rng = np.random.default_rng(5)
+    model = random_model(rng, [4, 5, 3, 1], Activation("identity"))
+    lower = rng.normal(size=(20, 4))
+    upper = lower + rng.random((20, 4))
+    bounds = margin_bounds(model, np.ones(20, dtype=int), lower, upper)
+    for box in range(20):
+        corners = [np.where([(c >> i) & 1 for i in range(4)], upper[box], lower[box]) for c in range(16)]
+        least = min(exact_outputs(model, corner)[0] for corner in corners)
+        assert 0 <= least - Fraction(bounds[box]) < 1e-12
+
+
+def test_units_that_are_all_off_leave_a_constant():
+    first = (np.ones((4, 3), np.float32), np.full(4, -100, np.float32))
+    last = (np.ones((1, 4), np.float32), np.array([0.5], np.float32))
+    model = make_model([first, last], [Activation("relu")])
+    found = margin_bounds(model, np.array([1]), np.zeros((1, 3)), np.ones((1, 3)))
+    assert found == pytest.approx([0.5])
+    assert found[0] <= 0.5
+
+
+def test_overflow_gives_no_bound():
+    rng = np.random.default_rng(6)
+    model = random_model(rng, [3, 6, 5, 1], Activation("relu"), scale=1e150)
+    lower, upper = np.full((1, 3), -1e150), np.full((1, 3), 1e150)
+    assert margin_bounds(model, np.array([1]), lower, upper)[0] == -np.inf
+    with np.errstate(all="ignore"):
+        layers = interval_layers(model, lower, upper)
+        assert inference_error(model, np.array([1]), lower, upper, layers, np.ones(1), np.zeros(1))[0] == np.inf
+        assert not any(np.isnan(end).any() for pair in interval_layers(model, lower, upper) for end in pair)
+
+
+@pytest.mark.parametrize("bound", [bounds.form_bounds, bounds.input_forms])
+def test_memory_does_not_grow_with_the_number_of_layers(bound, monkeypatch):
+    """Of many boxes, some are bounded after the others."""
+    layer = np.ones((1, 1), np.float32), np.ones(1, np.float32)
+    deep = make_model([layer] * 40, [Activation("relu")] * 39)
+    rows, whole = [], bounds._bound_nodes
+
+    def some(model, lower, *others):
+        rows.append(len(lower))
+        return whole(model, lower, *others)
+
+    monkeypatch.setattr(bounds, "_bound_nodes", some)
+    monkeypatch.setattr(bounds, "_ROOM", 2000)
+    bound(deep, np.ones((300, 1, 1)), np.zeros((300, 1)), np.ones((300, 1)))
+    assert rows == [100, 100, 100]

@@ -1,0 +1,41 @@
+"""Outward rounding against exact rationals: no bound is on the wrong side."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fairmend_check.kernel.rounding import affine, ball
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e150, 1e-160])
+def test_affine_layers_enclose_the_exact_interval(scale):
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 40):
+        weight, bias = rng.normal(size=(4, n)) * scale, rng.normal(size=4)
+        centre = rng.normal(size=(3, n)) * scale
+        width = rng.choice([0.0, 1e-16, 1.0], size=(3, n)) * scale
+        lower, upper = np.minimum(centre, centre + width), centre + width
+        low, high = affine(weight, bias, lower, upper)
+        for box in range(3):
+            for row in range(4):
+                ends = [
+                    sorted((Fraction(w) * Fraction(lo), Fraction(w) * Fraction(hi)))
+                    for w, lo, hi in zip(weight[row], lower[box], upper[box], strict=True)
+                ]
+                least = sum((end[0] for end in ends), Fraction(bias[row]))
+                most = sum((end[1] for end in ends), Fraction(bias[row]))
+                assert Fraction(low[box, row]) <= least
+                assert Fraction(high[box, row]) >= most
+                room = Fraction(1e-13) * (max(abs(least), abs(most), 1) + Fraction(scale) ** 2 * 100)
+                assert least - Fraction(low[box, row]) <= room
+                assert Fraction(high[box, row]) - most <= room
+
+
+def test_balls_hold_their_intervals():
+    rng = np.random.default_rng(1)
+    ends = np.sort(rng.normal(size=(2, 500)) * 10.0 ** rng.integers(-320, 300, (2, 500)), axis=0)
+    mid, radius = ball(*ends)
+    for lower, upper, m, r in zip(*ends, mid, radius, strict=True):
+        assert Fraction(m) - Fraction(r) <= Fraction(lower)
+        assert Fraction(upper) <= Fraction(m) + Fraction(r)
