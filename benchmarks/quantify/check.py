@@ -175,7 +175,7 @@ def ask_marabou(found: fairmend.QuantifyResult, path: Path, count: int, rng: np.
     model, _ = read_model(path, None)
     path = path.with_name("open.onnx")
     Network(network.affines, network.activations).save(path)  # Marabou is asked about the logit
-    spec = read_spec(space.spec.with_about(None).to_dict(), "spec", 5)
+    spec = read_spec(space.spec.with_about(None).to_dict(), "spec")
     parts = found.certificate.content["shares"]["pieces"]
     people = People.of(spec, model.dtype, found.certificate.content["shares"]["cells"], parts)
     prover = LeafProver(model, spec, people)
