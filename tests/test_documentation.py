@@ -99,6 +99,15 @@ def test_every_path_in_the_map_for_contributors_exists():
     assert missing == []
 
 
+def test_every_benchmark_is_listed_and_every_page_that_names_one_has_its_path():
+    scripts = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "benchmarks").rglob("*.py")}
+    listed = (ROOT / "benchmarks" / "README.md").read_text()
+    assert [name for name, text in scripts.items() if f"python {name}" in text and Path(name).name not in listed] == []
+    pages = [*PAGES, ROOT / "benchmarks" / "README.md", *ROOT.glob("tests/corpus/**/README.md")]
+    named = {name for page in pages for name in re.findall(r"benchmarks/[\w/]+\.\w+", page.read_text())}
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
 def test_the_notebook_runs(tmp_path):
     """It has no outputs in the repository: a reader makes them, and they cannot be out of date."""
     source = ROOT / "docs" / "tutorial.ipynb"

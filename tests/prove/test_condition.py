@@ -12,9 +12,9 @@ from torch import nn
 from fairmend.network import load_network
 from fairmend.prove.certificate_graph import layers_of, steps_of
 from fairmend.prove.condition import model_condition
-from fairmend_check.kernel.certificate import read_named_graph
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Layer
+from fairmend_check.readers.named_graph import read_named_graph
 from fairmend_check.readers.read_model import read_model
 from support.torch_graphs import GRAPHS
 from support.torch_modules import trained_norm

@@ -1,8 +1,8 @@
 """Derivatives of the network with respect to its inputs, for a batch of rows.
 
-Backpropagation in NumPy, not autograd, because a search then runs without PyTorch. `benchmarks/gradients.py` compares
-the two: both find the same IDIs, autograd takes 1.5 times the CPU time of the whole search (5.3 s against 3.4 s over
-nine searches), and importing PyTorch adds 1.3 s. On a GPU, the products of wide layers are computed there.
+Backpropagation in NumPy, not autograd, because a search then runs without PyTorch. `benchmarks/speed/gradients.py`
+compares the two: both find the same IDIs, autograd takes 1.5 times the CPU time of the whole search (5.3 s against 3.4
+s over nine searches), and importing PyTorch adds 1.3 s. On a GPU, the products of wide layers are computed there.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_boxes_of_linked_people_cover_their_neighbourhoods():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_three_thousand_random_people_have_the_same_neighbours_for_fairmend_and_the_checker(seed):
-    """benchmarks/neighbourhoods.py does the same for a million."""
+    """benchmarks/soundness/neighbourhoods.py does the same for a million."""
     tally = Tally()
     for number in range(25):
         tally.add(compare_case(np.random.default_rng([seed, number]), 30))

@@ -1,6 +1,6 @@
 """Files changed at random: the checker refuses them, or reads the network that the runtime of the format reads.
 
-A short run; benchmarks/readers.py is the long one. The fuzzer itself is tested with readers that are wrong on purpose.
+A short run; benchmarks/readers/run.py is the long one. The fuzzer is tested with readers that are wrong on purpose.
 """
 
 import struct

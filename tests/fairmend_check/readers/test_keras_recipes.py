@@ -1,22 +1,20 @@
-"""A short run of benchmarks/keras_recipes.py: Keras computes what the readers say, and a wrong reader is found."""
+"""A short run of benchmarks/readers/keras_recipes.py: Keras computes what readers say; a wrong one is found."""
 
 import numpy as np
 import pytest
 
-from support.benchmarks import benchmark
+from benchmarks.readers import keras_recipes as recipes
 from support.keras_files import import_keras
 
 MODELS = 4
 
 
-@pytest.fixture(scope="module")
-def recipes():
+@pytest.fixture(scope="module", autouse=True)
+def keras():
     import_keras()
-    with benchmark("keras_recipes") as module:
-        yield module
 
 
-def test_keras_computes_what_the_readers_say(recipes, monkeypatch):
+def test_keras_computes_what_the_readers_say(monkeypatch):
     """But not what a reader says that exchanges rows."""
 
     def exchanged(path, X):
@@ -35,7 +33,7 @@ def test_keras_computes_what_the_readers_say(recipes, monkeypatch):
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_enclosure_of_probabilities(recipes, outputs):
+def test_the_enclosure_of_probabilities(outputs):
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(50, outputs)) * 3
     low, high = recipes.closed(logits - 0.1, logits + 0.1)

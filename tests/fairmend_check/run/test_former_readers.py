@@ -10,7 +10,7 @@ from support.former_readers import FINDINGS, FORMER, former_reader
 
 pytestmark = pytest.mark.runs_models
 
-# The others need ONNX Runtime 1.18 to 1.29, or Keras on TensorFlow or JAX: see benchmarks/second_attack.py.
+# The others need ONNX Runtime 1.18 to 1.29, or Keras on TensorFlow or JAX: see benchmarks/readers/second_attack.py.
 CAUGHT_HERE = ("h5-frozen-sequential-with-its-last-layer-unfrozen.h5", "onnx-number-that-is-0-in-float32.onnx")
 
 

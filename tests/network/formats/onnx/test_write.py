@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.support.onnx_files import runtime
 
 from fairmend import FairmendError, load_network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Node, Scale, Sum
 from fairmend.network.folding import Norm
 from fairmend_check.readers.read_model import read_model
+from support.onnx_files import runtime
 
 RNG = np.random.default_rng(1)
 

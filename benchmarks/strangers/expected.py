@@ -1,0 +1,620 @@
+"""Recompute every figure of a report, from the CSV files and the models in their own frameworks, without fairmend.
+
+`expected_report` returns the figures in the same places as in report.json. The names of groups, and which people and
+pairs are shown, come from the report; the figures about them do not.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tomllib
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+
+from benchmarks.strangers.data import Stranger
+from benchmarks.strangers.models import Encoding, affine_layers, run
+
+NEAR = 1e-5
+"""Scores of two programs may differ by so much: they round, and `spec init` fits scales to scores."""
+
+FIRST_ROW = 2  # as a spreadsheet counts
+MOST_RANGES = 240
+BINS = 40
+
+
+@dataclass(frozen=True)
+class Between:
+    """A count or share that rounding of scores decides: any figure from `low` to `high` is right."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class NumberText:
+    """A number that is written with six digits; one that replaces missing values is fitted to scores."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and abs(float(other) - self.value) <= 1e-3 * max(1.0, abs(self.value))
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Any of these is right, because the scores are as good as equal."""
+
+    values: tuple[Any, ...]
+
+
+class Measured:
+    """A model on some people: their scores, and the scores of all their counterfactuals (combinations, people, …)."""
+
+    def __init__(self, world: World, model: Path, frame: pd.DataFrame) -> None:
+        self.frame, self.several = frame, len(world.people.classes) > 2
+        self.own = world.run(model, frame)
+        self.each = np.stack([world.run(model, other) for _, other in world.counterfactuals(frame)])
+        self.decision, self.decisions = self._decide(self.own), self._decide(self.each)
+        self.unequal = (self.decisions != self.decision).any(axis=0)
+        spread = self.each.max(axis=0) - self.each.min(axis=0)
+        self.spread = spread.max(axis=1) if self.several else spread
+
+    def _decide(self, scores: np.ndarray) -> np.ndarray:
+        return scores.argmax(axis=-1) if self.several else (scores >= 0.5).astype(int)
+
+    def of_own_class(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability that is shown (…, people): of the positive class, or of the person's own of many."""
+        if not self.several:
+            return scores
+        return np.take_along_axis(scores, np.broadcast_to(self.decision, scores.shape[:-1])[..., None], axis=-1)[..., 0]
+
+
+class World:
+    """A table, a framework, and the files that fairmend read and wrote."""
+
+    def __init__(self, people: Stranger, framework: str, encode: Encoding, folder: Path) -> None:
+        self.people, self.framework, self.encode, self.folder = people, framework, encode, folder
+        spec = tomllib.loads((folder / "spec.toml").read_text(encoding="utf-8"))
+        self.features = {feature["name"]: feature for feature in spec["feature"]}
+        self.outputs = 1 if len(people.classes) == 2 else len(people.classes)
+        self._known: dict[tuple[str, str], Measured] = {}
+
+    def run(self, model: Path, frame: pd.DataFrame) -> np.ndarray:
+        return run(self.framework, model, self.encode(frame), self.outputs).astype(np.float64)
+
+    def measured(self, model: Path, name: str, frame: pd.DataFrame) -> Measured:
+        """Return the model on the people of a file; each is run once."""
+        key = (str(model), name)
+        if key not in self._known:
+            self._known[key] = Measured(self, model, frame)
+        return self._known[key]
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Return each combination of the protected values."""
+        values = []
+        for name in self.people.protected:
+            known = self.people.frame[name]
+            number = name in self.people.numbers
+            values.append(range(int(known.min()), int(known.max()) + 1) if number else sorted(known.dropna().unique()))
+        return [dict(zip(self.people.protected, each, strict=True)) for each in product(*values)]
+
+    def counterfactuals(self, frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+        for combination in self.combinations():
+            yield combination, frame.assign(**combination)
+
+    def labels(self, frame: pd.DataFrame) -> np.ndarray:
+        numbers = {str(value): number for number, value in enumerate(self.people.classes)}
+        return frame[self.people.label].astype(str).map(numbers).to_numpy()
+
+    def shown(self, feature: str, value: Any) -> str:
+        """Return a value as the report names it."""
+        return str(self.features[feature].get("names", {}).get(str(value), value))
+
+    def texts(self, person: pd.Series, columns: list[str]) -> list[Any]:
+        """Return the values of a person as the report shows them; a missing one as what replaces it."""
+        texts: list[Any] = []
+        for name in columns:
+            value = person[name]
+            if name in self.people.numbers:
+                texts.append(NumberText(self.encode.scales()[name][2] if pd.isna(value) else float(value)))
+            else:
+                texts.append(self.shown(name, self.people.frame[name].mode()[0] if pd.isna(value) else value))
+        return texts
+
+    def members(self, frame: pd.DataFrame, feature: str, group: str) -> np.ndarray:
+        """Return who of the people (people,) belongs to a group: a value, or a range such as "18 to 31"."""
+        low, to, high = group.partition(" to ")
+        if to:
+            return frame[feature].between(float(low), float(high)).to_numpy()
+        return (frame[feature].map(lambda value: self.shown(feature, value)) == group).to_numpy()
+
+
+# Parts of a report
+
+
+def share_above(values: np.ndarray, limit: float) -> Between:
+    return Between(float((values > limit + NEAR).mean()), float((values > limit - NEAR).mean()))
+
+
+def disparity(world: World, measured: Measured, end: float) -> dict[str, Any]:
+    spread, people = measured.spread, len(measured.spread)
+    edges = np.linspace(0, end or 1.0, BINS + 1)
+    bins = []
+    for number, (low, high) in enumerate(pairwise(edges)):
+        last = number == BINS - 1
+        sure = (spread >= low + NEAR * bool(number)) & ((spread < high - NEAR) | last)
+        maybe = (spread >= low - NEAR) & ((spread < high + NEAR) | last)
+        bins.append(Between(int(sure.sum()), int(maybe.sum())))
+    found: dict[str, Any] = {
+        **dict(zip(("median", "p90", "p95", "p99"), np.quantile(spread, [0.5, 0.9, 0.95, 0.99]), strict=True)),
+        "largest": spread.max(),
+        "above": {str(points): share_above(spread, points / 100) for points in (1, 5, 10)},
+        "edges": edges,
+        "counts": bins,
+        "worst": None,
+        "threshold": None,
+        "thresholds": [],
+        "unequal": [],
+    }
+    if spread.max() > NEAR:
+        widest = np.flatnonzero(spread > spread.max() - NEAR)
+        scores = measured.each[:, widest[0]]
+        scores = scores[:, (scores.max(axis=0) - scores.min(axis=0)).argmax()] if measured.several else scores
+        rows = tuple((widest + FIRST_ROW).tolist())
+        found["worst"] = {"row": OneOf(rows), "columns_left_out": 0, "scores": [scores.min(), scores.max()]}
+    if not measured.several:
+        low, high = measured.each.min(axis=0), measured.each.max(axis=0)
+        cuts = np.arange(1, 100) / 100
+        found |= {"threshold": 0.5, "thresholds": cuts}
+        found["unequal"] = [
+            Between(
+                float(((low < cut - NEAR) & (high > cut + NEAR)).sum() / people),
+                float(((low < cut + NEAR) & (high > cut - NEAR)).sum() / people),
+            )
+            for cut in cuts
+        ]
+        found["unequal"][49] = float(measured.unequal.mean())
+    return found
+
+
+def utility(world: World, measured: Measured) -> dict[str, Any]:
+    true, answers = world.labels(measured.frame), measured.decision
+    return {
+        "accuracy": accuracy_score(true, answers),
+        "balanced_accuracy": balanced_accuracy_score(true, answers),
+        "positive_rate": None if measured.several else answers.mean(),
+        "auc": auc(true, measured.own),
+    }
+
+
+_ROUNDING = 1e-9  # of the computation of an AUC
+
+
+def auc(true: np.ndarray, scores: np.ndarray) -> Between:
+    """Return the least and greatest AUC of scores that differ from these by at most NEAR; of several classes, the mean.
+
+    A pair of scores that are closer may be ranked either way. Such pairs are common: people with equal values have
+    equal scores here, but other last bits in fairmend, where BLAS rounds the rows of a product differently.
+    """
+    columns = {1: scores} if scores.ndim == 1 else dict(enumerate(scores.T))
+    ends = []
+    for number, values in columns.items():
+        chosen, others = values[true == number], np.sort(values[true != number])
+        pairs = len(chosen) * len(others)
+        below = np.searchsorted(others, chosen - 2 * NEAR).sum(), np.searchsorted(others, chosen + 2 * NEAR).sum()
+        ends.append((below[0] / pairs, below[1] / pairs))
+    low, high = np.mean(ends, axis=0) + np.array([-_ROUNDING, _ROUNDING])
+    assert low <= roc_auc_score(true, scores, multi_class="ovr") <= high
+    return Between(low, high)
+
+
+def rates(answers: np.ndarray, masks: list[np.ndarray]) -> list[float]:
+    return [float(answers[mask].mean()) for mask in masks]
+
+
+def groups(world: World, shown: list[dict[str, Any]], sides: list[Measured], unfair: bool) -> list[dict[str, Any]]:
+    """Return sizes, rates and gaps of the groups of each protected feature; `sides` are the models before and after."""
+    found = []
+    for entry in shown:
+        frame, true = sides[0].frame, world.labels(sides[0].frame)
+        masks = [world.members(frame, entry["feature"], group["name"]) for group in entry["groups"]]
+        listed = [{"rows": int(mask.sum()), "positive_before": None, "positive_after": None} for mask in masks]
+        expected: dict[str, Any] = {"groups": listed, "groups_left_out": 0}
+        for when, side in zip(("before", "after"), sides, strict=False):
+            expected |= {f"parity_{when}": None, f"odds_{when}": None}
+            if side.several:
+                for group, mask in zip(listed, masks, strict=True):
+                    group[f"classes_{when}"] = [
+                        (side.decision[mask] == number).mean() for number in range(len(world.people.classes))
+                    ]
+                continue
+            for group, rate in zip(listed, rates(side.decision, masks), strict=True):
+                group[f"positive_{when}"] = rate
+            selected = rates(side.decision, masks)
+            expected[f"parity_{when}"] = max(selected) - min(selected)
+            by_label = [rates(side.decision, [mask & (true == label) for mask in masks]) for label in (0, 1)]
+            expected[f"odds_{when}"] = max(max(each) - min(each) for each in by_label)
+        for group, mask in zip(listed, masks, strict=True):
+            group["unfair_rate"] = sides[0].unequal[mask].mean() if unfair else None
+        found.append(expected)
+    return found
+
+
+def selection(selected: np.ndarray, masks: list[np.ndarray], small: list[bool]) -> list[dict[str, Any]]:
+    """Return counts, rates, 95 % intervals (SciPy's Wilson) and impact ratios of groups for one model."""
+    counts, sizes = [int(selected[mask].sum()) for mask in masks], [int(mask.sum()) for mask in masks]
+    highest = max((c / n for c, n, few in zip(counts, sizes, small, strict=True) if not few), default=0)
+    found = []
+    for count, size, few in zip(counts, sizes, small, strict=True):
+        interval = binomtest(count, size).proportion_ci(method="wilson")
+        ratio = None if few or not highest else count / size / highest
+        figures = {"count": count, "rate": count / size, "low": interval.low, "high": interval.high, "ratio": ratio}
+        found.append({**figures, "flagged": ratio is not None and ratio < 0.8})
+    return found
+
+
+def outcomes(world: World, shown: dict[str, Any], sides: list[Measured]) -> dict[str, Any]:
+    frame, people = sides[0].frame, len(sides[0].frame)
+    tables = []
+    for table in shown["tables"]:
+        masks = [
+            np.logical_and.reduce(
+                [
+                    world.members(frame, name, value)
+                    for name, value in zip(table["features"], group["values"], strict=True)
+                ]
+            )
+            for group in table["groups"]
+        ]
+        small = [bool(mask.sum() < 0.02 * people) for mask in masks]
+        answer = world.people.classes.index(table["answer"])
+        listed = [{"rows": int(mask.sum()), "small": few} for mask, few in zip(masks, small, strict=True)]
+        expected: dict[str, Any] = {"groups": listed, "groups_left_out": 0, "flagged_after": None}
+        for when, side in zip(("before", "after"), sides, strict=False):
+            figures = selection(side.decision == answer, masks, small)
+            for group, entry in zip(listed, figures, strict=True):
+                group[when] = entry
+            expected[f"flagged_{when}"] = sum(entry["flagged"] for entry in figures)
+        # Everyone is in one of the groups shown, so none is left out.
+        expected["groups_left_out"] = 0 if sum(group["rows"] for group in listed) == people else None
+        tables.append(expected)
+    each_class = len(world.people.classes) if sides[0].several else 1
+    every = (2 ** len(world.people.protected) - 1) * each_class
+    return {
+        "rows": people, "limit": 0.8, "small": 0.02, "tables": tables, "tables_left_out": every - len(tables),
+    }  # fmt: skip
+
+
+def pairs(world: World, shown: dict[str, Any], before: Measured, after: Measured | None) -> dict[str, Any]:
+    """Return the scores and predictions of each pair, if no other counterfactual is nearer, or as near and worse."""
+    combinations, listed = world.combinations(), []
+    own_values = before.frame[list(world.people.protected)]
+    changed = np.stack([(own_values != pd.Series(each)).sum(axis=1).to_numpy() for each in combinations])
+    mine, theirs = before.of_own_class(before.own), before.of_own_class(before.each)
+    other = before.decisions != before.decision
+    fewest = np.where(other, changed, np.inf).min(axis=0)
+    gap = np.abs(theirs - mine)
+    widest = np.where(other & (changed == fewest), gap, -1).max(axis=0)
+    for pair in shown["rows"]:
+        person = pair["row"] - FIRST_ROW
+        values = {
+            name: (other_value if other_value is not None else value)
+            for name, value, other_value in zip(shown["columns"], pair["values"], pair["others"], strict=True)
+        }
+        where = next(
+            number
+            for number, each in enumerate(combinations)
+            if all(world.shown(name, value) == values[name] for name, value in each.items())
+        )
+        nearest = changed[where, person] == fewest[person] and gap[where, person] > widest[person] - NEAR
+        entry: dict[str, Any] = {
+            "row": pair["row"] if before.unequal[person] and nearest else None,
+            "values": world.texts(before.frame.iloc[person], shown["columns"]),
+        }
+        for when, side in (("", before), ("_after", after)):
+            entry |= {f"answers{when}": None, f"scores{when}": None}
+            if side is not None:
+                both = side.of_own_class(side.own)[person], side.of_own_class(side.each)[where, person]
+                entry[f"answers{when}"] = [int(side.decision[person]), int(side.decisions[where, person])]
+                entry[f"scores{when}"] = list(both)
+        listed.append(entry)
+    kept = min(1000, int(before.unequal.sum()))
+    largest = np.sort(widest[before.unequal])[::-1][:kept]
+    shown_gaps = np.array([abs(pair["scores"][0] - pair["scores"][1]) for pair in shown["rows"]])
+    in_order = len(largest) == len(shown_gaps) and np.allclose(largest, shown_gaps, atol=2 * NEAR)
+    return {
+        "total": int(before.unequal.sum()) if in_order else None, "varying": len(world.people.protected),
+        "columns_left_out": 0, "rows": listed,
+    }  # fmt: skip
+
+
+def sentences(shown: list[str], before: Measured) -> list[Sentence]:
+    """Return the scores of each person in the list, and of the counterfactual with another prediction furthest away."""
+    mine, theirs = before.of_own_class(before.own), before.of_own_class(before.each)
+    gap = np.where(before.decisions != before.decision, np.abs(theirs - mine), -1)
+    found = []
+    for text in shown:
+        person = int(text.split()[1].strip(":,")) - FIRST_ROW
+        found.append(Sentence((mine[person], theirs[gap[:, person].argmax(), person])))
+    return found
+
+
+def flips(world: World, before: Measured) -> dict[str, Any]:
+    """Return how many people get another prediction if one protected feature changes by itself."""
+    own = before.frame[list(world.people.protected)]
+    changed = np.stack([(own != pd.Series(each)).to_numpy() for each in world.combinations()])
+    other = before.decisions != before.decision
+    alone = {
+        name: (other & changed[:, :, place] & (changed.sum(axis=2) == 1)).any(axis=0)
+        for place, name in enumerate(world.people.protected)
+    }
+    together = before.unequal & ~np.logical_or.reduce(list(alone.values()))
+    return {
+        "looked_at": int(before.unequal.sum()), "alone": {name: int(who.sum()) for name, who in alone.items()},
+        "together": int(together.sum()),
+    }  # fmt: skip
+
+
+def ranges(shown: dict[str, Any], sides: list[Measured]) -> dict[str, Any]:
+    """Return the scores of the people in the chart: evenly spaced in the order of their scores before."""
+    columns = []
+    for side in sides:
+        own, each = side.of_own_class(side.own), side.of_own_class(side.each)
+        if side.several:  # of the class that this model predicts for the person
+            each = np.concatenate([each, own[None]])
+        low, high = each.min(axis=0), each.max(axis=0)
+        columns.append({"own": own, "seen_low": low, "seen_high": high, "low": low, "high": high})
+    order = np.sort(columns[0]["own"])
+    places = np.unique(np.linspace(0, len(order) - 1, min(MOST_RANGES, len(order))).round().astype(int))
+    expected: dict[str, Any] = {"total": len(order), "before": [], "after": []}
+    for number, place in enumerate(places):
+        entries = [shown[when][number] for when in ("before", "after")[: len(sides)]]
+        distance = sum(
+            np.abs(values - entry[name])
+            for entry, column in zip(entries, columns, strict=True)
+            for name, values in column.items()
+        )
+        candidates = np.abs(columns[0]["own"] - order[place]) <= NEAR
+        person = int(np.where(candidates, distance, np.inf).argmin())
+        for when, side, column in zip(("before", "after"), sides, columns, strict=False):
+            state = "two" if side.unequal[person] else "one"
+            expected[when].append({name: values[person] for name, values in column.items()} | {"state": state})
+    return expected
+
+
+def what_if(world: World, shown: dict[str, Any], data: pd.DataFrame, models: list[Path]) -> dict[str, Any]:
+    """Return the features, the people to start from, and the sizes of the networks that the page carries."""
+    scales = world.encode.scales()
+    features = []
+    for feature in shown["features"]:
+        name = feature["name"]
+        if name in world.people.numbers:
+            known = data[name].dropna()
+            mean, std, median = scales[name]
+            # `spec init` fits these to the scores, so that they are right up to rounding.
+            near = {"offset": OneOf((Approximately(mean),)), "factor": OneOf((Approximately(std),))}
+            missing = Approximately(median) if data[name].isna().any() else None
+            features.append({"low": known.min(), "high": known.max(), **near, "missing": OneOf((missing,))})
+        else:
+            categories = sorted(str(value) for value in data[name].dropna().unique())
+            common = data[name].dropna().astype(str).mode()[0]
+            missing = categories.index(common) if data[name].isna().any() else None
+            features.append({"low": 0, "high": len(categories) - 1, "offset": 0, "factor": 1, "missing": missing})
+        features[-1] |= {"reach": 0, "dropped": None, "marks": None}
+    people = []
+    for person in shown["people"]:
+        row = data.iloc[int(person["name"].split()[1].strip(",")) - FIRST_ROW]
+        values = []
+        for feature, entry in zip(shown["features"], features, strict=True):
+            value = row[feature["name"]]
+            if pd.isna(value):
+                values.append(entry["missing"])
+            elif feature["name"] in world.people.numbers:
+                values.append(OneOf((Approximately(float(value), 1e-6),)))
+            else:
+                values.append(sorted(str(v) for v in data[feature["name"]].dropna().unique()).index(str(value)))
+        people.append({"values": values})
+    found: dict[str, Any] = {"features": features, "people": people, "threshold": None}
+    if world.outputs == 1:
+        found["threshold"] = 0.5
+    for when, model in zip(("before", "after"), models, strict=False):
+        layers = affine_layers(world.framework, model)
+        found[when] = {"inputs": layers[0][0].shape[1], "layers": [{"outputs": len(bias)} for _, bias in layers]}
+    return found
+
+
+@dataclass(frozen=True)
+class Approximately:
+    """A number, up to a relative error."""
+
+    value: float
+    relative: float = 1e-3
+
+    def __eq__(self, other: object) -> bool:
+        number = isinstance(other, int | float)
+        return number and abs(other - self.value) <= self.relative * max(1.0, abs(self.value))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence that gives these two shares, in per cent, with any number of digits."""
+
+    shares: tuple[float, float]
+
+    def __eq__(self, other: object) -> bool:
+        found = re.findall(r"([<>] )?(\d+(?:\.(\d+))?)\s%", str(other))
+        return len(found) == 2 and all(
+            bool(about) or abs(float(number) / 100 - share) <= 0.5 * 10.0 ** -(len(digits) + 2) + NEAR
+            for (about, number, digits), share in zip(found, self.shares, strict=True)
+        )
+
+
+def weights(world: World, shown: dict[str, Any], models: list[Path]) -> dict[str, Any]:
+    """Return the changes of weights, from the model files as the frameworks read them, with norms folded in."""
+    before, after = (affine_layers(world.framework, model) for model in models)
+    layers = []
+    for (old, old_bias), (new, new_bias) in zip(before, after, strict=True):
+        was, now = np.append(old.ravel(), old_bias), np.append(new.ravel(), new_bias)
+        distance = np.abs(now - was)
+        layers.append(
+            {"inputs": old.shape[1], "outputs": old.shape[0], "changed": int((was != now).sum()), "total": was.size,
+             "l1": OneOf((Approximately(distance.sum()),)), "largest": OneOf((Approximately(distance.max()),))}
+        )  # fmt: skip
+    columns = [np.abs(side[0][0]).sum(axis=0) for side in (before, after)]
+    heads = [np.column_stack(side[-1]).ravel() for side in (before, after)]
+    head_names = [
+        f"{f'class {number}, ' if world.outputs > 1 else ''}{what}"
+        for number in range(world.outputs)
+        for what in (*(f"unit {unit + 1}" for unit in range(before[-1][0].shape[1])), "bias")
+    ]
+    names = {"columns": [entry["name"] for entry in shown["columns"]], "head": head_names}
+    found: dict[str, Any] = {"layers": layers}
+    for part, sides in (("columns", columns), ("head", heads)):
+        by_name = dict(zip(names[part], zip(*sides, strict=True), strict=True))
+        found[part] = [_weight(by_name[entry["name"]]) for entry in shown[part]]
+        found[f"{part}_left_out"] = len(by_name) - len(shown[part])
+    return found
+
+
+def _weight(sides: tuple[float, float]) -> dict[str, Any]:
+    before, after = (OneOf((Approximately(value, 1e-4),)) for value in sides)
+    return {"before": before, "after": after}
+
+
+def carried_scores(network: dict[str, Any], X: np.ndarray) -> np.ndarray:
+    """Run a network that the page carries, in NumPy; return probabilities."""
+    values = X.astype(np.float64)
+    for node in network["nodes"][1:]:
+        if node["operation"] == "relu":
+            values = np.maximum(values, 0)
+            continue
+        assert node["operation"] == "affine", node["operation"]
+        numbers = [np.frombuffer(base64.b64decode(node[name]), "<f4") for name in ("weight", "bias")]
+        values = values @ numbers[0].reshape(node["width"], -1).T.astype(np.float64) + numbers[1]
+    if values.shape[1] == 1:
+        return 1 / (1 + np.exp(-values[:, 0]))
+    shares = np.exp(values - values.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+# Whole reports
+
+
+def expected_report(world: World, shown: dict[str, Any], frames: dict[str, pd.DataFrame], models: list[Path]) -> Any:
+    """Return the figures of a report, by the places in report.json; `models` are that before, and that after."""
+    before = world.measured(models[0], "data", frames["data"])
+    after = world.measured(models[1], "data", frames["data"]) if len(models) > 1 else None
+    scored = "test" if after is not None else "data"
+    sides = [world.measured(model, scored, frames[scored]) for model in models]
+    in_chart = "repair" if after is not None else "data"
+    found: dict[str, Any] = {
+        "version": 2,
+        "first_row": FIRST_ROW,
+        "threshold": 0.5,
+        "origin": {"seed": 0, "files": [{"sha256": _digest(world, file, shown)} for file in shown["origin"]["files"]]},
+        "groups": groups(world, shown["groups"], sides, unfair=after is None),
+        "outcomes": outcomes(world, shown["outcomes"], sides),
+        "pairs": pairs(world, shown["pairs"], before, after),
+        "flips": flips(world, before),
+        "ranges": ranges(shown["ranges"], [world.measured(model, in_chart, frames[in_chart]) for model in models]),
+        "what_if": what_if(world, shown["what_if"], frames["data"], models),
+        "audit": None,
+        "repair": None,
+    }
+    people = len(frames["data"])
+    if after is None:
+        found["audit"] = {
+            "count": int(before.unequal.sum()), "total": people, "rate": before.unequal.mean(), "interval": None,
+            "looked_at": people, "labelled_rows": int(frames["data"][world.people.label].notna().sum()), "unknown": 0,
+            **utility(world, before), "disparity": disparity(world, before, before.spread.max()),
+            "worst": sentences(shown["audit"]["worst"], before),
+        }  # fmt: skip
+        return found
+    end = max(before.spread.max(), after.spread.max())
+    changes = weights(world, shown["repair"]["weights"], models)
+    found["repair"] = {
+        "inputs": len(frames["repair"]), "proven": len(frames["repair"]), "data_rows": people,
+        "scored_rows": len(frames["test"]), "unlabelled_rows": people - len(frames["repair"]) - 500,
+        "changed_predictions": (before.decision != after.decision).mean(),
+        "changed_weights": sum(layer["changed"] for layer in changes["layers"]),
+        "total_weights": sum(layer["total"] for layer in changes["layers"]),
+        "weights": changes,
+    }  # fmt: skip
+    for when, model, side in zip(("before", "after"), models, (before, after), strict=True):
+        listed = world.measured(model, "repair", frames["repair"])
+        found["repair"][when] = {
+            "unfair_inputs": int(listed.unequal.sum()), "unfair_rows": int(side.unequal.sum()),
+            "unfair_rate": side.unequal.mean(), **utility(world, world.measured(model, "test", frames["test"])),
+            "disparity": disparity(world, side, end),
+        }  # fmt: skip
+    return found
+
+
+def _digest(world: World, file: dict[str, str], shown: dict[str, Any]) -> str:
+    folder = world.folder / "repaired" if file["role"] in ("repaired model", "certificate") else world.folder
+    return sha256((folder / file["name"]).read_bytes()).hexdigest()
+
+
+# Comparison
+
+
+@dataclass
+class Tally:
+    """How many figures were compared, which differ, and which cannot be recomputed (by name, and how many)."""
+
+    compared: int
+    different: list[str]
+    unknown: dict[str, int]
+
+
+def compare(shown: Any, expected: Any, name: str, tally: Tally) -> None:
+    """Walk through all figures of a report and compare each with the one that was recomputed."""
+    if isinstance(shown, dict) and (isinstance(expected, dict) or expected is _UNKNOWN):
+        for key, value in shown.items():
+            inner = expected.get(key, _UNKNOWN) if isinstance(expected, dict) else _UNKNOWN
+            compare(value, inner, f"{name}.{key}" if name else key, tally)
+        return
+    if isinstance(shown, list) and not isinstance(expected, Between | OneOf) and expected is not None:
+        known = [] if expected is _UNKNOWN else list(expected)
+        if expected is not _UNKNOWN and len(known) != len(shown):
+            tally.different.append(f"{name}: {len(shown)} entries, recomputed {len(known)}")
+        for number, value in enumerate(shown):
+            compare(value, known[number] if number < len(known) else _UNKNOWN, f"{name}[]", tally)
+        return
+    figure = isinstance(shown, int | float) and not isinstance(shown, bool)
+    if expected is _UNKNOWN:
+        if figure:
+            tally.unknown[name] = tally.unknown.get(name, 0) + 1
+        return
+    tally.compared += 1
+    if not _same(shown, expected):
+        tally.different.append(f"{name}: fairmend says {shown}, recomputed {expected}")
+
+
+_UNKNOWN = object()
+
+
+def _same(shown: Any, expected: Any) -> bool:
+    if isinstance(expected, Between):
+        return isinstance(shown, int | float) and expected.low - 1e-12 <= shown <= expected.high + 1e-12
+    if isinstance(expected, OneOf):
+        return any(_same(shown, value) for value in expected.values)
+    if isinstance(expected, Approximately | NumberText | Sentence):
+        return expected == shown
+    if shown is None or expected is None or isinstance(expected, str | bool | np.bool_):
+        return bool(shown == expected)
+    if isinstance(shown, dict | list):
+        return False
+    if isinstance(expected, int | np.integer):
+        return bool(shown == expected)
+    return bool(abs(shown - expected) <= NEAR * max(1.0, abs(expected)))
