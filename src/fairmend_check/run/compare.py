@@ -85,8 +85,8 @@ def why_not_run(suffix: str) -> str:
 def run_model(path: Path, model: Model, rows: Array, runtime: Runtime) -> ModelRun:
     """Run a file on encoded rows (people, width); raise NotConfirmedError if an output is outside its bounds.
 
-    Raises NotRunError if the program refuses the file or nothing can be compared, and CheckError if it crashes, does not end, or answers
-    something else than outputs.
+    Raises NotRunError if the program refuses the file or nothing can be compared, and CheckError if it crashes, does
+    not end, or answers something else than outputs.
     """
     bounds = enclose_outputs(model, rows)
     bounded = np.isfinite(bounds[0]).all(axis=1) & np.isfinite(bounds[1]).all(axis=1)
