@@ -26,7 +26,7 @@ from fairmend_check.kernel.threshold import HALF
 from fairmend_check.readers.named_graph import read_architecture
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
-from fairmend_check.run.compare import ModelRun, NotLoadedError, Runtime, installed_runtimes, run_model, why_not_run
+from fairmend_check.run.compare import ModelRun, NotRunError, Runtime, installed_runtimes, run_model, why_not_run
 from fairmend_check.run.sample import PEOPLE, ListedPeople
 from fairmend_check.shares.claim import read_shares
 from fairmend_check.shares.people import People
@@ -196,13 +196,13 @@ def _run(found: _Findings, path: Path, network: Model) -> None:
         rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
     ran = [_run_or_refusal(path, network, rows, runtime) for runtime in found.runtimes]
     found.runs = [each for each in ran if isinstance(each, ModelRun)]
-    found.not_run = "" if found.runs else "; ".join(map(str, ran))
+    found.not_run = "; ".join(str(each) for each in ran if isinstance(each, NotRunError))
 
 
-def _run_or_refusal(path: Path, network: Model, rows: Array, runtime: Runtime) -> ModelRun | NotLoadedError:
+def _run_or_refusal(path: Path, network: Model, rows: Array, runtime: Runtime) -> ModelRun | NotRunError:
     try:
         return run_model(path, network, rows, runtime)
-    except NotLoadedError as refusal:
+    except NotRunError as refusal:
         return refusal
 
 

@@ -126,7 +126,8 @@ def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
         people = "1 person" if run.people == 1 else f"{run.people:,} people"
         lines += _wrapped(f"Run in {run.program}: {people}, all outputs within the bounds of the proof.")
     if result.not_run:
-        lines += _wrapped(f"The model was not run: {result.not_run}.")
+        missing = "It was not run elsewhere" if result.runs else "The model was not run"
+        lines += _wrapped(f"{missing}: {result.not_run}.")
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 
 

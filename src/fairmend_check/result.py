@@ -36,7 +36,7 @@ class CheckResult:
         and unequally; None for other claims
     boxes : for a claim about shares, the number of boxes that all people are divided into
     runs : the programs in which the model was run, and on how many people; all outputs were within their bounds
-    not_run : why the model was not run, if it was not
+    not_run : why the model was not run, or not in all programs that are installed for it
     readable : whether all files could be read and checked; if not, there is no verdict on the claim
     """
 

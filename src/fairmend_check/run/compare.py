@@ -52,8 +52,8 @@ class Runtime:
     backend: str = ""
 
 
-class NotLoadedError(Exception):
-    """A program refuses a file, for example because it was written for a later version: it runs no other network."""
+class NotRunError(Exception):
+    """A program refuses a file, for example because it is of a later version, or there is nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ def why_not_run(suffix: str) -> str:
 def run_model(path: Path, model: Model, rows: Array, runtime: Runtime) -> ModelRun:
     """Run a file on encoded rows (people, width); raise NotConfirmedError if an output is outside its bounds.
 
-    Raises NotLoadedError if the program refuses the file, and CheckError if it crashes, does not end, or answers
+    Raises NotRunError if the program refuses the file or nothing can be compared, and CheckError if it crashes, does not end, or answers
     something else than outputs.
     """
     bounds = enclose_outputs(model, rows)
     bounded = np.isfinite(bounds[0]).all(axis=1) & np.isfinite(bounds[1]).all(axis=1)
     if not bounded.any():
-        raise CheckError("no person has outputs with finite bounds, so that a run shows nothing")
+        raise NotRunError("no person has outputs with finite bounds, so that a run shows nothing")
     rows, low, high = rows[bounded], bounds[0][bounded], bounds[1][bounded]
     program, numbers, outputs, labels = _execute(path, model, rows, runtime)
     expected = close_outputs(low, high, model.closing, model.dtype, outputs.shape[1])
@@ -138,7 +138,7 @@ def _execute(path: Path, model: Model, rows: Array, runtime: Runtime) -> tuple[s
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckError(f"{name} left no answer, so there is no verdict. {_NO_RUN}") from error
         if "refused" in answer:
-            raise NotLoadedError(str(answer["refused"])[:300])
+            raise NotRunError(str(answer["refused"])[:300])
         if not program:
             raise CheckError(f"{name} cannot run the file ({str(answer['error'])[:300]}). {_NO_RUN}")
         try:
