@@ -98,7 +98,9 @@ def check_files(
         found.runtimes = installed_runtimes(suffix) if run or require_run else []
         network = _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
         if not found.reasons:
-            found.not_run = why_not_run(suffix) if run or require_run else "--no-run was passed (in Python run=False)"
+            if not found.runtimes:
+                asked = run or require_run
+                found.not_run = why_not_run(suffix) if asked else "--no-run was passed (in Python run=False)"
             _run(found, Path(model), network)
             if require_run and not found.runs:
                 raise CheckError(f"nothing was run: {found.not_run}")

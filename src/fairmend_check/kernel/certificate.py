@@ -69,8 +69,10 @@ class Certificate:
         for number, line in enumerate(lines, start=2):
             where = f"certificate, line {number}"
             if line == _END:
-                if more or done != self.count or next(lines, None) is not None:
+                if more or done != self.count:
                     raise CheckError(f"{where}: the list ends after {done:,} of {self.count:,} inputs")
+                if next(lines, None) is not None:
+                    raise CheckError(f"{where}: there is something after the last line")
                 return
             if not more:
                 raise CheckError(f"{where}: the list of inputs must end here")

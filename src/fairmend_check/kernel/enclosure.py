@@ -15,9 +15,8 @@ from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import SECOND, Model
 from fairmend_check.kernel.rounding import Array, Precision, down, up
 from fairmend_check.kernel.scores import Score
-from fairmend_check.kernel.threshold import HALF, Threshold
+from fairmend_check.kernel.threshold import CLOSING_UNITS, HALF, Threshold
 
-_CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
 _LOG_UNITS = 64  # a log_softmax to so many units of the largest number on its way
 _ROOM = 2**22  # numbers for all pairs of outputs, in the rows that are enclosed at once
 
@@ -48,7 +47,7 @@ def close_outputs(low: Array, high: Array, closing: str, dtype: str, columns: in
     """
     kind = Precision.of(dtype)
     name = closing.removeprefix(SECOND)
-    slack = np.full((1, 1), _CLOSING_UNITS * kind.u + kind.tiny)
+    slack = np.full((1, 1), CLOSING_UNITS * kind.u + kind.tiny)
     with np.errstate(all="ignore"):
         if name == "sigmoid":
             low, high = function_of(Activation("sigmoid")).value_range(low, high)

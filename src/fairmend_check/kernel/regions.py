@@ -2,7 +2,7 @@
 
 A neighbourhood is first covered by a box for each combination of one-hot categories, in which all other features run
 from end to end. Where that is not enough, boxes are halved; and where that is not enough either, every whole number has
-a box of its own, so that a finite neighbourhood is checked person by person.
+a box of its own, so that a finite neighbourhood is checked person by person. A region is the neighbourhood of an input.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Boxes:
         at = np.arange(len(width)), columns
         below, above = self.upper.copy(), self.lower.copy()
         below[at] = above[at] = 0.5 * self.lower[at] + 0.5 * self.upper[at]
-        whole = np.isin(columns, [column for column, _ in model.tables])  # between two rows of a table there is nothing
+        # Between two rows of a table there is nothing. `check` has made sure that such columns have whole ends.
+        whole = np.isin(columns, [column for column, _ in model.tables])
         below[at] = np.where(whole, np.floor(below[at]), below[at])
         above[at] = np.where(whole, np.minimum(below[at] + 1, self.upper[at]), above[at])
         ends = np.concatenate([self.lower, above]), np.concatenate([below, self.upper])
@@ -148,7 +149,10 @@ class Cover:
             yield row, around, _is_small(around)
 
     def _can_separate(self, around: Sequence[Product]) -> bool:
-        """Return whether whole numbers can have boxes of their own, and have not yet; count them if so."""
+        """Return whether whole numbers can have boxes of their own, and have not yet; count them if so.
+
+        The count only limits the work: an input that is left out stays unproven, and is reported.
+        """
         count = count_boxes(around, each_whole=True)
         finite = all(axis.feature.whole for each in around for axis in each.axes)
         if _is_small(around) or self.points + count > (self.most_points if finite else self.most_boxes):
@@ -165,8 +169,8 @@ def _is_small(around: Sequence[Product]) -> bool:
 def prove(cover: Cover, X: Array, first: int, least: float = np.inf) -> ProvenMargins:
     """Return margins of the class of each input (inputs, width) over its neighbourhood.
 
-    ``least`` is the smallest margin before. A margin that is neither below it nor in doubt is a quick bound, and may be
-    larger.
+    ``least`` is the smallest margin before. The least of all margins is a tight bound; others, which are above it, may
+    be quick ones. Boxes with single whole numbers cover the same neighbourhood, so the better of both bounds counts.
     """
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     classes = _classes(cover.model, threshold, X)

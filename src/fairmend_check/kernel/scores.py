@@ -42,7 +42,7 @@ class Score:
         return np.concatenate([each, -each])
 
     def from_forms(self, least: Array) -> tuple[Array, Array]:
-        """Return the bounds that a region states (boxes, outputs), from lower bounds of the forms (boxes, forms)."""
+        """Return bounds of the scores over boxes (boxes, outputs), from lower bounds of the forms (boxes, forms)."""
         if self.name == "softmax":
             return _softmax(least.reshape(-1, self.outputs, self.outputs))
         return least[:, : self.outputs], -least[:, self.outputs :]
@@ -54,7 +54,7 @@ class Score:
         return _softmax(down(low[:, :, None] - high[:, None, :]))
 
     def difference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> Array:
-        """Return how far apart two scores can be (regions,), from the bounds that regions state (regions, outputs).
+        """Return how far apart two scores can be (inputs,), from bounds of the scores (inputs, outputs).
 
         ``error`` is that of each raw output in inference, where a probability is rounded as well; ``kind``
         is None for exact arithmetic. A softmax of outputs that are off by e is off by at most e / 2: the sizes of its

@@ -16,7 +16,7 @@ import numpy as np
 from fairmend_check.kernel.rounding import Array, down
 
 HALF = 0.5
-_CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
+CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
 _DIGITS, _SLIP = Context(prec=60), 1e-50
 
 
@@ -39,9 +39,9 @@ class Threshold:
         kind = np.finfo(dtype)
         unit = float(kind.eps) / 2
         if threshold == HALF:
-            return Threshold(0.0, 0.0, 4 * _CLOSING_UNITS * unit, 4 * _CLOSING_UNITS * unit)
+            return Threshold(0.0, 0.0, 4 * CLOSING_UNITS * unit, 4 * CLOSING_UNITS * unit)
         exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
-        error = _CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny))
+        error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny))
         low, high = enclose_log_odds(exact)
         least, most = min(exact, rounded) - error, max(exact, rounded) + error
         below = math.nextafter(high - enclose_log_odds(least)[0], math.inf) if least > 0 else math.inf

@@ -113,8 +113,8 @@ def run_model(path: Path, model: Model, rows: Array, runtime: Runtime) -> ModelR
 
 
 def _check_labels(program: str, labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse labels that are not the classes by other names; a file without labels has one for all."""
-    if not labels.any():
+    """Refuse labels that are not the classes by other names; a file without labels has -1 for all."""
+    if (labels < 0).all():
         return
     found = np.unique(np.stack([labels, classes])[:, classes >= 0], axis=1)
     if len(np.unique(found[0])) < found.shape[1] or len(np.unique(found[1])) < found.shape[1]:

@@ -102,13 +102,21 @@ def _keras(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         lambda: keras.saving.load_model(job["model"], compile=False, safe_mode=True), f"Keras {keras.__version__}"
     )
 
+    named = getattr(model, "input", None)  # which a Sequential may not have
+    named = named if isinstance(named, dict) else None
+    # Inputs in a dict have the order of the file, which Keras itself sorts.
+    names = list(model.get_config()["input_layers"]) if named is not None else []
+    inputs = model.inputs if named is None else [named[name] for name in names]
+
     def run(part: Any) -> Any:
         fed, start = [], 0
-        for value in model.inputs:
+        for value in inputs:
             width = int(np.prod(value.shape[1:]))
             columns = part[:, start : start + width].astype(keras.backend.standardize_dtype(value.dtype))
             fed.append(columns.reshape([len(part), *value.shape[1:]]))
             start += width
+        if names:
+            return model.predict_on_batch(dict(zip(names, fed, strict=True))), None
         return model.predict_on_batch(fed if len(fed) > 1 else fed[0]), None
 
     _save(run, folder, job["sizes"])
@@ -131,8 +139,9 @@ def _save(run: Any, folder: Path, sizes: list[int]) -> None:
             scores, labels = run(rows[numbers])
             outputs = np.asarray(scores, dtype=np.float64).reshape(size, -1)
             found.append((numbers, outputs, np.full(size, "") if labels is None else labels.reshape(size)))
-    numbers, outputs, labels = (np.concatenate(each) for each in zip(*found, strict=True))
-    np.savez(folder / OUTPUTS, numbers=numbers, outputs=outputs, labels=np.unique(labels, return_inverse=True)[1])
+    numbers, outputs, texts = (np.concatenate(each) for each in zip(*found, strict=True))
+    codes = np.full(len(texts), -1) if labels is None else np.unique(texts, return_inverse=True)[1]
+    np.savez(folder / OUTPUTS, numbers=numbers, outputs=outputs, labels=codes)
 
 
 _RUNTIMES = {"onnxruntime": _onnxruntime, "keras": _keras}

@@ -9,7 +9,7 @@ import numpy as np
 from fairmend_check.errors import NotConfirmedError
 from fairmend_check.kernel.certificate import Certificate
 from fairmend_check.kernel.model import Model
-from fairmend_check.kernel.neighbourhood import Product, batches, count_boxes, encode, encode_one_hot, neighbourhoods
+from fairmend_check.kernel.neighbourhood import Product, batches, count_boxes, encode_one_hot, neighbourhoods
 from fairmend_check.kernel.rounding import Array
 from fairmend_check.kernel.spec import Feature, Spec
 
@@ -32,7 +32,10 @@ def _column(feature: Feature, dtype: str, count: int, rng: np.random.Generator) 
     if feature.one_hot:
         return encode_one_hot(feature, within.astype(np.int64))
     ends = np.where(rng.random(count) < 0.5, low, high)
-    return encode(feature, np.where(np.arange(count) < count // 2, ends, within), np.dtype(dtype))[:, None]
+    values, (offset, factor) = np.where(np.arange(count) < count // 2, ends, within), feature.affine
+    most = float(np.finfo(dtype).max)  # of a feature that does not vary, the proof needs no ends
+    with np.errstate(over="ignore"):
+        return np.clip((values - offset) / factor, -most, most).astype(dtype).astype(np.float64)[:, None]
 
 
 def people_of_certificate(claimed: Certificate, model: Model, rng: np.random.Generator) -> Array:

@@ -12,10 +12,14 @@ import pytest
 
 import fairmend
 import fairmend_check
+from fairmend_check.kernel.spec import read_spec
 from fairmend_check.main import EXIT_CODES
+from fairmend_check.readers.read_model import read_model
 from fairmend_check.run import compare
-from fairmend_check.run.compare import installed_runtimes, why_not_run
+from fairmend_check.run.compare import installed_runtimes, run_model, why_not_run
+from fairmend_check.run.sample import people_of_spec
 from support.checker_cases import case
+from support.keras_files import import_keras, quiet
 
 pytestmark = pytest.mark.runs_models
 
@@ -181,10 +185,37 @@ def test_a_module_in_the_folder_of_the_user_is_not_imported(tmp_path, monkeypatc
     assert json.loads(ended.stdout)["runs"][0]["program"].startswith("ONNX Runtime 1")
 
 
+@quiet
+@pytest.mark.parametrize("suffix", ["h5", "keras"])
+def test_inputs_in_a_dict_are_fed_by_name_in_the_order_of_the_file(suffix, tmp_path):
+    """Keras sorts them by name, and the columns of a row do not follow."""
+    keras = import_keras()
+    keras.utils.set_random_seed(0)
+    inputs = {"sex_and_age": keras.Input((2,), name="sex_and_age"), "income": keras.Input((2,), name="income")}
+    joined = keras.layers.Concatenate()([inputs["sex_and_age"], inputs["income"]])
+    model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Dense(4, "relu")(joined)))
+    path = tmp_path / f"model.{suffix}"
+    model.save(path)
+    network, _ = read_model(path)
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32).astype(np.float64)
+    assert run_model(path, network, rows, installed_runtimes(f".{suffix}")[-1]).people == 20
+
+
+def test_a_range_that_the_model_cannot_hold_is_no_alarm():
+    spec = read_spec(
+        {"feature": [
+            {"name": "sex", "kind": "categorical", "categories": ["f", "m"], "protected": True},
+            {"name": "x", "kind": "continuous", "range": [0, 1e39]},
+        ]},
+        "spec",
+    )  # fmt: skip
+    assert np.isfinite(people_of_spec(spec, "float32", 50, np.random.default_rng(0))).all()
+
+
 def test_labels_must_be_the_classes():
-    for labels, classes in (([0, 1, 1, 0], [0, 1, -1, 0]), ([1, 0, 0, 1], [0, 1, 1, 0]), ([0, 0, 0], [0, 1, 0])):
+    for labels, classes in (([0, 1, 1, 0], [0, 1, -1, 0]), ([1, 0, 0, 1], [0, 1, 1, 0]), ([-1, -1, -1], [0, 1, 0])):
         compare._check_labels("program", np.array(labels), np.array(classes))
-    for labels, classes in (([0, 1, 1], [0, 1, 0]), ([0, 1, 2], [0, 1, 1]), ([1, 1, 0], [0, 1, 1])):
+    for labels, classes in (([0, 1, 1], [0, 1, 0]), ([0, 1, 2], [0, 1, 1]), ([1, 1, 0], [0, 1, 1]), ([0, 0], [0, 1])):
         with pytest.raises(fairmend_check.errors.NotConfirmedError, match="labels"):
             compare._check_labels("program", np.array(labels), np.array(classes))
 

@@ -122,7 +122,7 @@ class Function(Protocol):
     """An elementwise function f on intervals lower..upper, arrays of one shape (boxes, width).
 
     For a slope s, the highest line below f has the intercept min f(z) - s z, the lowest line above it the maximum. Any
-    slope gives a sound line. Intercepts are always computed here and never taken from a certificate.
+    slope gives a sound line.
     """
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
