@@ -25,17 +25,16 @@ _ROUNDED = " A module in float32 would round the weights, which the claim does n
 def model_condition(network: Network) -> str:
     """Return what a program must do with the file that a network was read from; "" if the file itself says it.
 
-    A module in memory is traced, so that it needs no condition.
+    A module in memory is traced, and the program in a .pt2 file is read here, so that neither needs a condition. The
+    checker does not read such a program, and prints one.
     """
     form = network.form
     if isinstance(form, NnetForm):
         return form.condition
-    if not isinstance(form, StateDictForm) or form.module is not None:
+    if not isinstance(form, StateDictForm) or isinstance(form, Pt2Form) or form.module is not None:
         return ""
     steps = steps_of(network)
     found = printable(_graph(network, steps) if steps else _chain(network))
-    if isinstance(form, Pt2Form):
-        return f"the program in the file is not checked, only its weights: {found}"
     return found if form.part is None else f'the module loads the part "{form.part}" of the checkpoint. T{found[1:]}'
 
 
