@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.norms import joined_norm, scaling
 from fairmend_check.kernel.operations.base import Form, Operation, Read
 from fairmend_check.kernel.operations.choose import Columns, Input, Lookup
@@ -83,6 +83,48 @@ def test_inference_in_float32_is_within_the_rounding_of_the_operation(name):
         computed = exact.astype(np.float32)
     assert (np.abs(computed - exact) <= own + np.abs(exact) * 2.0**-24).all()
     assert (np.abs(exact) <= largest * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_changes_is_reached_and_nothing_is_larger_than_its_bound(name):
+    operation, widths = OPERATIONS[name]
+    _, values = boxes(name, widths)
+    exact = EXACT[name](operation, *values)
+    sizes = [np.abs(value).max(axis=0) for value in values]
+    assert (np.abs(exact) <= operation.bound(sizes, 3e38)).all()
+    columns = sum(widths)
+    starts = np.cumsum([0, *widths])
+    reached = operation.reached([np.eye(columns, dtype=bool)[starts[i] : starts[i + 1]] for i in range(len(widths))])
+    assert reached.shape == (exact.shape[1], columns)
+    for column in range(columns):
+        source = int(np.searchsorted(starts, column, "right")) - 1
+        moved = [value.copy() for value in values]
+        other = moved[source][:, column - starts[source]]
+        other[:] = (other + 1) % 4 if name == "lookup" else other + RNG.normal(size=len(other))
+        changed = (EXACT[name](operation, *moved) != exact).any(axis=0)
+        assert (changed <= reached[:, column]).all()
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "lookup"])
+def test_derivatives_enclose_what_a_small_step_changes(name):
+    operation, widths = OPERATIONS[name]
+    reads, values = boxes(name, widths)
+    forms = RNG.normal(size=(20, 4, operation.width(widths)))
+    slopes = None
+    if isinstance(operation, Activation):
+        slopes = function_of(operation).slope_range(*reads[0])
+    parts = operation.derivatives((forms, forms, np.abs(forms)), widths, slopes)
+    for source, (low, high, size) in enumerate(parts):
+        ends = reads[source]
+        step = 1e-3 * (ends[0] + ends[1] - 2 * values[source])  # towards the middle, so that it stays in the box
+        moved = [value + step if number == source else value for number, value in enumerate(values)]
+        change = EXACT[name](operation, *moved) - EXACT[name](operation, *values)
+        seen = np.einsum("bfw,bw->bf", forms, change)
+        least = np.einsum("bfw,bw->bf", low, np.maximum(step, 0)) + np.einsum("bfw,bw->bf", high, np.minimum(step, 0))
+        most = np.einsum("bfw,bw->bf", high, np.maximum(step, 0)) + np.einsum("bfw,bw->bf", low, np.minimum(step, 0))
+        assert (least <= seen + 1e-12).all()
+        assert (seen <= most + 1e-12).all()
+        assert (np.maximum(high, -low) <= size + 1e-12).all()
 
 
 def test_what_does_not_fit_is_refused():
