@@ -9,8 +9,6 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 
-__all__ = ["write_atomically", "write_text"]
-
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write to a temporary file in the same folder, then rename it to `path`; content may come in parts."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["DataSource", "DataURL", "data_source", "is_url"]
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # "C:/…" is none
 
 

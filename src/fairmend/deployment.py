@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fairmend_check.kernel.certificate import Certificate as Claimed
     from fairmend_check.kernel.model import Model
 
-__all__ = ["DeploymentResult", "verify_deployment"]
 
 _TAKES = ("encoded", "people")
 _GIVES = ("scores", "outputs", "probabilities", "classes")

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-__all__ = ["exchange"]
-
 _AT_FDCWD = -100  # Linux: paths are relative to the current folder
 _RENAME_EXCHANGE = 2  # Linux, linux/fs.h
 _RENAME_SWAP = 2  # macOS, sys/stdio.h

@@ -28,8 +28,6 @@ from pathlib import Path
 from fairmend.errors import FairmendError
 from fairmend.exchange import exchange
 
-__all__ = ["check_folder", "staged_folder"]
-
 _STAGE = re.compile(r"\.fairmend-[0-9a-f]{12}-[0-9a-f]{16}")
 _OLD = "-old"  # ends the name of a folder that was renamed away
 _YOUNG = 60  # seconds in which a stage without a lock may belong to a process that is about to lock it

@@ -13,8 +13,6 @@ import numpy as np
 from fairmend.atomic import write_text
 from fairmend.text import printable
 
-__all__ = ["to_json", "write_json"]
-
 
 def write_json(path: str | os.PathLike[str], document: object) -> None:
     """Write plain data as JSON; see `to_json`."""

@@ -17,20 +17,6 @@ import numpy.typing as npt
 from fairmend.arrays import Bools, Floats, Ints
 from fairmend.errors import FairmendError
 
-__all__ = [
-    "chunks",
-    "count_above",
-    "count_codes",
-    "count_together",
-    "empty_array",
-    "histogram",
-    "in_chunks",
-    "quantiles",
-    "select_rows",
-    "sum_in_chunks",
-    "writing_temporary",
-]
-
 CHUNK = 1 << 20
 """How many rows are read at a time."""
 

@@ -11,18 +11,6 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.large_arrays import chunks, sum_in_chunks
 
-__all__ = [
-    "Classes",
-    "accuracy",
-    "balanced_accuracy",
-    "changed_rate",
-    "mean_absolute_error",
-    "pair_of_classes",
-    "positive_rate",
-    "r2",
-    "root_mean_squared_error",
-]
-
 Classes = npt.NDArray[np.integer]
 _Numbers = npt.NDArray[Any]
 

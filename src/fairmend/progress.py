@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TextIO, TypeVar
 
-__all__ = ["Progress", "ProgressLine", "shows_progress"]
-
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the number of steps done and the total number of steps, which is 0 while it is unknown."""
 

@@ -7,8 +7,6 @@ from queue import SimpleQueue
 from threading import Event, Semaphore, Thread
 from typing import Generic, TypeVar
 
-__all__ = ["read_ahead"]
-
 T = TypeVar("T")
 
 _AHEAD = 1  # items that may wait

@@ -11,31 +11,6 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from numbers import Integral, Real
 
-__all__ = [
-    "MOST_NAMES",
-    "as_text",
-    "at_least_percent",
-    "at_most_percent",
-    "condition_text",
-    "count",
-    "fine_percent",
-    "first_line",
-    "in_points",
-    "listed",
-    "number",
-    "percent",
-    "plain_value",
-    "points",
-    "printable",
-    "probabilities",
-    "ratio",
-    "score_difference",
-    "short",
-    "shown",
-    "spreadsheet_text",
-    "suggest",
-]
-
 LONGEST = 80
 """Characters of a name or value before `short` cuts it."""
 

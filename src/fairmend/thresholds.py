@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from fairmend.errors import FairmendError
 
-__all__ = ["ThresholdClassifier", "open_threshold_classifier"]
-
 _NAMES = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike
 
-__all__ = ["Problem", "VnnlibExport", "export_vnnlib"]
 
 MOST_BOXES = 1000
 MODEL, INSTANCES, MANIFEST = "model.onnx", "instances.csv", "manifest.json"

@@ -34,8 +34,6 @@ from fairmend_check.shares.prove import prove_shares
 from fairmend_check.shares.split_tree import read_leaves
 from fairmend_check.spec_toml import read_spec_file
 
-__all__ = ["check", "check_files"]
-
 MAX_REASONS = 20
 MAX_CLASSES = 100  # of shares: the bounds of a box need memory for all pairs of them
 MAX_RUN_WORK = 4 * 10**9  # multiplications for the bounds of people on whom a model is run: about a second

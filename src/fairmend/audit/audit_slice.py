@@ -27,8 +27,6 @@ from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults
 
-__all__ = ["SCAN_CLASSES", "AuditJob", "SliceTask", "audit_reading", "audit_slice", "read_blocks"]
-
 SCAN_CLASSES = (ScanResult, WorstNeighbours, ScoreSpread)
 """The classes of what the scan of a block finds."""
 

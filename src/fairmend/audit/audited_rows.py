@@ -16,8 +16,6 @@ from fairmend.large_arrays import in_chunks
 from fairmend.network import Network
 from fairmend.spec import Spec
 
-__all__ = ["AuditedRows", "RowCollector"]
-
 
 @dataclass(frozen=True, eq=False)
 class AuditedRows:

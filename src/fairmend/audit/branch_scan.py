@@ -21,8 +21,6 @@ from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
 
-__all__ = ["BranchScan", "can_branch"]
-
 _MOST_NUMBERS = 4_000_000  # in the boxes of one neighbourhood
 
 

@@ -32,8 +32,6 @@ from fairmend.spec import Spec
 from fairmend.workers.engine import Engine
 from fairmend.workers.threads import Threads
 
-__all__ = ["DeviceSearch", "find_device"]
-
 _logger = logging.getLogger(__name__)
 
 _UNKNOWN = (

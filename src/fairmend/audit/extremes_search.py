@@ -15,8 +15,6 @@ from fairmend.arrays import Bools, FloatArray, Ints
 from fairmend.audit.later_layers import LaterLayers
 from fairmend.audit.line_bounds import LineGrid, SegmentBounds, line_grid
 
-__all__ = ["RunningExtremes", "search_lines", "search_points"]
-
 _SEGMENTS = 262_144  # segments of inputs whose bounds are kept at a time
 _PROBE = 256  # inputs that show whether bounds pay
 _WORTHWHILE = 0.6  # up to this share of all scores to compute, they do

@@ -35,7 +35,6 @@ from fairmend.spec.products import Products
 if TYPE_CHECKING:
     from fairmend.audit.device_search import DeviceSearch  # PyTorch comes with it
 
-__all__ = ["Extremes", "FastScores"]
 
 _TOGETHER = 64  # rows that are compared as one
 _TABLE = 65_536  # points in one table

@@ -13,8 +13,6 @@ from fairmend.spec import Spec
 from fairmend.spec.products import Products
 from fairmend.spec.reachable import ReachableValues, encode_column
 
-__all__ = ["FirstLayer"]
-
 # Multiplications in one product: below the number at which BLAS starts threads. Numbers in a block of inputs: few
 # enough for the cache.
 _PRODUCTS, _NUMBERS = 250_000, 65_536

@@ -15,7 +15,6 @@ from fairmend.spec.read_values import RowsError, is_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Inputs", "block_rows", "cut_blocks", "encode_chunks", "known_length", "sample_blocks"]
 
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 

@@ -17,8 +17,6 @@ from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.spec import Spec
 from fairmend.workers.kept_results import KeptResults
 
-__all__ = ["keep_plan", "open_kept_audit"]
-
 
 def open_kept_audit(
     folder: Path, net: Network, spec: Spec, inputs: SlicedInputs, options: Mapping[str, Any]

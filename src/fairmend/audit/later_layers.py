@@ -20,8 +20,6 @@ import numpy as np
 from fairmend.arrays import FloatArray, Ints
 from fairmend.network import Affine, Network
 
-__all__ = ["LaterLayers", "ScoreBlock", "shifted_tables"]
-
 # Multiplications in one product: below the number at which BLAS starts threads. Products for one block, and numbers in
 # one buffer: small enough for the cache.
 _PRODUCTS, _PER_BLOCK, _NUMBERS = 500_000, 4, 131_072

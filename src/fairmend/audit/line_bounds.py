@@ -27,8 +27,6 @@ import numpy as np
 from fairmend.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.network import Affine
 
-__all__ = ["LineGrid", "SegmentBounds", "line_grid"]
-
 _SEGMENT = 16  # values in a segment, of which three are computed first
 _ROUNDING = 1.001  # for the roundings of what is computed here in float64
 

@@ -37,18 +37,6 @@ if TYPE_CHECKING:
 
     from fairmend.audit.device_search import DeviceSearch
 
-__all__ = [
-    "MOST_POINTS",
-    "ExhaustiveScan",
-    "RandomScan",
-    "ScanResult",
-    "UnequalInputs",
-    "WorstNeighbours",
-    "can_enumerate",
-    "find_unequal",
-    "reads_what_varies",
-    "sample_unequal",
-]
 
 MOST_POINTS = 10_000_000
 """Larger neighbourhoods are sampled even if they are finite: enumerating one takes a second or more."""

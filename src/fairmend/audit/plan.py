@@ -28,7 +28,6 @@ from fairmend.text import suggest
 if TYPE_CHECKING:
     from fairmend.audit.device_search import DeviceSearch
 
-__all__ = ["EXACT_SECONDS", "METHODS", "AuditPlan", "choose_plan", "describe_seconds"]
 
 METHODS = ("auto", "exact", "enumerate", "branch", "sample")
 

@@ -23,7 +23,6 @@ from fairmend.workers.engine import HERE, Engine
 if TYPE_CHECKING:
     from fairmend.audit.device_search import DeviceSearch
 
-__all__ = ["PlannedScan", "ScanTask", "TimeShare"]
 
 # A block that is enumerated is cut into parts of about so many neighbours, a few seconds' worth, but at least so many
 # inputs. Measured times would cut it elsewhere in another run, and round other last bits.

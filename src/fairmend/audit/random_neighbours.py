@@ -14,8 +14,6 @@ from fairmend.spec.neighbourhoods import Regions
 from fairmend.spec.products import Products
 from fairmend.spec.reachable import ReachableValues
 
-__all__ = ["stream_random_neighbours"]
-
 _BATCH, _NUMBERS = 65_536, 64_000_000
 # More corners than this per input add little to random points.
 _MAX_CORNERS = 64

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from fairmend.spec import Label
 
-__all__ = ["AuditPair", "AuditResult", "ExaminedInputs", "make_pairs", "name_row", "user_values", "wilson_interval"]
 
 _Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
 

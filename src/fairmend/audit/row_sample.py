@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from fairmend.arrays import Floats, Ints
 
-__all__ = ["RowSample"]
-
 Columns = Mapping[str, npt.NDArray[Any]]
 
 _ROWS = "row"

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from fairmend.large_arrays import writing_temporary
 
-__all__ = ["RowStore"]
-
 _MEMORY = 1 << 22  # bytes that a store keeps in memory
 
 

@@ -16,8 +16,6 @@ from fairmend.network import Network
 from fairmend.network.scores import compute_scores, scores_of
 from fairmend.spec import Claim
 
-__all__ = ["WidestPairs", "enclose_differences", "find_widest_pairs", "widest_output"]
-
 
 @dataclass(frozen=True, eq=False)
 class WidestPairs:

@@ -26,7 +26,6 @@ from fairmend.text import in_points, number, percent
 if TYPE_CHECKING:
     from fairmend.audit.result import AuditPair
 
-__all__ = ["DisparityCollector", "ScoreDisparity", "ThresholdCurve", "disparity_score"]
 
 LIMITS = (0.01, 0.05, 0.10)
 """Differences of a probability above which people are counted."""

@@ -12,8 +12,6 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.network.scores import scores_of
 
-__all__ = ["ScoreSpread", "SpreadTracker", "spread_of_extremes"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreSpread:

@@ -9,8 +9,6 @@ from fairmend.arrays import Floats
 from fairmend.large_arrays import quantiles
 from fairmend.spec import Claim
 
-__all__ = ["ScoreSummary"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreSummary:

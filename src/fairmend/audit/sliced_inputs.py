@@ -19,8 +19,6 @@ from fairmend.spec import Spec
 from fairmend.tables import TableSlice, TableStream
 from fairmend.tables.elsewhere import describe_files, read_from_elsewhere, require_visible
 
-__all__ = ["GivenInputs", "Reading", "SliceReader", "SlicedInputs", "TableInputs", "Witnesses"]
-
 Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
 """Called with rows (k,) and the worst pair of each: two arrays (k, width), the first of them the inputs themselves if
 the claim is about classes."""

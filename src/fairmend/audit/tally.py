@@ -22,8 +22,6 @@ from fairmend.audit.score_summary import ScoreSummary
 from fairmend.network import Network
 from fairmend.spec import Claim, Spec
 
-__all__ = ["TALLY_CLASSES", "AuditTally"]
-
 # What an audit keeps for reports: a random sample of so many inputs, or fewer if they are wide.
 _EXAMINED_ROWS, _EXAMINED_NUMBERS = 20_000, 5_000_000
 

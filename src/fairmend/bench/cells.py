@@ -20,7 +20,6 @@ from fairmend.network import Network
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
-__all__ = ["Cell", "RepairedNetwork", "Store", "loss_cell", "repair_cell", "repair_network", "tester_cell"]
 
 _logger = logging.getLogger(__name__)
 

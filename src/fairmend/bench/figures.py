@@ -8,8 +8,6 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["comparison_figure", "loss_figure"]
-
 WIDTH, HEIGHT, LEFT, BOTTOM = 420, 240, 56, 28
 COLOURS = ("#0969da", "#bc4c00")
 

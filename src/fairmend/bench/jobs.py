@@ -11,19 +11,6 @@ from fairmend.bench.cells import Cell, RepairedNetwork, Store, loss_cell, repair
 from fairmend.bench.protocol import Setting, Sources, load_setting
 from fairmend.errors import FairmendError
 
-__all__ = [
-    "QUICK",
-    "Effort",
-    "Job",
-    "LossJob",
-    "RepairJob",
-    "default_workers",
-    "loss_key",
-    "repair_key",
-    "run_jobs",
-    "tester_key",
-]
-
 
 @dataclass(frozen=True)
 class Effort:

@@ -17,8 +17,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.spec import Spec
 
-__all__ = ["Setting", "Sources", "load_setting", "paper_numbers", "setting_names"]
-
 MODELS = {"adult": "AC1", "compas": "compas1", "german": "GC1", "bank": "BM0"}
 COLUMNS = {
     "compas": {"sex": "Female", "race": "Race", "age": "Age"},

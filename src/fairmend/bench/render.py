@@ -15,8 +15,6 @@ from rich.text import Text
 from fairmend.atomic import write_atomically
 from fairmend.bench.tables import Table
 
-__all__ = ["show_tables", "write_tables"]
-
 _STYLES = {"good": "green", "fair": "yellow", "bad": "red", "best": "bold"}
 _CSS = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0 1rem;color:#1b1f24;background:#fff}

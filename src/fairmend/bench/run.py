@@ -18,8 +18,6 @@ from fairmend.bench.tables import Table
 from fairmend.errors import FairmendError
 from fairmend.progress import Progress
 
-__all__ = ["WHAT", "Results", "run"]
-
 WHAT = ("table1", "table2", "table3", "table4", "rq4", "timing")
 _SETTINGS = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}
 _REPAIR_TABLES = {

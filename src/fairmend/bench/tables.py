@@ -10,23 +10,6 @@ import numpy as np
 from fairmend.bench.cells import Cell
 from fairmend.bench.protocol import paper_numbers, setting_names
 
-__all__ = [
-    "METHODS",
-    "NAIVE_AND_SYMBOLIC",
-    "PAPER_NAME",
-    "TESTED",
-    "TESTERS",
-    "Entry",
-    "Table",
-    "naive",
-    "summary",
-    "table1",
-    "table2",
-    "table3",
-    "table4",
-    "timing",
-]
-
 PAPER_NAME = {"original": "Original", "flip": "FLIP", "care": "CARE", "grft": "GRFT", "prof": "Ours"}
 METHODS = ("original", "flip", "care", "grft", "prof", "blind", "auto")
 TESTERS = ("adf", "eidig", "neuronfair", "grft")

@@ -24,8 +24,6 @@ from fairmend.bounds.enclosure import TINY, UNIT, enclose_image, enclose_operati
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["DualBound", "Interval", "Intervals", "dual_bound", "knots_of", "line_slopes", "tightened"]
-
 Interval = tuple[Floats, Floats]
 """Lowest and highest values, each ``(units,)``."""
 

@@ -13,20 +13,6 @@ import numpy as np
 
 from fairmend.arrays import Floats
 
-__all__ = [
-    "as_array",
-    "downwards",
-    "is_finite",
-    "larger",
-    "negative_part",
-    "on_device",
-    "positive_part",
-    "select",
-    "smaller",
-    "split_columns",
-    "zeros",
-]
-
 
 def on_device(array: Floats, device: Any) -> Floats:
     """Return an array as a float64 tensor of a device; one that repeats its first row is not copied in full."""

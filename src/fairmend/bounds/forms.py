@@ -19,8 +19,6 @@ from fairmend.arrays import FloatArray
 from fairmend.bounds.relaxation import Lines
 from fairmend.network.operations import Affine, Columns, Concatenate, Operation, Scale, Sum
 
-__all__ = ["Boxes", "Forms", "Interval", "least_of_line", "linear_form", "signed_product", "tensor_like", "total"]
-
 Interval = tuple[Tensor, Tensor]
 """Lower and upper ends, each ``(pieces, units)``."""
 

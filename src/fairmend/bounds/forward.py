@@ -12,8 +12,6 @@ from fairmend.bounds.relaxation import apply_activation
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
-__all__ = ["affine", "forward", "forward_nodes"]
-
 Layers = Sequence[tuple[Tensor, Tensor]]
 """The affine layers in the order of the nodes, the head last: ``(weight (out, in), bias (out,))``.
 

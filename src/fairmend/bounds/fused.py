@@ -16,8 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["product", "through_lines"]
-
 _logger = logging.getLogger(__name__)
 
 COMPILED_KERNELS = True

@@ -27,8 +27,6 @@ from fairmend.network.decision import closing_gaps
 from fairmend.network.functions.base import SLACK, Precision, size_of
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
-__all__ = ["closing_error", "inference_error", "lead_error", "summation_error"]
-
 _ARRAYS = 16  # of one layer's size at a time
 
 

@@ -13,18 +13,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import Network
 from fairmend.threads import side_by_side
 
-__all__ = [
-    "MAX_ENTRIES",
-    "batch_size",
-    "batches",
-    "exact_boxes",
-    "exact_rows",
-    "max_entries",
-    "run_batches",
-    "used_columns",
-    "widest_layer",
-]
-
 MAX_ENTRIES = 1_000_000
 """The entries of one temporary array on a CPU, 8 MB; only a few of them exist at a time."""
 

@@ -39,16 +39,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = [
-    "Choice",
-    "Slopes",
-    "analyse",
-    "function_intervals",
-    "rigorous_bounds",
-    "rigorous_differences",
-    "rigorous_point_logits",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Slopes:

@@ -14,8 +14,6 @@ from fairmend.network.folding import Fold
 from fairmend.network.functions.base import NARROW, SLACK, Precision, size_of
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["RunningError", "affine_image", "scaled_too_far"]
-
 _FOLDING = 8  # roundings of a layer beside its products, and of what is folded into it
 _SCALED = 2.0**120  # by more, scalings in a row do not fit into one number of float32
 _ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several steps

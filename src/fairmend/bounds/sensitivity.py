@@ -16,8 +16,6 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.base import NARROW, SLACK
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["Intervals", "NodeError", "traced_error"]
-
 Intervals = tuple[Floats, Floats]
 """Lower and upper ends, each ``(pieces, units)`` or, of sensitivities, ``(pieces, rows, units)``."""
 

@@ -20,8 +20,6 @@ from fairmend.device.current import current_device
 from fairmend.device.memory import run_in_parts
 from fairmend.network import Network
 
-__all__ = ["choose_slopes", "slopes_from"]
-
 
 def choose_slopes(network: Network, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Slopes]:
     """Return tight slopes for the boxes ``(pieces, inputs)``, one `Slopes` per elementwise function."""

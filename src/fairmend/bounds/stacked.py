@@ -19,8 +19,6 @@ from fairmend.network import Activation, Affine
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Scale, Sum
 
-__all__ = ["Stacked"]
-
 
 class Stacked:
     """Backward substitution through the nodes of a network, down to those whose forms are ``known``.

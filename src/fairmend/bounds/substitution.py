@@ -39,8 +39,6 @@ from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Ope
 
 _STARTS = (Input, Lookup)
 
-__all__ = ["Known", "Layer", "Lines", "Rows", "both_signs", "lower_bounds", "lower_forms", "over_box"]
-
 
 class Rows(NamedTuple):
     """Linear functions of a node's units; the first axis has length 1 if all pieces share them.

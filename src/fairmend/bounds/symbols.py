@@ -26,8 +26,6 @@ from fairmend.network import Activation, Affine
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Operation, Scale, Sum
 
-__all__ = ["Symbols"]
-
 
 class _Function(NamedTuple):
     """A function: its lines, the distance of these, and its symbols.

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from fairmend.tables import TableStream
     from fairmend.workers.engine import Engine
 
-__all__ = ["command"]
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 WIDENED = "spec.toml"  # in the folder of the report, if ranges were widened

@@ -12,8 +12,6 @@ from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
 from fairmend.errors import FairmendError
 
-__all__ = ["command"]
-
 
 @click.command("bench", cls=Command)
 @click.argument("what", type=click.Choice(["table1", "table2", "table3", "table4", "rq4", "timing", "all"]))

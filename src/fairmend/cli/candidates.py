@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
     from fairmend.repair.selection import Candidate
 
-__all__ = ["show_candidates"]
 
 _CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
 _REGRESSION_FIGURES = {"unequal": 7, "R²": 9, "agrees": 7}

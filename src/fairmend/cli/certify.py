@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from fairmend.prove.result import CertifyResult
     from fairmend.spec import Claim, Spec
 
-__all__ = ["command"]
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 

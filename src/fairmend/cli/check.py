@@ -11,8 +11,6 @@ from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import FILE, common_options, insert_formats, json_option
 from fairmend.errors import FairmendError
 
-__all__ = ["command"]
-
 _logger = logging.getLogger(__name__)
 
 

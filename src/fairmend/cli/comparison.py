@@ -16,8 +16,6 @@ from fairmend.text import percent
 if TYPE_CHECKING:
     from fairmend.evaluate.compare import Measurement, RepairComparison
 
-__all__ = ["show_comparison"]
-
 
 def show_comparison(screen: Console, comparison: RepairComparison, title: str) -> None:
     """Print the tables, the warnings and what is proven."""

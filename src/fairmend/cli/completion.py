@@ -8,8 +8,6 @@ from click.shell_completion import get_completion_class
 from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import common_options
 
-__all__ = ["command"]
-
 _SHELLS = ("bash", "zsh", "fish")
 
 

@@ -25,8 +25,6 @@ import click
 from fairmend.cli.inside import require_inside, require_plain_name
 from fairmend.errors import FairmendError
 
-__all__ = ["OUTPUTS", "check_config", "command_defaults", "commands_of", "find_config", "key_of"]
-
 _FILE_NAME = "fairmend.toml"
 _SHARED = "defaults"
 

@@ -29,26 +29,6 @@ if TYPE_CHECKING:
     from fairmend.spec import Spec
     from fairmend.spec.out_of_range import OutOfRange
 
-__all__ = [
-    "ROW_NUMBERS",
-    "console",
-    "differing_values",
-    "figures_table",
-    "group_figures",
-    "group_heading",
-    "prediction_name",
-    "progress_bars",
-    "regression_figures",
-    "show_check",
-    "show_condition",
-    "show_files",
-    "show_json",
-    "show_out_of_range",
-    "show_pairs",
-    "show_warnings",
-    "stderr_console",
-    "warn_before",
-]
 
 ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fairmend.evaluate.split import DataSplit
     from fairmend.network import Network
 
-__all__ = ["FILES", "command", "run_demo"]
 
 FILES = {
     "applicants.csv": "the applicants",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fairmend.audit.score_disparity import ScoreDisparity, ThresholdCurve
     from fairmend.spec import Spec
 
-__all__ = ["add_disparity", "show_compared_disparity", "show_disparity", "sparkline"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"

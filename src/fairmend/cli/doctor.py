@@ -26,8 +26,6 @@ from fairmend.cli.options import common_options, json_option
 from fairmend.cli.packages import RequiredPackage, module_of, required_packages
 from fairmend.errors import FairmendError
 
-__all__ = ["command"]
-
 READY, NOT_READY = 0, 2
 
 _SOLVERS = ("highs", "scip", "gurobi")

@@ -8,8 +8,6 @@ import click
 
 from fairmend.text import printable
 
-__all__ = ["echo_line"]
-
 
 def echo_line(text: str, **options: Any) -> None:
     """Print text as one line; what files contributed to it is escaped. `options` are those of `click.secho`."""

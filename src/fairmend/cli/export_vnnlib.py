@@ -27,8 +27,6 @@ from fairmend.cli.options import (
 )
 from fairmend.data_source import DataSource
 
-__all__ = ["command"]
-
 
 @click.command("export-vnnlib", cls=Command)
 @model_argument

@@ -24,17 +24,6 @@ from fairmend.cli.sigterm import sigterm_as_ctrl_c
 from fairmend.errors import FairmendError
 from fairmend.text import printable
 
-__all__ = [
-    "COULD_NOT_ANSWER",
-    "INTERRUPTED",
-    "BareCommand",
-    "Command",
-    "Group",
-    "IndependentCommand",
-    "config_in_use",
-    "typed_command",
-]
-
 COULD_NOT_ANSWER, INTERRUPTED = 2, 130
 
 # Keys of a context's meta, which all contexts of one call share.

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from fairmend.evaluate.people import People
     from fairmend.spec.out_of_range import OutOfRange
 
-__all__ = [
-    "add_about",
-    "load_model",
-    "load_people",
-    "load_spec",
-    "save_widened_spec",
-    "widened_spec_file",
-    "without_scores",
-]
-
 
 def load_model(
     model: Path, spec_file: Path, activation: str | None, ignore_scores: bool = False, threshold: float | None = None

@@ -12,8 +12,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from fairmend.errors import FairmendError
 
-__all__ = ["require_inside", "require_plain_name"]
-
 
 def require_plain_name(name: str, *, written: bool) -> None:
     """Raise `FairmendError` unless a name in fairmend.toml is one below its folder on every system, and no URL.

@@ -11,8 +11,6 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.text import printable
 
-__all__ = ["start_logging"]
-
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 

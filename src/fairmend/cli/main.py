@@ -8,8 +8,6 @@ from fairmend._version import __version__
 from fairmend.cli.group import Group
 from fairmend.cli.options import common_options
 
-__all__ = ["main"]
-
 # In the order of `fairmend --help`. The texts are repeated here so that help and completion import no command.
 _COMMANDS = {
     "demo": "Run the demo on a biased network.",

@@ -13,34 +13,6 @@ from fairmend.data_source import DataURL, is_url
 from fairmend.device.names import is_device_name
 from fairmend.errors import FairmendError
 
-__all__ = [
-    "DATA",
-    "DATA_FORMATS",
-    "FILE",
-    "POSITIVE",
-    "Decorated",
-    "DeviceName",
-    "about_option",
-    "activation_option",
-    "add_options",
-    "cluster_option",
-    "common_options",
-    "device_option",
-    "ignore_scores_option",
-    "insert_formats",
-    "jobs_option",
-    "json_option",
-    "keep_going_option",
-    "model_argument",
-    "out_of_range_option",
-    "refuse_together",
-    "resume_option",
-    "seed_option",
-    "spec_option",
-    "threshold_option",
-    "what_if_options",
-]
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = ["RequiredPackage", "how_to_install", "module_of", "required_packages"]
 
 _DEVELOPMENT_EXTRAS = ("dev", "docs")
 

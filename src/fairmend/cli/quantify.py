@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fairmend.progress import Progress
     from fairmend.quantify.result import QuantifyResult
 
-__all__ = ["command"]
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.network import Network
 
-__all__ = ["command"]
 
 GOOD, BAD = 0, 1
 

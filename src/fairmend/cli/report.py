@@ -11,8 +11,6 @@ from fairmend.cli.inside import require_inside
 from fairmend.cli.options import FILE, common_options, json_option
 from fairmend.errors import FairmendError
 
-__all__ = ["command"]
-
 
 @click.command("report", cls=Command)
 @click.argument("folder", type=FILE)

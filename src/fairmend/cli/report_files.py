@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from fairmend.progress import Progress
     from fairmend.prove.certificate import Certificate
 
-__all__ = [
-    "REPORT_FILES",
-    "check_certificate",
-    "describe_repair",
-    "form_warning",
-    "save_checked",
-    "save_unchecked",
-    "show_report",
-    "write_report",
-]
 
 REPORT_FILES = {
     "report.html": "the report, for a browser",

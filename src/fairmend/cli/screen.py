@@ -16,8 +16,6 @@ from rich.text import Text
 
 from fairmend.text import printable
 
-__all__ = ["Rows", "Screen"]
-
 _NO_BREAK, _STAND_IN = "\N{NO-BREAK SPACE}", "\ufdd0"  # the second is no character, so no file has it
 
 

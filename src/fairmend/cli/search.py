@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fairmend.search.result import SearchResult
     from fairmend.spec import Spec
 
-__all__ = ["command"]
 
 NONE_FOUND, SOME_FOUND = 0, 1
 

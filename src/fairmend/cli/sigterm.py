@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["sigterm_as_ctrl_c"]
-
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:

@@ -17,7 +17,6 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.spec import Spec
 
-__all__ = ["Dataset", "assemble", "bins", "codes", "grouped", "read_table", "whole_numbers"]
 
 Column = NDArray[np.float32]
 

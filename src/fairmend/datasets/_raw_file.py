@@ -22,8 +22,6 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from fairmend.errors import FairmendError
 
-__all__ = ["RawFile", "cache_folder", "find_file"]
-
 DATA_VARIABLE = "FAIRMEND_DATA"
 CACHE_VARIABLE = "FAIRMEND_CACHE"
 

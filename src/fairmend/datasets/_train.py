@@ -11,8 +11,6 @@ from fairmend.datasets._common import Dataset
 from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 
-__all__ = ["train_biased"]
-
 # Widths of the hidden layers, as in the paper.
 HIDDEN = {"adult": (16, 8), "compas": (16, 8), "german": (50,), "bank": (64, 16)}
 

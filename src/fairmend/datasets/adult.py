@@ -10,8 +10,6 @@ import pandas as pd
 from fairmend.datasets._common import Dataset, assemble, bins, codes, read_table, whole_numbers
 from fairmend.datasets._raw_file import RawFile, find_file
 
-__all__ = ["CATEGORIES", "FILES", "load"]
-
 SOURCE = "the UCI Machine Learning Repository, data set 'Adult' (https://archive.ics.uci.edu/dataset/2/adult)"
 FILES = (  # joined in this order
     RawFile(

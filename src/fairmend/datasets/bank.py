@@ -7,8 +7,6 @@ import os
 from fairmend.datasets._common import Dataset, assemble, bins, codes, read_table, whole_numbers
 from fairmend.datasets._raw_file import RawFile, find_file
 
-__all__ = ["BOUNDS", "CATEGORIES", "FILE", "MODES", "load"]
-
 FILE = RawFile(
     name="bank-full.csv",
     url="https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip",

@@ -12,8 +12,6 @@ import numpy as np
 from fairmend.datasets._common import Dataset, assemble, codes, read_table, whole_numbers
 from fairmend.datasets._raw_file import RawFile, find_file
 
-__all__ = ["FILE", "load"]
-
 FILE = RawFile(
     name="propublica_data_for_fairml.csv",
     url="https://raw.githubusercontent.com/adebayoj/fairml/master/doc/example_notebooks/propublica_data_for_fairml.csv",

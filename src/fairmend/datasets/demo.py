@@ -11,8 +11,6 @@ import pandas as pd
 from fairmend.network import Network
 from fairmend.spec import Feature, Label, Spec
 
-__all__ = ["loan_applicants", "loan_spec", "train_network"]
-
 GENDERS = ("female", "male")
 HOUSING = ("own", "rent", "with family")
 PURPOSES = ("car", "home", "education", "business", "other")

@@ -7,8 +7,6 @@ import os
 from fairmend.datasets._common import Dataset, assemble, codes, grouped, read_table, whole_numbers
 from fairmend.datasets._raw_file import RawFile, find_file
 
-__all__ = ["CATEGORIES", "FILE", "load"]
-
 FILE = RawFile(
     name="german.data",
     url="https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/german/german.data",

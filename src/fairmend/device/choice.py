@@ -14,8 +14,6 @@ import torch.utils.deterministic
 from fairmend.device.names import CPU_NAME, check_device_name
 from fairmend.errors import FairmendError
 
-__all__ = ["CPU", "choose_device", "count_gpus", "memory_of", "repeatable", "why_no_gpu"]
-
 _logger = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")

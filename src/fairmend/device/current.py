@@ -19,7 +19,6 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["WIDE", "choose_wide_device", "compute_on", "current_device"]
 
 WIDE = 128
 """Networks with a wider layer are worth a GPU; the work on others takes as long on the CPU."""

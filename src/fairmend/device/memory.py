@@ -9,8 +9,6 @@ import torch
 
 from fairmend.errors import FairmendError
 
-__all__ = ["run_in_parts"]
-
 _logger = logging.getLogger(__name__)
 
 

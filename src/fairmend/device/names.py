@@ -6,8 +6,6 @@ import re
 
 from fairmend.errors import FairmendError
 
-__all__ = ["CPU_NAME", "check_device_name", "device_of_workers", "is_device_name"]
-
 CPU_NAME = "cpu"
 
 _KNOWN = re.compile(r"auto|cpu|cuda(:\d{1,3})?")

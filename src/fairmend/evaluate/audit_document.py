@@ -39,8 +39,6 @@ from fairmend.spec.out_of_range import OutOfRange
 from fairmend.spec.sanity import spec_warnings
 from fairmend.text import number, percent, probabilities, short
 
-__all__ = ["audit_document", "audit_warnings"]
-
 _MOST_RANGES = 240
 _MOST_WORST = 20
 

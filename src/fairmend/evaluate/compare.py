@@ -26,14 +26,6 @@ from fairmend.text import percent
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
-__all__ = [
-    "Measurement",
-    "RepairComparison",
-    "claim_needs_range",
-    "measure",
-    "repair_and_compare",
-    "training_row_warnings",
-]
 
 # About a minute of work; larger data is sampled.
 _MOST_POINTS = 100_000_000

@@ -12,8 +12,6 @@ from fairmend.audit.score_disparity import DisparityCollector, ScoreDisparity, d
 from fairmend.evaluate.split import DataSplit
 from fairmend.network import Network
 
-__all__ = ["data_disparity"]
-
 _SAMPLES = 64
 
 

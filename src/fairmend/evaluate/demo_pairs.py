@@ -13,8 +13,6 @@ from fairmend.audit.neighbours import UnequalInputs
 from fairmend.network import Network
 from fairmend.spec import Spec
 
-__all__ = ["ExamplePair", "choose_example_pairs", "tabulate_unequal_rows"]
-
 # This many rows are enough to find pairs of every kind, and take no time to enumerate.
 _MOST_ROWS = 300
 

@@ -11,8 +11,6 @@ from fairmend.large_arrays import histogram
 from fairmend.spec import Spec
 from fairmend.text import plain_value, short
 
-__all__ = ["disparity_figures"]
-
 _BINS = 40
 _MOST_COLUMNS = 16
 

@@ -14,8 +14,6 @@ from fairmend.spec import Label
 from fairmend.tables import read_table
 from fairmend.text import first_line, listed
 
-__all__ = ["read_matrix", "read_score_column", "read_scores"]
-
 
 def read_scores(path: Path, rows: int, outputs: int) -> Floats:
     """Return the scores (rows, 1 or classes) in a .csv, .parquet or .npy file; a missing score is NaN.

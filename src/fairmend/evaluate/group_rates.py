@@ -12,8 +12,6 @@ from fairmend.metrics import Classes
 from fairmend.spec import Spec
 from fairmend.text import short
 
-__all__ = ["tabulate_groups"]
-
 _MOST_FEATURES, _MOST_GROUPS, _MOST_CLASSES = 12, 12, 12
 
 

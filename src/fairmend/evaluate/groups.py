@@ -26,18 +26,6 @@ from fairmend.spec.features import Feature
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CodedValues",
-    "Codes",
-    "GroupMetrics",
-    "Values",
-    "class_shares",
-    "group_metrics",
-    "group_metrics_of",
-    "grouped",
-    "protected_values",
-    "values_of_rows",
-]
 
 Values = npt.NDArray[Any]
 Codes = npt.NDArray[np.integer[Any]]

@@ -21,8 +21,6 @@ from fairmend.spec.read_labels import find_classes
 from fairmend.spec.sanity import label_warnings
 from fairmend.text import as_text, listed, shown
 
-__all__ = ["LabelledFigures", "LabelledRows", "Labels"]
-
 _MOST_VALUES = 1_000  # distinct labels that are kept
 
 

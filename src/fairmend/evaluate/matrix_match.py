@@ -10,8 +10,6 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats
 from fairmend.text import count, short
 
-__all__ = ["ColumnDifference", "MatrixMatch", "match_matrix"]
-
 _RELATIVE = 2e-6  # rounding of a number in float32, with a margin
 _OF_SPREAD = 5e-5  # rounding of scaling in float32, relative to the spread of the column
 

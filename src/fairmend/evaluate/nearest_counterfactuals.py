@@ -12,8 +12,6 @@ from fairmend.evaluate.score_ranges import scores
 from fairmend.network import Network
 from fairmend.spec import Spec
 
-__all__ = ["NearestCounterfactuals", "find_nearest_counterfactuals", "pick_evenly"]
-
 MOST_POINTS = 4_000_000
 """Neighbours that are enumerated: a few seconds of work."""
 

@@ -24,8 +24,6 @@ from fairmend.metrics import Classes
 from fairmend.spec import Spec
 from fairmend.text import short
 
-__all__ = ["FOUR_FIFTHS", "SMALL", "tabulate_outcomes"]
-
 FOUR_FIFTHS = 0.8
 """Impact ratios below are flagged."""
 

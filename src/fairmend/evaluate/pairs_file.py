@@ -21,8 +21,6 @@ from fairmend.network.scores import compute_scores
 from fairmend.spec import Spec
 from fairmend.tables import TableStream, csv_text
 
-__all__ = ["PairsFile", "PairsTable"]
-
 
 class PairsTable:
     """Pairs as lines of a CSV file; it can be sent to another process."""

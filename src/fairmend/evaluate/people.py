@@ -23,14 +23,6 @@ from fairmend.spec.out_of_range import OutOfRange, apply_policy, require_policy
 from fairmend.spec.read_values import RowsError
 from fairmend.tables import FIRST_ROW, BrokenFile, TableStream, find_files, stream_table
 
-__all__ = [
-    "People",
-    "choose_policy",
-    "naming_file",
-    "require_given_scores",
-    "take_people",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class People:

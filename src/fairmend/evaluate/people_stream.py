@@ -24,8 +24,6 @@ from fairmend.tables import FIRST_ROW, TableSlice, TableStream
 from fairmend.tables.elsewhere import describe_files, read_from_elsewhere, require_visible
 from fairmend.workers.engine import HERE, Engine, run_tasks
 
-__all__ = ["PeopleNotes", "PeopleReading", "PeopleStream"]
-
 
 @dataclass(frozen=True, eq=False)
 class PeopleNotes:

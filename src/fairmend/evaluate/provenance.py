@@ -19,8 +19,6 @@ from fairmend.evaluate.document import Origin, SourceFile
 from fairmend.tables import TableFile
 from fairmend.text import short
 
-__all__ = ["describe_origin", "file_digest"]
-
 _PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # all are dependencies of fairmend
 _CHUNK = 1 << 20
 

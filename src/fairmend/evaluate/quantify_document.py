@@ -28,8 +28,6 @@ from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.text import listed, short
 
-__all__ = ["quantify_document"]
-
 
 def quantify_document(
     net: Network,

@@ -10,8 +10,6 @@ from fairmend.arrays import FloatArray, Ints
 from fairmend.large_arrays import chunks, empty_array
 from fairmend.metrics import Classes
 
-__all__ = ["Ranking", "rank_class"]
-
 
 @dataclass(frozen=True)
 class Ranking:

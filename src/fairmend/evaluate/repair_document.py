@@ -42,8 +42,6 @@ from fairmend.repair.result import RepairResult
 from fairmend.repair.selection import Candidate
 from fairmend.text import short
 
-__all__ = ["repair_document"]
-
 MOST_RANGES = 240
 _MOST_STEPS = 400
 

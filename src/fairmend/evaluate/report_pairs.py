@@ -15,8 +15,6 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.text import plain_value, short
 
-__all__ = ["tabulate_pairs"]
-
 _MOST_PAIRS, _MOST_COLUMNS = 1_000, 16
 
 

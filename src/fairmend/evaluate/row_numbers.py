@@ -18,8 +18,6 @@ from fairmend.audit.result import AuditPair, AuditResult
 from fairmend.errors import FairmendError
 from fairmend.text import as_text, suggest
 
-__all__ = ["CompactTexts", "RowNumbers", "number_pairs"]
-
 
 class RowNumbers:
     """The rows of people who are added part by part, in the order of the data.

@@ -9,8 +9,6 @@ from fairmend.evaluate.document import ScoreFigures
 from fairmend.evaluate.utility import RegressionUtility
 from fairmend.large_arrays import histogram
 
-__all__ = ["regression_errors", "score_figures"]
-
 _BINS = 40
 
 

@@ -21,8 +21,6 @@ from fairmend.spec import Spec
 from fairmend.spec.read_values import RowNumber
 from fairmend.text import count
 
-__all__ = ["ScoreMatch", "describe_form", "match_scores", "require_informative", "require_scores"]
-
 _NEAR = 1e-5  # frameworks compute in float32 and in another order; measured rounding is added to it
 _SAFETY = 4.0  # times the rounding that is measured on the given rows
 _MOST_ROUNDING = 1e-3  # of the spread of the scores: measured rounding beyond it excuses nothing

@@ -19,8 +19,6 @@ from fairmend.network.scores import class_probability, scores_of
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["ScoreRangeArrays", "compute_score_ranges", "order_by_score", "score_kind", "scores"]
-
 _MOST_POINTS = 2_000_000  # neighbours that can be computed in a fraction of a second; beyond, bounds have to do
 
 _MOST_NUMBERS = 50_000_000  # in the pieces of all neighbourhoods

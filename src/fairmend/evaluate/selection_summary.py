@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # these import PyTorch
     from fairmend.repair.result import RepairResult
     from fairmend.repair.selection import Candidate
 
-__all__ = ["accuracy_measure", "describe_collapse", "describe_policy", "describe_unrun", "was_run"]
 
 _LARGE = 10.0
 """Inputs beyond this are not scaled: standardized values hardly ever reach it."""

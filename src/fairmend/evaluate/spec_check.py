@@ -25,8 +25,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.read_values import Problem, find_problems
 from fairmend.spec.sanity import spec_warnings
 
-__all__ = ["NeighbourhoodSizes", "SpecCheck", "check_spec"]
-
 _MOST_CHANGES = 3  # named in a hint
 _MOST_COUNTED = 10**300  # a median, which is a float, can still be computed
 

@@ -10,8 +10,6 @@ from fairmend.spec import Spec
 from fairmend.spec.describe import describe_links
 from fairmend.text import short
 
-__all__ = ["class_names", "describe_similarity"]
-
 _MOST_CLASSES = 1_000
 
 

@@ -21,8 +21,6 @@ from fairmend.spec.read_values import RowNumber, raise_for_rows
 from fairmend.spec.sanity import label_warnings, spec_warnings
 from fairmend.text import shown
 
-__all__ = ["DataSplit", "TestRows", "describe_scored", "read_classes", "read_labels", "split_data"]
-
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50
 

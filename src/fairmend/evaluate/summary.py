@@ -13,8 +13,6 @@ from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
 from fairmend.spec import Claim
 from fairmend.text import at_most_percent, count, listed, number, percent, score_difference
 
-__all__ = ["Section", "Summary", "gap_widened", "summarize"]
-
 
 @dataclass(frozen=True)
 class Section:

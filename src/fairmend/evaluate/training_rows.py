@@ -20,8 +20,6 @@ from fairmend.arrays import Bools, FloatArray
 from fairmend.network import Network
 from fairmend.text import count, number, percent
 
-__all__ = ["memory_warnings", "training_warnings"]
-
 # One-sided normal quantile of 1 in 1,000: a repair of rows that are not training rows is rarely warned about.
 _SURE = 3.0902
 _LEAST_GAP = 0.05

@@ -24,8 +24,6 @@ from fairmend.metrics import (
 from fairmend.network import DEFAULT_THRESHOLD, Network, predicted_classes
 from fairmend.network.scores import scores_of
 
-__all__ = ["RegressionUtility", "Utility", "regression_utility", "regression_utility_of", "utility", "utility_of"]
-
 
 @dataclass(frozen=True)
 class Utility:

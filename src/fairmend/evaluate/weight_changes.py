@@ -10,8 +10,6 @@ from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lo
 from fairmend.spec import Spec
 from fairmend.text import short
 
-__all__ = ["compare_weights"]
-
 _MOST_COLUMNS, _MOST_UNITS = 30, 40
 
 

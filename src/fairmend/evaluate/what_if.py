@@ -45,8 +45,6 @@ from fairmend.spec.reachable import encode_column
 from fairmend.spec.validation import scale_parameters
 from fairmend.text import short
 
-__all__ = ["MOST_CATEGORIES", "MOST_FEATURES", "MOST_WEIGHTS", "WHAT_IF_ROWS", "add_what_if"]
-
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
 

@@ -18,8 +18,6 @@ from fairmend.errors import FairmendError
 from fairmend.milp.highs import Highs, why_refused
 from fairmend.milp.model import Status
 
-__all__ = ["LinearProgram", "LpSolution"]
-
 _OPTIONS: dict[str, bool | str | float] = {
     "output_flag": False,
     "presolve": "off",  # presolve would discard the basis that the next solve starts from

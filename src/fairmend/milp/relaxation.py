@@ -14,8 +14,6 @@ from fairmend.arrays import Floats
 from fairmend.milp.highs import Highs, new_highs, pass_model
 from fairmend.milp.model import Milp, Status
 
-__all__ = ["Relaxation", "RelaxedSolution"]
-
 
 class RelaxedSolution(NamedTuple):
     """The status; if it is optimal, ``x (variables,)``; and ``multipliers (rows,)``.

@@ -15,8 +15,6 @@ from fairmend.errors import FairmendError
 from fairmend.network.functions import FUNCTIONS, Function, find_function
 from fairmend.network.operations.base import require_sources
 
-__all__ = ["ACTIVATIONS", "Activation", "parse_activation"]
-
 ACTIVATIONS = tuple(FUNCTIONS)
 _MOST_SHOWN = 8  # of the parameters
 # What parse_activation takes where a text has no brackets: the defaults of PyTorch.

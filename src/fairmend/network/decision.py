@@ -20,19 +20,6 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.errors import FairmendError
 
-__all__ = [
-    "DEFAULT_THRESHOLD",
-    "as_threshold",
-    "closing_gaps",
-    "enclose_log_odds",
-    "log_odds",
-    "lower_margins",
-    "predicted_classes",
-    "reaches",
-    "require_threshold",
-    "upper_margins",
-]
-
 DEFAULT_THRESHOLD = 0.5
 """The threshold at which a prediction is the more probable class."""
 

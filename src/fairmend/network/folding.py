@@ -21,8 +21,6 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray, Floats
 from fairmend.errors import FairmendError
 
-__all__ = ["ROUNDINGS", "DerivedBias", "Fold", "Line", "Norm", "Part", "line_of"]
-
 ROUNDINGS = 24
 """How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
 

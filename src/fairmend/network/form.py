@@ -9,8 +9,6 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.network.network import Network
 
-__all__ = ["Form", "FormError"]
-
 
 class FormError(FairmendError):
     """A network does not fit the form that it came in."""

@@ -16,8 +16,6 @@ from fairmend.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
-__all__ = ["Node", "chain_nodes", "describe", "is_chain", "node_widths", "reached_columns", "read_columns"]
-
 
 @dataclass(frozen=True)
 class Node:

@@ -18,15 +18,6 @@ from fairmend.network.graph import describe, reached_columns
 from fairmend.network.network import Network
 from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale
 
-__all__ = [
-    "fix_columns",
-    "followed_columns",
-    "in_raw_units",
-    "in_units",
-    "passed_columns",
-    "training_units",
-]
-
 
 def passed_columns(network: Network) -> list[Ints]:
     """Return for each node which input column each of its numbers passes on (width,); -1 where it is none."""

@@ -7,8 +7,6 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.network.network import Network
 
-__all__ = ["class_probability", "compute_scores", "scores_of"]
-
 
 def compute_scores(net: Network, X: FloatArray, on: str | None) -> Floats:
     """Return the scores (rows, outputs) of X (rows, inputs); ``on`` is that of the spec's claim."""

@@ -33,15 +33,6 @@ from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove
 from fairmend.spec import Spec
 from fairmend.text import listed, printable
 
-__all__ = [
-    "Certificate",
-    "certificate_of_blindness",
-    "certificate_of_fair",
-    "certificate_of_inputs",
-    "certificate_of_shares",
-    "weights_digest",
-]
-
 FORMAT, VERSION = "fairmend-certificate", 1
 
 _STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture

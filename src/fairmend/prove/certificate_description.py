@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name
 
-__all__ = ["steps_of_description"]
-
 _COUNTER = "num_batches_tracked"
 _NORM_PARTS = {"mean": "running_mean", "variance": "running_var", "gain": "weight", "shift": "bias"}
 

@@ -21,8 +21,6 @@ from fairmend.network.formats.torch.state_dict import described_file, descriptio
 from fairmend.network.graph import Node
 from fairmend.prove.certificate_description import steps_of_description
 
-__all__ = ["layers_of", "steps_of", "steps_of_file", "steps_of_nodes"]
-
 
 @dataclass
 class _Steps:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
-__all__ = ["certify"]
 
 _logger = logging.getLogger(__name__)
 

@@ -28,8 +28,6 @@ from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults
 
-__all__ = ["ChunkJob", "certify_chunks", "open_kept_chunks"]
-
 _CLASSES = (CertifyResult, Verdict, Witness)  # that results are made of
 _FEWEST, _SMALL, _MOST = 16, 128, 1024  # inputs of a chunk: of much work, and of little
 _CHUNKS = 8  # that few inputs make up, so that small problems are not cut into many parts, which cost more together

@@ -15,8 +15,6 @@ from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
 from fairmend.text import MOST_NAMES, at_least_percent, at_most_percent, listed
 
-__all__ = ["Guarantee", "ProvenShares", "UnequalCount"]
-
 _MOST_CATEGORIES = 12
 
 

@@ -17,8 +17,6 @@ from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.prove.certificate_graph import layers_of, steps_of
 from fairmend.text import printable
 
-__all__ = ["model_condition"]
-
 _ROUNDED = " A module in float32 would round the weights, which the claim does not cover."
 
 

@@ -10,8 +10,6 @@ from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
-__all__ = ["require_fit"]
-
 
 def require_fit(net: Network, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:
     """Raise an error if the spec does not describe the columns that a network reads."""

@@ -16,16 +16,6 @@ from fairmend.network import Network
 from fairmend.network.decision import lower_margins, upper_margins
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
 
-__all__ = [
-    "compute_margins",
-    "margin_error",
-    "margin_lower_bound",
-    "point_margins",
-    "proven_at_points",
-    "proves_class",
-    "rounding_slack",
-]
-
 # Limit on the multiplications in exact arithmetic for one batch of points: a few seconds.
 _EXACT_WORK = 20_000_000
 

@@ -12,8 +12,6 @@ import numpy as np
 from fairmend.network import Network
 from fairmend.spec import Spec
 
-__all__ = ["digest_network", "digest_spec"]
-
 
 def digest_network(net: Network) -> str:
     """Return a text that changes with what the network computes."""

@@ -17,8 +17,6 @@ from fairmend.network.decision import lower_margins
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["HEADROOM", "Proof", "checker_loss", "most_points", "prove_points", "prove_regions"]
-
 HEADROOM = 1.02
 """A proof covers inference if the margin exceeds the error by this factor, so that the checker's own bounds agree."""
 

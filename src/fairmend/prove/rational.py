@@ -16,8 +16,6 @@ from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, pre
 from fairmend.network.decision import reaches
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
-__all__ = ["exact_classes", "is_piecewise_linear"]
-
 _Exact = tuple[npt.NDArray[np.object_], int]
 """Python integers of any size, and the exponent of the power of two that multiplies them."""
 

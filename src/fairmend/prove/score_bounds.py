@@ -15,15 +15,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.spec import Claim
 
-__all__ = [
-    "bound_scores",
-    "bound_scores_at_points",
-    "require_scores",
-    "score_error",
-    "sigmoid_bounds",
-    "softmax_bounds",
-]
-
 
 def require_scores(net: Network, claim: Claim) -> None:
     """Raise an error if the network does not give the scores that a claim is about."""

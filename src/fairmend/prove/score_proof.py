@@ -19,8 +19,6 @@ from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["ScoreProof", "prove_scores_at_points", "prove_scores_over_regions"]
-
 _AGREE = 1 + 1e-12
 """A difference is taken to be larger by this factor, so that the checker, which rounds differently, agrees."""
 

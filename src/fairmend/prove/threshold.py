@@ -6,8 +6,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.spec import Spec
 
-__all__ = ["network_of_spec"]
-
 
 def network_of_spec(network: Network, spec: Spec) -> Network:
     """Return the network that decides at the threshold of the spec; refuse one that has another threshold itself."""

@@ -12,8 +12,6 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.text import printable
 
-__all__ = ["Witness", "keep_ignored_features"]
-
 
 @dataclass(frozen=True, eq=False)
 class Witness:

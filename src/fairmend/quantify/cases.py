@@ -18,8 +18,6 @@ from fairmend.quantify.linked import WHOLE, Change, LinkedAxis, State
 if TYPE_CHECKING:
     from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["Cases", "link_looseness", "linked_hulls", "person_forms", "settled_cases"]
-
 
 @dataclass(frozen=True, eq=False)
 class Cases:

@@ -22,8 +22,6 @@ from fairmend.spec import Spec
 from fairmend.spec.describe import describe_claim
 from fairmend.text import listed
 
-__all__ = ["Evidence", "claim_shares"]
-
 MOST_LEAVES, MOST_NUMBERS = 2**22, 2**25  # that the checker reads: boxes, and numbers in their ends
 _MOST_LISTED = 2**14  # inputs of a box that it lists
 

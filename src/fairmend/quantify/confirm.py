@@ -14,7 +14,6 @@ from fairmend.quantify.certificate import Evidence, claim_shares
 if TYPE_CHECKING:
     from fairmend_check import CheckResult
 
-__all__ = ["confirmed_certificate"]
 
 _ROOM = 0.001  # of the undecided share: another machine may round differently, and count a little less
 _ROUNDING = 1e-12

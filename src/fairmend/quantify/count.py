@@ -15,8 +15,6 @@ import numpy as np
 
 from fairmend.arrays import Floats
 
-__all__ = ["BINS", "Distribution", "Line", "Terms", "distribution"]
-
 BINS = 2048
 """The bins of the distribution in one box."""
 

@@ -14,8 +14,6 @@ from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Axis, Boxes, Space, make_space
 from fairmend.spec import Spec
 
-__all__ = ["DataShares", "find_cells", "prove_cells"]
-
 _PIECES = (8, 64)
 _BATCH = 2048  # boxes at a time
 

@@ -25,8 +25,6 @@ from fairmend.quantify.shares import count_share, may_exceed
 from fairmend.quantify.sides import Side, Threshold, best_threshold, common_threshold, make_side, up
 from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["Decided", "Decider", "Spreads"]
-
 _NOTICEABLE = 20  # the error of inference is computed again where it is more than this part of what is open
 
 

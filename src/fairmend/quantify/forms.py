@@ -18,8 +18,6 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.kinked import Kinked
 from fairmend.network.operations import Columns, Concatenate, Lookup, Scale, Sum
 
-__all__ = ["LeadForms", "lead_forms", "leads"]
-
 
 @dataclass(frozen=True, eq=False)
 class LeadForms:

@@ -11,8 +11,6 @@ from fairmend.arrays import Bools, Floats, Ints
 from fairmend.quantify.decide import Decided
 from fairmend.quantify.space import Boxes
 
-__all__ = ["Leaves"]
-
 _FEW = 2**20  # cells, of a box in which they may be decided one by one
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _SMALLEST = 0.01  # of the undecided shares of a round: boxes that wait

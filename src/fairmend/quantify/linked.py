@@ -22,7 +22,6 @@ from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 if TYPE_CHECKING:
     from fairmend.quantify.space import Axis
 
-__all__ = ["WHOLE", "Change", "Condition", "LinkedAxis", "SpaceLinks", "State", "make_links"]
 
 WHOLE = -1
 """The choice of all values that a link gives; choice k is the k-th of them."""

@@ -11,8 +11,6 @@ from fairmend.arrays import Bools, Floats, Ints
 from fairmend.quantify.decide import Decided, Decider, Spreads
 from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["LISTED", "Listing", "count_inputs"]
-
 LISTED = 2**14
 """How many inputs a box may have to be listed: everyone similar to its people, with all protected values."""
 

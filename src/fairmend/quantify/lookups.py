@@ -9,8 +9,6 @@ from fairmend.network import Network
 from fairmend.network.operations import Columns, Input, Lookup
 from fairmend.quantify.space import Axis, Space
 
-__all__ = ["require_rows"]
-
 
 def require_rows(network: Network, space: Space) -> None:
     """Raise an error if people of the space have values that the network cannot look up."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from fairmend.arrays import Floats, Ints
 from fairmend.quantify.space import Boxes
 
-__all__ = ["Region", "merge_boxes"]
-
 _DILUTED = 0.55  # a merged box holds at least this part of the denser one's share that is treated unequally
 
 

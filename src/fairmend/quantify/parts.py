@@ -13,8 +13,6 @@ from fairmend.quantify.decide import Decided, Decider
 from fairmend.quantify.listing import Listing
 from fairmend.quantify.space import Boxes
 
-__all__ = ["Part", "decide_part"]
-
 
 @dataclass(frozen=True, eq=False)
 class Part:

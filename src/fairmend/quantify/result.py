@@ -20,8 +20,6 @@ from fairmend.quantify.space import Axis, Boxes, Space
 from fairmend.quantify.witnesses import find_witnesses
 from fairmend.text import condition_text, listed
 
-__all__ = ["QuantifyBox", "QuantifyResult", "make_map"]
-
 MOST_BOXES = 100
 """The boxes of a map."""
 

@@ -36,7 +36,6 @@ from fairmend.workers.open_engine import use_engine, works_here
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["quantify"]
 
 _logger = logging.getLogger(__name__)
 

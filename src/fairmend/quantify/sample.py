@@ -12,8 +12,6 @@ from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.quantify.space import Axis, Space
 
-__all__ = ["draw_people", "sampled_unequal"]
-
 _INPUTS = 2**16  # that are evaluated at once
 _COMPARED = 2**8  # with each person
 _WEIGHTS = 2**11  # of a network for which these are so many; they are fewer for larger networks

@@ -29,8 +29,6 @@ from fairmend.quantify.shares import count_share, may_exceed
 from fairmend.quantify.sides import Threshold, bound_forms, down, farther, protected_terms, surely, up
 from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["ScoreDecider", "logit_network", "make_decider"]
-
 _NUMBERS = 2**22  # in the forms of all pairs of cases at once
 
 

@@ -24,8 +24,6 @@ from fairmend.quantify.score_decide import make_decider
 from fairmend.quantify.space import Boxes
 from fairmend.workers.engine import HERE, Engine, run_in_pool
 
-__all__ = ["search"]
-
 _ENTRIES = 2_000_000  # in one temporary array of a round
 _MOST_BOXES = 256  # that are split in one part of a round
 _MOST_INPUTS = 16 * LISTED  # that are listed in one part of a round

@@ -12,8 +12,6 @@ from fairmend.quantify.count import Line, Terms, distribution
 from fairmend.quantify.sides import Threshold
 from fairmend.quantify.space import Axis, Boxes, Space
 
-__all__ = ["count_share", "may_exceed", "spread"]
-
 _SEGMENTS = 128  # of a feature in a box; more values are counted in groups, or as a line
 _ROUGHNESS = 24  # how many bins the part that stays open should be wide at least
 _LEAST_BINS = 64

@@ -11,21 +11,6 @@ from fairmend.bounds.enclosure import TINY, gamma
 from fairmend.quantify.cases import Cases, person_forms
 from fairmend.quantify.space import Axis, Boxes, Space
 
-__all__ = [
-    "ProtectedTerms",
-    "Side",
-    "Threshold",
-    "best_threshold",
-    "bound_forms",
-    "common_threshold",
-    "down",
-    "farther",
-    "make_side",
-    "protected_terms",
-    "surely",
-    "up",
-]
-
 
 class ProtectedTerms(NamedTuple):
     """The least and the most of the protected part of a form over each piece, and its size: ``(n, pieces)``."""

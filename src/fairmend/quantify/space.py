@@ -25,8 +25,6 @@ from fairmend.quantify.linked import WHOLE, SpaceLinks, make_links
 from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
 
-__all__ = ["MOST_COMBINATIONS", "Axis", "Boxes", "Space", "make_space"]
-
 CELLS = 2**16
 """The cells of a continuous feature."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from fairmend.arrays import Ints
 from fairmend.quantify.space import Boxes
 
-__all__ = ["LINEAR", "LISTED", "NOTHING", "WHOLE", "SplitTree", "tree_of_boxes"]
-
 NOTHING, LINEAR, LISTED, WHOLE = 0, 1, 2, 3
 """How a box is proven: not at all, by linear bounds, person by person, or by linear bounds of the whole box."""
 

@@ -11,8 +11,6 @@ from fairmend.network import Network
 from fairmend.network.scores import compute_scores
 from fairmend.quantify.space import Boxes, Space
 
-__all__ = ["Witnesses", "find_witnesses"]
-
 _PEOPLE = 64  # of each box
 
 

@@ -29,18 +29,6 @@ from fairmend.spec import Spec
 from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
 
-__all__ = [
-    "blind_at_best_reference",
-    "columns_of",
-    "ignored_features",
-    "is_blind",
-    "match_rate",
-    "mean_reference",
-    "protected_columns_of",
-    "reference_values",
-    "zero_columns",
-]
-
 _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
 """With more combinations of values than the first, evenly spaced values of each number are tried; if there
 are still more than the second, because of categories, a fixed random choice of them."""

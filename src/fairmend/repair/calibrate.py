@@ -30,16 +30,6 @@ from fairmend.repair.step_graph import StepGraph, record_step
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
-__all__ = [
-    "PAPER_LEARNING_RATE",
-    "PAPER_STEPS",
-    "Calibration",
-    "FlatParameters",
-    "History",
-    "calibrate",
-    "squared_loss",
-]
-
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -22,20 +22,6 @@ from fairmend.repair.regression import agreement, fit_shares, r_squared
 from fairmend.repair.task import RepairTask
 from fairmend.spec import Spec
 
-__all__ = [
-    "Candidate",
-    "Fold",
-    "HopelessError",
-    "JudgedCandidate",
-    "Jury",
-    "balanced_shares",
-    "has_collapsed",
-    "kept_shares",
-    "lost_classes",
-    "make_folds",
-    "smooth_shares",
-]
-
 FOLDS = 4
 SAMPLES = 2000
 MOST_POINTS = 2_000_000

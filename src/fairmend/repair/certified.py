@@ -37,8 +37,6 @@ from fairmend.repair.fall import balancing_weights
 from fairmend.spec.neighbourhoods import Regions
 from fairmend.threads import few_threads
 
-__all__ = ["STEPS", "one_target_for_each_group", "train_certified"]
-
 _logger = logging.getLogger(__name__)
 
 STEPS = 300

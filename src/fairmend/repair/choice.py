@@ -23,8 +23,6 @@ from fairmend.repair.regression import fit_shares
 from fairmend.repair.task import RepairTask
 from fairmend.text import percent
 
-__all__ = ["NOISE", "Choice", "Judgement", "choose"]
-
 NOISE = 1.0
 """Two candidates count as equal if what they keep differs by less than this many standard errors of the paired
 difference: the one-standard-error rule of model selection. On synthetic data 1 to 2 select best: with less, noise moves

@@ -9,8 +9,6 @@ import numpy as np
 from fairmend.network import Affine, Network
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["chunks_of_inputs", "step_entries"]
-
 _COPIES = 8
 """Tensors of the size of a product that PyTorch keeps for the gradients: positive and negative parts, both sides."""
 

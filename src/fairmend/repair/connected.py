@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from fairmend.arrays import Bools, FloatArray, Ints
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["connected_groups", "groups_of_rows"]
-
 _ROUNDING = 1e-6
 """The relative distance by which ends that are equal may differ in float32."""
 

@@ -24,18 +24,6 @@ from fairmend.repair.head.scores import repair_scores
 from fairmend.repair.head.solve import HeadSolution, repair_head
 from fairmend.repair.task import RepairTask
 
-__all__ = [
-    "ClassDemands",
-    "Demands",
-    "HeadToChange",
-    "ScoreDemands",
-    "check_head_options",
-    "demands_of",
-    "prove_by_blindness",
-    "prove_repair_inputs",
-]
-
-
 MOST_KEPT = 500
 """Calibration rows whose outputs step 2 keeps, a random choice if there are more: each adds two rows to its program."""
 

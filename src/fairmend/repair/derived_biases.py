@@ -7,8 +7,6 @@ from torch import Tensor
 
 from fairmend.network import Network
 
-__all__ = ["DerivedBiases"]
-
 Layers = list[tuple[Tensor, Tensor]]
 
 

@@ -33,8 +33,6 @@ from fairmend.repair.adam import Adam
 from fairmend.repair.derived_biases import DerivedBiases
 from fairmend.threads import few_threads
 
-__all__ = ["LEARNING_RATE", "STEPS", "Student", "distil"]
-
 STEPS = 300
 LEARNING_RATE = 0.003
 BATCH = 256

@@ -23,8 +23,6 @@ import numpy as np
 from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.repair.task import RepairTask
 
-__all__ = ["Fall", "FallEstimate", "balancing_weights", "class_probabilities"]
-
 MISCALIBRATION = 0.05
 """How far the probability of a class may be off, on average over the rows that changed. Tuned on synthetic data, where
 0.03 to 0.07 serve about equally well."""

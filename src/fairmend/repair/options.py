@@ -21,16 +21,6 @@ from fairmend.repair.head.solve import choose_search
 from fairmend.repair.policy import GUARANTEES, PREFERENCES
 from fairmend.spec import Spec
 
-__all__ = [
-    "METHODS",
-    "HeadOptions",
-    "Method",
-    "check_applicable",
-    "check_values",
-    "has_tolerances",
-    "methods_with",
-]
-
 FEATURES = ("linear", "box", "points")
 REFERENCES = ("mean", "best")
 

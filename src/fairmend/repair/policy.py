@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GUARANTEES", "KEEP", "PREFERENCES", "Policy"]
-
 KEEP = 0.02
 """Two points: about twice the error with which a loss is known from 500 calibration rows, so a smaller limit would
 reject candidates that lose nothing."""

@@ -50,17 +50,6 @@ from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = [
-    "Recipe",
-    "RepairAttempt",
-    "blind_and_distil",
-    "covers_everyone",
-    "features_to_split",
-    "require_provable_size",
-    "run_recipe",
-    "run_recipe_on_parts",
-]
-
 _logger = logging.getLogger(__name__)
 
 _MOST_ATTEMPTS = 40

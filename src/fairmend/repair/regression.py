@@ -8,8 +8,6 @@ from fairmend.arrays import Floats
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
-__all__ = ["agreement", "as_columns", "check_targets", "fit_shares", "r_squared"]
-
 
 def as_columns(values: np.ndarray) -> Floats:
     """Return one column for each output, float64 ``(rows, outputs)``."""

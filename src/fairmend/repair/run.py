@@ -31,8 +31,6 @@ from fairmend.repair.task import Deadline, RepairTask, prepare_task
 from fairmend.repair.warnings import calibration_warnings, outcome_warnings
 from fairmend.spec import Spec
 
-__all__ = ["repair"]
-
 
 @shows_progress
 def repair(

@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["StepGraph", "record_step"]
-
 _logger = logging.getLogger(__name__)
 
 _WARM_UP = 2  # steps before the recording, in which libraries set up their workspaces

@@ -26,8 +26,6 @@ from fairmend.repair.regression import check_targets
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Deadline", "RepairTask", "TimeLimitError", "prepare_task"]
-
 
 class TimeLimitError(FairmendError):
     """The time limit of a call ended before a part of its work did."""

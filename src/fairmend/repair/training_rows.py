@@ -14,8 +14,6 @@ from fairmend.arrays import FloatArray, Floats, Ints
 from fairmend.repair.regression import as_columns
 from fairmend.repair.task import RepairTask
 
-__all__ = ["expected_training_rows", "original_outputs", "training_rows"]
-
 FEW_ROWS = 2000
 """With more rows than this, training itself averages over people who are alike: on synthetic data, means over near rows
 gain 0.2 to 0.5 points of accuracy with 300 to 1,100 rows, and nothing with 5,000."""

@@ -12,8 +12,6 @@ from fairmend.prove.score_proof import ScoreProof
 from fairmend.repair.regression import r_squared
 from fairmend.text import percent
 
-__all__ = ["calibration_warnings", "outcome_warnings"]
-
 COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
 FELL = (
     "balanced accuracy on the calibration rows fell by {points:.1f} points, from {before} to {after}: "

@@ -23,8 +23,6 @@ from fairmend.spec.read_values import is_frame
 if TYPE_CHECKING:
     from fairmend.repair.result import RepairResult
 
-__all__ = ["audit_report", "repair_report"]
-
 
 def repair_report(
     result: RepairResult,

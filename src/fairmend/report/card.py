@@ -19,8 +19,6 @@ from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import summarize
 from fairmend.text import at_least_percent, at_most_percent, count, in_points, listed, number, percent, printable, ratio
 
-__all__ = ["model_card"]
-
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 _MOST_WARNINGS = 50
 _MOST_BOXES = 10

@@ -10,15 +10,6 @@ from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
 from fairmend.text import fine_percent, number, percent
 
-__all__ = [
-    "before_after",
-    "loss_chart",
-    "range_chart",
-    "share_bar",
-    "shares_bar",
-    "value_ends",
-]
-
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
 _FLOOR = _HEIGHT - _BOTTOM

@@ -17,8 +17,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairmend.errors import FairmendError
 
-__all__ = ["from_plain"]
-
 _T = TypeVar("_T")
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}
 

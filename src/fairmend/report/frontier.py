@@ -11,8 +11,6 @@ from fairmend.evaluate.document import PolicySummary, RecipeSummary
 from fairmend.report.svg import drawing, element, line, text
 from fairmend.text import percent
 
-__all__ = ["GUARANTEES", "frontier_chart", "proven_candidates"]
-
 GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance or links", "the repair inputs", "nobody")
 """From the strongest, which is at the top of the chart, to the weakest."""
 

@@ -27,8 +27,6 @@ from fairmend.report.frontier import GUARANTEES
 from fairmend.report.report import DATA_NAME, Report
 from fairmend.report.what_if import what_if_problems
 
-__all__ = ["load_report"]
-
 _STATES = ("one", "two", "open")
 _SCORES = ("positive", "own")
 _CLAIMED = ("probability", "logit", "output")

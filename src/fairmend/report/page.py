@@ -21,8 +21,6 @@ from fairmend.report.score_chart import difference_chart
 from fairmend.report.threshold_chart import describe_curve, threshold_chart
 from fairmend.report.what_if import what_if_data
 
-__all__ = ["render"]
-
 LARGEST = 4_500_000
 """The most bytes of a page; the table of pairs is cut until it fits."""
 

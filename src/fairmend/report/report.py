@@ -14,8 +14,6 @@ from fairmend.json_files import write_json
 from fairmend.spec.about import About, as_about
 from fairmend.text import printable
 
-__all__ = ["CARD_NAME", "DATA_NAME", "PAGE_NAME", "Report"]
-
 DATA_NAME, PAGE_NAME = "report.json", "report.html"
 """The files that the commands write into their folder."""
 

@@ -13,8 +13,6 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from fairmend.evaluate.document import AUDIT, FORMAT, QUANTIFY, REPAIR, VERSION, Document
 from fairmend.json_files import write_json
 
-__all__ = ["SCHEMA_NAME", "document_schema"]
-
 SCHEMA_NAME = "report.schema.json"
 
 _BASIC = {bool: "boolean", int: "integer", float: "number", str: "string"}

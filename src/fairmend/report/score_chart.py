@@ -8,8 +8,6 @@ from fairmend.evaluate.document import DisparityFigures, ScoreFigures
 from fairmend.report.svg import drawing, element, line, text
 from fairmend.text import score_difference
 
-__all__ = ["difference_chart"]
-
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FLOOR = 520, 250, 52, 12, 24, 206
 
 

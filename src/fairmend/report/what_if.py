@@ -28,8 +28,6 @@ from fairmend.network import (
 )
 from fairmend.network.folding import Norm
 
-__all__ = ["what_if_data", "what_if_problems"]
-
 _PRECISIONS = ("float32", "float64")
 _KINDS = ("continuous", "integer", "categorical")
 _PLAIN: dict[str, Operation] = {"sum": Sum(), "concatenate": Concatenate()}

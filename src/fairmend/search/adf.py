@@ -19,8 +19,6 @@ from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
 
-__all__ = ["RULE", "find_starts"]
-
 RULE = LocalRule(loss_gradient, reuse=1, on_failure="hop")
 
 

@@ -30,8 +30,6 @@ from fairmend.search.value_space import Values
 from fairmend.workers.engine import HERE, Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults
 
-__all__ = ["METHODS", "BatchResult", "SearchJob", "open_kept_batches", "search_batches"]
-
 METHODS: dict[str, ModuleType] = {"adf": adf, "eidig": eidig, "neuronfair": neuronfair, "grft": grft}
 
 _FEWEST, _MOST = 64, 1000  # seeds of a batch: fewer make products of small matrices, which are slow

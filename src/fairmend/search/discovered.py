@@ -15,8 +15,6 @@ from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
 from fairmend.spec import Spec
 
-__all__ = ["DiscoveredInstances", "confirm"]
-
 # The number of rows that are collected before duplicates are removed.
 _PENDING = 200_000
 _BLOCK = 16_384

@@ -16,8 +16,6 @@ from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
 
-__all__ = ["RULE", "find_starts"]
-
 DECAY = 0.5
 RULE = LocalRule(output_gradient, reuse=5, on_failure="origin")
 

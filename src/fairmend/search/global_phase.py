@@ -14,8 +14,6 @@ from fairmend.search.local_phase import StepProgress
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values, ValueSpace
 
-__all__ = ["agreed_moves", "follow_gradients"]
-
 Moves = Callable[[Choices, Values, Values], Values]
 """Returns the next moves of some seeds, from their numbers, their present values and their partners."""
 

@@ -17,8 +17,6 @@ from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle, Partners
 from fairmend.search.value_space import Choices, Values
 
-__all__ = ["RULE", "find_starts"]
-
 POPULATION = 10
 TOURNAMENT = 2
 # The probability that a feature of a child takes one step. Drawing a new value instead would leave the surroundings of

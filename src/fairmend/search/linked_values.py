@@ -9,8 +9,6 @@ from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, matching_runs
 
-__all__ = ["follow_links"]
-
 
 def follow_links(spec: Spec, V: Values, others: Values, share: Values) -> Values:
     """Return others (rows, features), counterfactuals of V with other protected values, with linked features set.

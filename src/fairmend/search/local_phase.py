@@ -15,8 +15,6 @@ from fairmend.search.discovered import DiscoveredInstances
 from fairmend.search.oracle import Mask, Oracle
 from fairmend.search.value_space import Choices, Values
 
-__all__ = ["LocalRule", "StepProgress", "run_local_phase"]
-
 Gradient = Callable[[Oracle, Values], Floats]
 StepProgress = Callable[[int, int], None]
 

@@ -20,8 +20,6 @@ from fairmend.search.local_phase import LocalRule, StepProgress
 from fairmend.search.oracle import Oracle
 from fairmend.search.value_space import Choices, Values
 
-__all__ = ["RULE", "biased_neurons", "difference_gradient", "find_starts"]
-
 DECAY = 0.5
 SHARE = 0.1  # of all hidden neurons
 RULE = LocalRule(loss_gradient, reuse=1, on_failure="hop")

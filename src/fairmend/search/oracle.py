@@ -17,8 +17,6 @@ from fairmend.search.value_space import Choices, Values, ValueSpace
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
-__all__ = ["Mask", "Oracle", "Partners"]
-
 Mask = npt.NDArray[np.bool_]
 
 # Neighbourhoods up to this size are enumerated; of larger ones, a random part of this size is used.

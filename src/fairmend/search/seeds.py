@@ -9,8 +9,6 @@ import numpy as np
 
 from fairmend.arrays import FloatArray
 
-__all__ = ["draw_seeds"]
-
 CLUSTERS = 4
 # More rows than this do not improve the clusters.
 _MOST_ROWS = 100_000

@@ -45,7 +45,6 @@ from fairmend.text import printable
 if TYPE_CHECKING:
     from fairmend.report import Report
 
-__all__ = ["FairRepairClassifier", "RepairWarning"]
 
 _ENOUGH_ROWS = 50  # as in `fairmend repair`: with fewer rows left, repair inputs are also used for calibration
 

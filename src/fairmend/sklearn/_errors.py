@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from fairmend.errors import FairmendError
 
-__all__ = ["InputError", "as_input_errors"]
-
 
 class InputError(FairmendError, ValueError):
     """A `FairmendError` that is also a ValueError, as scikit-learn expects of wrong input."""

@@ -17,17 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmend.sklearn._errors import InputError
 
-__all__ = [
-    "can_train_on_some_rows",
-    "choose_estimator",
-    "find_mlp",
-    "fit_pipeline",
-    "is_frozen",
-    "is_pipeline",
-    "preprocessing_of",
-    "replace_mlp",
-]
-
 
 def choose_estimator(given: Any, classes: npt.NDArray[Any], seed: int, set_seed: bool) -> Any:
     """Return the estimator to fit: the default one or a copy of the given one; a frozen one is returned as it is.

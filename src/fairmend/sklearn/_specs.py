@@ -17,15 +17,6 @@ from fairmend.spec.draft.draft import require_columns
 from fairmend.spec.draft.from_data import draft_from_data
 from fairmend.spec.read_values import is_frame
 
-__all__ = [
-    "ProtectedColumns",
-    "as_frame",
-    "encode_any_value",
-    "guess_spec",
-    "spec_of_pipeline",
-    "transform",
-]
-
 ProtectedColumns = Sequence[str | int] | str | int
 
 

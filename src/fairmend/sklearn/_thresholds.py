@@ -13,8 +13,6 @@ from fairmend.spec import Spec
 from fairmend.text import as_text
 from fairmend.thresholds import open_threshold_classifier
 
-__all__ = ["agree_on_threshold", "with_threshold"]
-
 
 def agree_on_threshold(parameter: Any, spec: Spec, estimator: Any, classes: npt.NDArray[Any]) -> Spec:
     """Return the spec with the threshold that the parameter, the spec or the fitted estimator gives.

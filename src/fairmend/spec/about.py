@@ -12,8 +12,6 @@ from fairmend.errors import FairmendError
 from fairmend.spec.toml import read_toml, require_known_keys
 from fairmend.text import shown
 
-__all__ = ["About", "as_about", "load_about"]
-
 _LONGEST = 2_000  # characters of a text
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from fairmend.spec.validation import validate_claim
 
-__all__ = ["Claim"]
-
 
 @dataclass(frozen=True)
 class Claim:

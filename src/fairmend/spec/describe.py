@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from fairmend.spec.claim import Claim
     from fairmend.spec.spec import Spec
 
-__all__ = [
-    "describe_claim",
-    "describe_difference",
-    "describe_encoding",
-    "describe_links",
-    "describe_neighbourhood",
-    "describe_role",
-    "describe_similarity",
-    "describe_values",
-]
 
 _MOST_CATEGORIES = 6  # shown by name
 

@@ -21,7 +21,6 @@ from fairmend.spec.read_values import ColumnValues, RowNumber, read_column
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["encode_frame"]
 
 _BLOCK = 1 << 20  # bytes of the matrix that are written at a time: measured, as the cache of one core holds it
 _FEWEST = 256  # rows of a block, however wide they are

@@ -12,8 +12,6 @@ from fairmend.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import RowNumber, raise_for_rows
 
-__all__ = ["check_encoded", "decode_columns", "encode_values", "require_float_type"]
-
 
 def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the encoded columns (rows, columns of the feature) of values or codes (rows,)."""

@@ -23,8 +23,6 @@ from fairmend.spec.validation import (
 )
 from fairmend.text import as_text
 
-__all__ = ["Feature", "Label"]
-
 _Number = TypeVar("_Number", bound=np.floating[Any])
 
 _SCALING_ERROR = 4 * float(np.finfo(np.float32).eps)  # of scaling in float32, relative to the operands

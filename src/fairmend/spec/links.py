@@ -19,18 +19,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.validation import as_list, as_number, as_value_text, first_repeated
 from fairmend.text import suggest
 
-__all__ = [
-    "MOST_LINKS",
-    "Link",
-    "Run",
-    "ends_of",
-    "find_runs",
-    "linked_names",
-    "matching_runs",
-    "most_linked_values",
-    "validate_links",
-]
-
 Run = tuple[float, float]  # the lowest and the highest of consecutive values, or codes of categories
 
 MOST_LINKS = 1_000

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from fairmend.spec.spec import Spec
 
-__all__ = ["POLICIES", "InRange", "OutOfRange", "Outside", "apply_policy", "find_wider_ranges", "require_policy"]
 
 POLICIES = ("refuse", "clip", "skip", "widen")
 

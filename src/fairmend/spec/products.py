@@ -25,8 +25,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, matching_runs
 from fairmend.spec.reachable import ReachableValues
 
-__all__ = ["MOST_PRODUCTS", "Placed", "Products", "count_parts", "require_few_products", "varying"]
-
 Placed = Sequence[tuple[Feature, slice]]  # the features, each with its encoded columns
 
 MOST_PRODUCTS = 1_000

@@ -18,8 +18,6 @@ from numpy.typing import DTypeLike, NDArray
 from fairmend.arrays import FloatArray
 from fairmend.spec.features import Feature
 
-__all__ = ["ReachableValues", "encode_column"]
-
 
 @dataclass(frozen=True, eq=False)
 class ReachableValues:

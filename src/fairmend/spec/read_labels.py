@@ -14,8 +14,6 @@ from fairmend.text import as_text, shown, spreadsheet_text, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["find_classes", "read_classes", "read_labels", "read_targets"]
-
 
 def read_labels(label: Label, frame: pd.DataFrame, first_row: RowNumber = 0) -> NDArray[np.int8]:
     """Return 1 for each row whose label is the positive one, else 0 (rows,)."""

@@ -21,21 +21,6 @@ from fairmend.text import as_text, shown, spreadsheet_text, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ColumnValues",
-    "Problem",
-    "RowNumber",
-    "RowsError",
-    "find_column",
-    "find_problems",
-    "find_rows_out_of_range",
-    "is_frame",
-    "number_values",
-    "places_of",
-    "raise_for_rows",
-    "read_column",
-    "read_values",
-]
 
 RowNumber: TypeAlias = "int | NDArray[np.int64]"
 """What error messages call the first row, from which they count, or each row (rows,)."""

@@ -16,7 +16,6 @@ from fairmend.text import shown
 if TYPE_CHECKING:
     from fairmend.spec.spec import Spec
 
-__all__ = ["label_warnings", "spec_warnings"]
 
 _MOST_VALUES = 4  # labels that a warning names
 

@@ -66,7 +66,6 @@ from fairmend.text import listed, printable, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Spec"]
 
 _logger = logging.getLogger(__name__)
 _MOST_COLUMNS = 20  # named in an error message

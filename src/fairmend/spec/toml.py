@@ -25,18 +25,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "feature_table",
-    "from_table",
-    "label_table",
-    "name_feature",
-    "parse_toml",
-    "read_toml",
-    "require_known_keys",
-    "toml_bytes",
-    "toml_lines",
-    "write_toml",
-]
 
 _Part = TypeVar("_Part", Feature, Label, Claim)
 

@@ -19,23 +19,6 @@ if TYPE_CHECKING:
     from fairmend.spec.claim import Claim
     from fairmend.spec.features import Feature, Label
 
-__all__ = [
-    "MOST_FEATURES",
-    "as_list",
-    "as_number",
-    "as_value_text",
-    "first_repeated",
-    "require_few",
-    "scale_parameters",
-    "validate_claim",
-    "validate_claim_for_label",
-    "validate_classes",
-    "validate_feature",
-    "validate_features_together",
-    "validate_id_column",
-    "validate_label",
-    "validate_threshold",
-]
 
 MOST_FEATURES = 10_000
 """A spec that describes more is refused before the work, which would take minutes for each pass over the features."""

@@ -10,8 +10,6 @@ from fairmend.tables.files import TableFile
 from fairmend.tables.parquet_files import ParquetContents
 from fairmend.text import suggest
 
-__all__ = ["Columns"]
-
 
 class Columns:
     """The columns of the files that were added so far.

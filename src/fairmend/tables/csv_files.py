@@ -23,8 +23,6 @@ from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
 from fairmend.text import first_line, spreadsheet_text
 
-__all__ = ["CsvContents", "Report", "csv_pieces", "csv_text", "examine_csv", "read_csv", "write_csv"]
-
 # pandas 3.1 and later read every number exactly, and warn about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from fairmend.arrays import Ints
 from fairmend.tables.files import TableFile
 
-__all__ = ["RANGE_BYTES", "CsvRange", "find_ranges"]
-
 RANGE_BYTES = 32 << 20
 """The least size of a range but the last: a third of a second of parsing, some hundred thousand rows, as a slice of a
 Parquet file has."""

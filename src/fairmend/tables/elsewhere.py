@@ -11,8 +11,6 @@ from fairmend.errors import FairmendError
 from fairmend.tables.files import describe_remote
 from fairmend.tables.stream import TableSlice, TableStream
 
-__all__ = ["describe_files", "read_from_elsewhere", "require_visible"]
-
 
 def read_from_elsewhere(table: TableStream) -> TableStream:
     """Return the table for a process that runs in another folder."""

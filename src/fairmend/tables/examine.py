@@ -21,8 +21,6 @@ from fairmend.tables.parquet_files import ParquetContents, examine_parquet, read
 from fairmend.tables.spool import PrivateStore, SharedFolder, SharedStore, Spool, SpooledPieces, Store
 from fairmend.workers.engine import HERE, Engine, run_tasks
 
-__all__ = ["Examination", "Examined", "examine_files"]
-
 _WORTHWHILE = 4 * RANGE_BYTES  # bytes to examine, below which workers take longer to start
 
 

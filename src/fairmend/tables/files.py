@@ -21,8 +21,6 @@ from fairmend.data_source import DataSource, DataURL, is_url
 from fairmend.errors import FairmendError
 from fairmend.text import first_line
 
-__all__ = ["TableFile", "describe_remote", "find_files", "local_files"]
-
 _CSV, _PARQUET = ("csv", "Parquet")
 _SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
 _PANDAS_READERS = {

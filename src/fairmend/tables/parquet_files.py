@@ -16,7 +16,6 @@ from fairmend.text import first_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ParquetContents", "examine_parquet", "parquet_pieces", "read_all_pages", "read_parquet"]
 
 _NUMBERED = 3.0  # bytes for each value: a number below 65,536 takes two, and text itself four and its letters
 

@@ -16,8 +16,6 @@ from fairmend.tables.files import find_files
 from fairmend.tables.parquet_files import read_parquet
 from fairmend.tables.stream import BrokenFile, stream_table
 
-__all__ = ["read_table"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -19,8 +19,6 @@ import pandas as pd
 
 from fairmend.errors import FairmendError
 
-__all__ = ["PrivateStore", "SharedFolder", "SharedStore", "Spool", "SpooledPieces", "Store"]
-
 _MOST_VALUES = 10_000  # of a dictionary; a column with more is kept as it is
 
 Place = tuple[int, int]

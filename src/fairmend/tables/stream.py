@@ -26,8 +26,6 @@ from fairmend.tables.spool import SpooledPieces
 from fairmend.text import listed
 from fairmend.workers.engine import HERE, Engine
 
-__all__ = ["FIRST_ROW", "BrokenFile", "TableSlice", "TableStream", "describe_broken", "stream_table"]
-
 FIRST_ROW = 2
 """The number of the first person's row in messages and files: rows are counted as in a spreadsheet, header included."""
 

@@ -13,8 +13,6 @@ from fairmend.text import first_line
 from fairmend.workers.engine import CONNECT_SECONDS, Failure, Pool
 from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
 
-__all__ = ["DaskEngine"]
-
 _SENT, _RECEIVED = ["dask", "msgpack", "pickle"], ["dask", "msgpack"]  # results are bytes, and never unpickled
 _PATIENCE = 60.0  # seconds without any worker: a nanny starts a killed one again in less
 _ASK_AGAIN, _LOOK_AGAIN = 2.0, 0.01  # seconds: the scheduler for workers, and Dask for results

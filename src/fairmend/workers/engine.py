@@ -16,7 +16,6 @@ from fairmend.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.workers.kept_results import KeptResults
 
-__all__ = ["CONNECT_SECONDS", "HERE", "Engine", "Failure", "Here", "Pool", "run_in_pool", "run_tasks"]
 
 CONNECT_SECONDS = 4.0
 """How long the address of an engine, the engine itself, and its first worker may each take to answer."""

@@ -21,8 +21,6 @@ from fairmend.errors import FairmendError
 from fairmend.workers.plain_data import NotPlainDataError, dump, load
 from fairmend.workers.user_key import user_key
 
-__all__ = ["KeptResults"]
-
 _ABOUT = "run.json"
 _NAMES = {"fairmend": "another version of fairmend", "options": "another set of options", "data": "other data"}
 _TAG = 32  # bytes

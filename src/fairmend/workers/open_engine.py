@@ -13,8 +13,6 @@ from fairmend.errors import FairmendError
 from fairmend.workers.engine import CONNECT_SECONDS, HERE, Engine
 from fairmend.workers.processes import Processes
 
-__all__ = ["open_engine", "use_engine", "works_here"]
-
 _DASK, _RAY = ("tcp", "tls"), "ray"
 _RAY_HERE = re.compile(r"auto|local(:[1-9]\d{0,3})?")
 _LONGEST_GREETING, _SETTINGS = 1 << 20, b"\x04"

@@ -18,8 +18,6 @@ import numpy as np
 
 from fairmend.errors import FairmendError
 
-__all__ = ["NotPlainDataError", "dump", "load"]
-
 _LENGTH = 8  # bytes
 _DTYPE = re.compile(r"[<>|][biufSU]\d{1,4}")  # numbers, truths and texts; no objects, no records
 _COLLECTIONS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}

@@ -19,8 +19,6 @@ from fairmend.workers.engine import Pool
 from fairmend.workers.remote_call import SharedPart, call_remotely, pack
 from fairmend.workers.threads import ExecutorPool
 
-__all__ = ["Processes"]
-
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 _part: SharedPart | None = None  # of a worker: each process has one

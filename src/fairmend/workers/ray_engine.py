@@ -16,8 +16,6 @@ from fairmend.workers.engine import Failure, Pool
 from fairmend.workers.ray_messages import RayMessages
 from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
 
-__all__ = ["RayEngine"]
-
 
 class RayEngine:
     """Runs tasks on Ray: at ray://host:port, on the cluster of this machine (ray://auto), or a new one (ray://local).

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-__all__ = ["RayMessages"]
-
 _THREADS = "ray_"  # how the names of the threads start in which Ray listens for messages
 
 _logger = logging.getLogger(__name__)

@@ -17,8 +17,6 @@ from fairmend.errors import FairmendError
 from fairmend.workers.engine import Failure
 from fairmend.workers.plain_data import NotPlainDataError, dump, load
 
-__all__ = ["SharedPart", "call_for_data", "call_remotely", "describe_versions", "pack", "read_answer"]
-
 _unpacked = threading.local()  # of a worker: a Dask worker may run tasks in several threads
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from fairmend.workers.engine import Pool
 from fairmend.workers.remote_call import call_remotely, pack
 
-__all__ = ["ExecutorPool", "Threads"]
-
 
 class Threads:
     """Runs tasks in so many threads; each has a copy of what they share, with buffers of its own."""

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from fairmend.errors import FairmendError
 
-__all__ = ["key_file", "user_key"]
-
 _BYTES = 32
 _NAME = "resume.key"
 _VARIABLE = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fairmend.arrays import Ints
     from fairmend.evaluate.spec_check import SpecCheck
 
-__all__ = ["command"]
 
 FITS, DOES_NOT_FIT = 0, 2
 

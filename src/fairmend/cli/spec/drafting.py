@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fairmend.network import Network
     from fairmend.spec.draft.draft import Draft
 
-__all__ = ["Verification", "drafting_options", "finish", "refuse_overwriting", "split_names"]
 
 FITS, DOES_NOT_FIT = 0, 1
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from fairmend.network import Network
     from fairmend.spec.draft.draft import Draft
 
-__all__ = ["command"]
-
 
 @click.command("from-sklearn", cls=Command)
 @click.argument("pipeline", type=FILE)

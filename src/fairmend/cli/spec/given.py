@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from fairmend.network import Network
     from fairmend.spec import Label
 
-__all__ = [
-    "HOW_TO_VERIFY",
-    "encoded_option",
-    "load_scores",
-    "matrix_document",
-    "require_with",
-    "scores_document",
-    "scores_option",
-]
 
 HOW_TO_VERIFY = (
     "Only the model's own outputs can verify it: pass --scores with what the model gave for these rows, or --encoded "

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from fairmend.network import Network
     from fairmend.spec.draft.draft import Draft
 
-__all__ = ["command"]
-
 
 @click.command("init", cls=Command)
 @click.argument("data", type=DATA)

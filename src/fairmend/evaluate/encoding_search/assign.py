@@ -15,8 +15,6 @@ import numpy as np
 from fairmend.arrays import Floats, Ints
 from fairmend.evaluate.encoding_search.distance import Distance, State
 
-__all__ = ["assign_order"]
-
 _ROUNDS = 6
 _STEP = 1e-4
 _MOST_PLACEMENTS = 3_000  # of the one-hot groups

@@ -14,8 +14,6 @@ from fairmend.evaluate.encoding_search.columns import Column
 from fairmend.evaluate.encoding_search.distance import State
 from fairmend.spec.draft.readings import Reading
 
-__all__ = ["Style", "build", "common_styles", "related_styles"]
-
 _SCALES = ("standard", "none", "min-max", "robust", "max-abs", "min-max from -1")
 _MORE_SCALES = ("standard, sample", "standard of the known values")
 _FILLS = ("missing: median", "missing: mean", "missing: most frequent", "missing: 0", "missing: -1")

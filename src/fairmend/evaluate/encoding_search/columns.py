@@ -13,8 +13,6 @@ from fairmend.spec.draft.guess_encoding import indicator_of
 from fairmend.spec.draft.guess_feature import guess_feature
 from fairmend.spec.draft.readings import Reading, category_readings, is_code, number_readings
 
-__all__ = ["Column", "columns_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Column:

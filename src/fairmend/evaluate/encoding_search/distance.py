@@ -14,8 +14,6 @@ from fairmend.spec.draft.readings import Reading
 from fairmend.spec.encoding import encode_values
 from fairmend.spec.read_values import read_values
 
-__all__ = ["Distance", "State"]
-
 State = tuple[Reading, ...]
 """The readings of the columns, in the order of the network's inputs."""
 

@@ -17,8 +17,6 @@ from fairmend.progress import Progress
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.text import count
 
-__all__ = ["draft_from_scores"]
-
 _MOST_OTHERS = 5
 _RANGE = "range: the lowest and highest value in the data; widen it to all possible values"
 

@@ -18,8 +18,6 @@ from fairmend.spec import Feature
 from fairmend.spec.draft.readings import Reading
 from fairmend.spec.validation import scale_parameters
 
-__all__ = ["fit_scales"]
-
 _STEP = 1e-6
 _MOST_STEPS = 60
 _ENOUGH = 1e-10  # the largest error, relative to the spread of the scores, at which nothing is left to fit

@@ -15,8 +15,6 @@ from fairmend.evaluate.encoding_search.columns import Column
 from fairmend.evaluate.encoding_search.distance import Distance, State
 from fairmend.spec.draft.readings import Reading
 
-__all__ = ["Move", "all_moves", "descend", "order_moves"]
-
 _MOST_CATEGORIES = 12  # in whose order single categories are exchanged
 _MOST_SWEEPS = 40
 _LESS = 1 - 1e-9  # an improvement is more than rounding

@@ -24,8 +24,6 @@ from fairmend.evaluate.score_match import ScoreMatch, match_scores
 from fairmend.network import Network
 from fairmend.progress import Progress
 
-__all__ = ["FoundEncoding", "changes_that_verify", "search_encoding"]
-
 _GUIDING_ROWS = 64  # that rank encodings; rows with rare categories and missing values are added
 _MOST_GUIDING_ROWS = 160
 _FITTING_ROWS = 600  # that scales are fitted to

@@ -32,8 +32,6 @@ from fairmend.network import (
 from fairmend.network.folding import Fold, Norm, Part
 from fairmend.network.form import Form
 
-__all__ = ["SUPPORTED", "GraphBuilder", "Value", "scaling", "unsupported"]
-
 SUPPORTED = (
     "fairmend supports networks of affine layers, elementwise activations, batch normalisation and scaling, sums, "
     "concatenations, choices of columns and embeddings, with an affine last layer and a closing sigmoid (1 output) or "

@@ -29,8 +29,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Step, build_network, scaling
 
-__all__ = ["NnetForm", "read", "to_bytes"]
-
 _TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
 _NOTE = "// fairmend "
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"

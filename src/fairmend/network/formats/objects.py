@@ -12,8 +12,6 @@ from fairmend.network.formats.suffixes import MODULES
 from fairmend.network.formats.torch.skorch import is_net, read_net
 from fairmend.thresholds import open_threshold_classifier
 
-__all__ = ["read_object"]
-
 _KERAS = ("keras", "tf_keras", "tensorflow")
 _LINEAR = ("RidgeClassifier", "RidgeClassifierCV", "Perceptron", "LinearSVC")
 

@@ -20,8 +20,6 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 from fairmend.network.formats.torch.skorch import is_net, read_net, to_net
 
-__all__ = ["is_estimator", "read_estimator", "read_model", "to_estimator"]
-
 _NETWORKS = ("MLPClassifier", "MLPRegressor")
 _LOGISTIC = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier")
 _REGRESSIONS = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "SGDRegressor")

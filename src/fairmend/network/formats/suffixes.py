@@ -9,8 +9,6 @@ from typing import Any
 
 from fairmend.errors import FairmendError
 
-__all__ = ["MODULES", "check_file", "format_module"]
-
 # To support a new suffix, add a line here. The module has `read(path, activation)` and `to_bytes(network)`.
 MODULES = {
     ".ckpt": "torch.pth",

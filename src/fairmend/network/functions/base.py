@@ -26,21 +26,6 @@ from fairmend.arrays import FloatArray, Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "LIBRARY",
-    "MOST",
-    "NARROW",
-    "SLACK",
-    "TINY",
-    "UNIT",
-    "Function",
-    "Intervals",
-    "Lines",
-    "Precision",
-    "below",
-    "size_of",
-    "unless_overflow",
-]
 
 Intervals = tuple[Floats, Floats]
 

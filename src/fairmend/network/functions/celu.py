@@ -6,8 +6,6 @@ from fairmend.errors import FairmendError
 from fairmend.network.functions.base import MOST, UNIT
 from fairmend.network.functions.elu import Elu
 
-__all__ = ["Celu"]
-
 
 class Celu(Elu):
     """ELU with the slope 1 on both sides of 0, whatever alpha is. Its rate, 1 / alpha, is rounded."""

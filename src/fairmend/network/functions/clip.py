@@ -14,8 +14,6 @@ from fairmend.network.functions.clipped import Clipped
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Clip"]
-
 
 class Clip(Clipped):
     """min(max(z, low), high); one of the two may be infinite, which a network turns into its largest number."""

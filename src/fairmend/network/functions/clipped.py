@@ -14,8 +14,6 @@ from fairmend.network.functions.base import TINY, UNIT, Function, Intervals, Lin
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Clipped"]
-
 
 class Clipped(Function):
     """Flat at ``low`` up to the first knot, steep up to the second, flat at ``high`` after it.

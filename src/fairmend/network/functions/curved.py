@@ -28,7 +28,6 @@ from fairmend.network.functions.least_area import least_area_lines, tangent_and_
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Curved", "Valley"]
 
 _WIDER = 2.0**-33  # far below any rounding in float32, and above what the checker's own enclosures lose
 _TAIL = 40.0  # beyond it, a function that needs a table is a straight line, up to rounding

@@ -14,8 +14,6 @@ from fairmend.network.functions.curved import Curved
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Elu"]
-
 
 class Elu(Curved):
     """gain·z on positive numbers, depth·(exp(rate·z) - 1) on negative ones.

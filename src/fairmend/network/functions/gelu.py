@@ -13,8 +13,6 @@ from fairmend.network.functions.curved import Valley
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Gelu"]
-
 
 _FAR = 40.0  # Φ(-40) and its density are far below TINY
 _SQRT_HALF = 0.7071067811865476

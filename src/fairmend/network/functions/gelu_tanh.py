@@ -13,8 +13,6 @@ from fairmend.network.functions.curved import Valley
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["GeluTanh"]
-
 
 _FAR = 30.0  # the sigmoid there is far below TINY
 _LINEAR = 1.5957691216057308  # 2 √(2/π)

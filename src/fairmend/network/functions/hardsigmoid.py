@@ -14,8 +14,6 @@ from fairmend.network.functions.clipped import Clipped
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Hardsigmoid"]
-
 
 class Hardsigmoid(Clipped):
     """clip(slope·z + offset, 0, 1)."""

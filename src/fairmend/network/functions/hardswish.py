@@ -13,8 +13,6 @@ from fairmend.network.functions.curved import Valley
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Hardswish"]
-
 
 class Hardswish(Valley):
     """0 up to -3, a parabola up to 3, then z, with kinks at both."""

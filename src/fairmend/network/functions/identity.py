@@ -13,8 +13,6 @@ from fairmend.network.functions.kinked import Kinked
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Identity"]
-
 
 class Identity(Kinked):
     """The function z."""

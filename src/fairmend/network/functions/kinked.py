@@ -15,8 +15,6 @@ from fairmend.network.functions.base import NARROW, TINY, UNIT, Function, Interv
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Kinked", "relax_relu"]
-
 
 class Kinked(Function):
     """``negative`` is the slope on negative numbers: a number, or one for each unit."""

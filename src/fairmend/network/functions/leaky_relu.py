@@ -14,8 +14,6 @@ from fairmend.network.functions.kinked import Kinked, relax_relu
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LeakyRelu"]
-
 
 class LeakyRelu(Kinked):
     """The maximum of z and slope·z; their minimum if the slope is above 1."""

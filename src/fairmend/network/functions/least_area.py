@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from fairmend.network.functions.curved import Curved
 
-__all__ = ["least_area_lines", "tangent_and_chord"]
 
 _STEPS = 12  # each replaces a touching point by a better one, as Newton's method does
 _NARROW = 1e-4  # a quotient over less is mostly rounding, and the derivative is as good

@@ -13,8 +13,6 @@ from fairmend.network.functions.curved import Valley
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Mish"]
-
 
 _FAR = 700.0  # exp(-700) is far below TINY, and no step overflows
 

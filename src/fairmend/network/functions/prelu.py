@@ -14,8 +14,6 @@ from fairmend.network.functions.kinked import Kinked, relax_relu
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Prelu"]
-
 
 class Prelu(Kinked):
     """z on positive numbers, slope·z on negative ones; the slopes are those of the units, in their order."""

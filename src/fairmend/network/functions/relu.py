@@ -13,7 +13,6 @@ from fairmend.network.functions.kinked import Kinked, relax_relu
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Relu"]
 
 _LONG = 4_096  # values that are compared at a time
 

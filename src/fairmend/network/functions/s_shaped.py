@@ -13,7 +13,6 @@ from fairmend.network.functions.base import LIBRARY, NARROW, TINY, UNIT, Functio
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["SShaped"]
 
 _DERIVATIVE = 64 * UNIT  # q / (1 + q)² has q twice, at most 16 UNIT each, and four more operations
 

@@ -10,8 +10,6 @@ from fairmend.arrays import Floats
 from fairmend.network.functions.base import Precision, size_of, unless_overflow
 from fairmend.network.functions.elu import Elu
 
-__all__ = ["Selu"]
-
 _SCALE = 1.0507009873554804934193349852946
 _ALPHA = 1.6732632423543772848170429916717
 _FLOAT32 = 2.0**-23  # ONNX stores both constants in float32, whatever the precision of the network

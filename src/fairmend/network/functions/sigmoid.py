@@ -12,8 +12,6 @@ from fairmend.network.functions.s_shaped import SShaped
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Sigmoid", "steepness", "where_slope_is"]
-
 
 class Sigmoid(SShaped):
     """1 / (1 + exp(-z))."""

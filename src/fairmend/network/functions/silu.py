@@ -13,8 +13,6 @@ from fairmend.network.functions.curved import Valley
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Silu"]
-
 
 _FAR = 1000.0  # exp(-1000) is far below TINY
 

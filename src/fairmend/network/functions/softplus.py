@@ -14,8 +14,6 @@ from fairmend.network.functions.curved import Curved
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Softplus"]
-
 
 _FAR = 1000.0  # exp(-1000) is far below TINY
 

@@ -13,8 +13,6 @@ from fairmend.network.functions.curved import Curved
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Softsign"]
-
 
 class Softsign(Curved):
     """z / (1 + |z|): convex below 0, concave above."""

@@ -13,8 +13,6 @@ from fairmend.network.functions.sigmoid import steepness, where_slope_is
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Tanh"]
-
 
 class Tanh(SShaped):
     """tanh(z) = 2 sigmoid(2z) - 1."""

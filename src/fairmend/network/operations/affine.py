@@ -16,7 +16,6 @@ from fairmend.network.operations.base import require_sources
 if TYPE_CHECKING:
     from fairmend.network.folding import DerivedBias, Fold, Norm
 
-__all__ = ["DTYPES", "Affine", "StoredLayer"]
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 
-__all__ = ["Operation", "require_sources"]
-
 
 @runtime_checkable
 class Operation(Protocol):

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from fairmend.arrays import FloatArray
 from fairmend.network.operations.base import require_sources
 
-__all__ = ["Concatenate"]
-
 
 @dataclass(frozen=True)
 class Concatenate:

@@ -12,8 +12,6 @@ from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network.operations.base import require_sources
 
-__all__ = ["Input"]
-
 
 @dataclass(frozen=True)
 class Input:

@@ -16,8 +16,6 @@ from fairmend.network.operations.base import require_sources
 if TYPE_CHECKING:
     from fairmend.network.folding import Line, Norm
 
-__all__ = ["Scale"]
-
 
 @dataclass(frozen=True, eq=False)
 class Scale:

@@ -23,8 +23,6 @@ from fairmend.prove.engines.relu_tree import Guide, Piece, ProofTree
 from fairmend.prove.rational import is_piecewise_linear
 from fairmend.spec import Spec
 
-__all__ = ["certify_by_milp"]
-
 _INPUTS = 256  # in a batch, for the bounds
 _SHARE = 0.5  # of the time left for one MILP; the rest is for the proof
 

@@ -20,8 +20,6 @@ from fairmend.milp import MilpBuilder
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
-__all__ = ["EncodedNetwork", "Knot", "UnitRows", "encode_network", "unit_intervals"]
-
 _Expression = tuple[Floats, Floats]
 """The numbers of a node as A·v + c in the variables v so far: A ``(units, variables)``, c ``(units,)``."""
 

@@ -25,8 +25,6 @@ from fairmend.prove.engines.findings import TIME_LIMIT, WITHIN_ROUNDING, Finding
 from fairmend.prove.engines.relu_milp import EncodedNetwork, unit_intervals
 from fairmend.prove.margin import compute_margins, margin_error, proves_class, rounding_slack
 
-__all__ = ["Guide", "Piece", "ProofTree"]
-
 _LEAF = 64  # points that are evaluated one by one
 _FEW = 4096  # points; boxes of fewer are split before units are
 _NODES_AFTER_FAILURE = 1000  # that are searched for a witness once a node cannot be proven

@@ -24,8 +24,6 @@ from fairmend.prove.score_bounds import bound_scores, bound_scores_at_points, sc
 from fairmend.spec import Spec
 from fairmend.threads import few_threads
 
-__all__ = ["certify_scores_by_branching"]
-
 _LEAF = 64  # points; bounding one box takes about as long as evaluating this many
 _LEAST_SHARE = 0.1  # the weight of a column in which the scores seem not to change
 _ROUNDING = 1e-12  # of the scores: what is left of delta must exceed it, or no float64 bound can prove it

@@ -12,8 +12,6 @@ from fairmend.prove.engines.score_findings import WITHIN_ROUNDING, ScoreExtremes
 from fairmend.prove.score_bounds import bound_scores_at_points, score_error
 from fairmend.spec import Spec
 
-__all__ = ["ScoreBounds", "certify_scores_by_enumeration"]
-
 
 class ScoreBounds:
     """Bounds of the scores that inference gives anywhere in each neighbourhood: low and high (inputs, outputs)."""

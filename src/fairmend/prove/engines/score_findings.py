@@ -13,8 +13,6 @@ from fairmend.prove.result import Witness
 from fairmend.prove.score_bounds import bound_scores_at_points, score_error
 from fairmend.spec import Claim
 
-__all__ = ["WITHIN_ROUNDING", "ScoreExtremes", "ScoreFindings"]
-
 WITHIN_ROUNDING = "no witness was found, but the difference comes within rounding error of delta"
 
 

@@ -31,8 +31,6 @@ from fairmend.repair.options import check_values
 from fairmend.repair.task import RepairTask
 from fairmend.threads import few_threads
 
-__all__ = ["care"]
-
 ITERATIONS = 100
 PARTICLES = 20
 PATIENCE = 20

@@ -18,8 +18,6 @@ from fairmend.repair.calibrate import FlatParameters, History
 from fairmend.repair.options import check_values
 from fairmend.threads import few_threads
 
-__all__ = ["cross_entropy", "fine_tune", "iterate_batches", "torch_dtype"]
-
 Layers = list[tuple[Tensor, Tensor]]
 Losses = Callable[[Layers, int], tuple[Tensor | None, Tensor]]
 """Returns the weighted fairness loss and the task loss, from the layers and the number of the step."""

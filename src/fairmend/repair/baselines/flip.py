@@ -19,8 +19,6 @@ from fairmend.repair.calibrate import History, squared_loss
 from fairmend.repair.regression import as_columns
 from fairmend.repair.task import RepairTask
 
-__all__ = ["flip"]
-
 COPIES = 2
 STEPS = 200
 LEARNING_RATE = 0.001

@@ -23,8 +23,6 @@ from fairmend.repair.calibrate import History
 from fairmend.repair.options import check_values
 from fairmend.repair.task import RepairTask
 
-__all__ = ["Pairs", "grft"]
-
 STEPS = 200
 LEARNING_RATE = 0.001
 WEIGHT = 1.0

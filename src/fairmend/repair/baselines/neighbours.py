@@ -15,8 +15,6 @@ from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.reachable import ReachableValues
 
-__all__ = ["draw_neighbours", "find_different_pairs", "flip_protected"]
-
 MOST_POINTS = 200_000
 """Neighbourhoods that hold more points than this together are sampled, not enumerated."""
 

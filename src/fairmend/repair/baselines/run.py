@@ -22,8 +22,6 @@ from fairmend.repair.demands import prove_by_blindness, prove_repair_inputs
 from fairmend.repair.recipe import RepairAttempt, covers_everyone, require_provable_size
 from fairmend.repair.task import RepairTask
 
-__all__ = ["BASELINES", "run_baseline"]
-
 BASELINES: dict[str, Callable[..., tuple[Network, History]]] = {"flip": flip, "grft": grft, "care": care}
 """The function of each baseline. `fairmend.repair.options.METHODS` lists the options that it takes."""
 

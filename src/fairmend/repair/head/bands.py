@@ -22,8 +22,6 @@ import numpy as np
 
 from fairmend.arrays import Floats
 
-__all__ = ["Bands", "sufficient_width", "tangents", "widths"]
-
 _STEEPEST = 1 - 1e-5
 """The largest slope of a tangent. Slopes near 1 leave U almost free, and their rows have entries of very different
 sizes."""

@@ -25,8 +25,6 @@ from fairmend.repair.head.milp_search import NO_TIME, nothing_found
 from fairmend.repair.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
 from fairmend.repair.head.program import HeadProgram
 
-__all__ = ["BranchSearch"]
-
 Decisions = tuple[tuple[int, int], ...]
 """A node: the regions decided on the path to it, each with its class, in order."""
 

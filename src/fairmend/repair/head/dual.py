@@ -17,8 +17,6 @@ from fairmend.network import Network
 from fairmend.repair.head.features import symbolic_bounds
 from fairmend.spec.neighbourhoods import Regions
 
-__all__ = ["Dual"]
-
 
 @dataclass(frozen=True)
 class Dual:

@@ -33,8 +33,6 @@ from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, describe_count
 from fairmend.threads import few_threads
 
-__all__ = ["Box", "FeatureSet", "Linear", "Points", "Vertices", "symbolic_bounds"]
-
 ALL_VERTICES_UP_TO = 16
 """A region with at most this many vertices lists all of them; a larger one returns the active vertex only."""
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from fairmend.arrays import Floats
 
-__all__ = ["allowed_share", "keep_rates", "probability_spread"]
-
 SWEEPS, STEPS = 30, 50
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from fairmend.arrays import Floats
 from fairmend.repair.head.features import FeatureSet
 
-__all__ = ["Head", "HeadChange", "HeadProblem", "HeadSearchResult", "SearchLimits", "pairs_of_outputs"]
-
 VIOLATED = 1e-8
 """A region is violated if it misses the margin by more than this, or by more than half the margin if that is less.
 Solvers satisfy rows to 1e-9."""

@@ -17,8 +17,6 @@ from fairmend.arrays import Floats, Ints
 from fairmend.milp import LinearProgram
 from fairmend.repair.head.problem import Head, HeadChange
 
-__all__ = ["HeadProgram", "KeptRows", "bias_rows"]
-
 TIE = 1e-6
 """What the l1 norm of a change costs beside its effect on the outputs: it decides between equal ones."""
 

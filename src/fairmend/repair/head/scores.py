@@ -37,8 +37,6 @@ from fairmend.repair.head.problem import VIOLATED, Head, HeadChange, HeadSearchR
 from fairmend.repair.head.program import HeadProgram, KeptRows
 from fairmend.repair.head.solve import HeadSolution
 
-__all__ = ["BandSearch", "ScoreHead", "repair_scores"]
-
 _logger = logging.getLogger(__name__)
 
 NOTHING_WITHIN = (

@@ -22,8 +22,6 @@ from fairmend.repair.head.features import FeatureSet
 from fairmend.repair.head.milp_search import MilpSearch
 from fairmend.repair.head.problem import HeadProblem, HeadSearchResult, SearchLimits
 
-__all__ = ["HeadSolution", "choose_search", "repair_head"]
-
 _logger = logging.getLogger(__name__)
 
 SEARCHES = ("branch", "milp")

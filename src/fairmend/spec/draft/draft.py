@@ -13,8 +13,6 @@ from fairmend.spec.features import Feature, Label
 from fairmend.spec.toml import feature_table, label_table, parse_toml, toml_lines
 from fairmend.text import suggest
 
-__all__ = ["Draft", "DraftFeature", "count_rows", "require_columns"]
-
 _MOST_COLUMNS = 20  # named in an error message
 
 

@@ -16,7 +16,6 @@ from fairmend.spec.validation import MOST_FEATURES, first_repeated
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draft_from_data"]
 
 _SCALES = {
     "none": "scale: numbers are not scaled. If the model reads scaled numbers, add scale = {mean = ..., std = ...} or "

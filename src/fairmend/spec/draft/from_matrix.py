@@ -25,7 +25,6 @@ from fairmend.text import as_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draft_from_matrix"]
 
 _OF_SPREAD = 2e-5  # rounding in float32, relative to the spread of a column
 _SAME_SCALE = 1e-5  # relative difference of a fitted scale and a computed one

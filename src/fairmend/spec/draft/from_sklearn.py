@@ -22,8 +22,6 @@ from fairmend.thresholds import open_threshold_classifier
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draft_from_sklearn", "scale_of"]
-
 
 def draft_from_sklearn(
     transformer: Any,

@@ -10,8 +10,6 @@ from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature
 from fairmend.text import listed
 
-__all__ = ["guess_encodings", "indicator_of"]
-
 _MOST_NAMED = 4  # other encodings that would fit
 
 

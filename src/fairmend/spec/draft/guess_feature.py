@@ -19,7 +19,6 @@ from fairmend.text import as_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["guess_feature", "guess_kind", "number_as_text", "reason_for_id"]
 
 _FEW_VALUES = 10  # whole numbers with at most this many values may be codes of categories
 _MANY_CATEGORIES = 50  # more need a review

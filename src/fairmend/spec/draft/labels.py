@@ -14,7 +14,6 @@ from fairmend.text import as_text, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["guess_claim", "guess_label", "label_from_options"]
 
 # Compared without regard to case. The guide docs/guides/pipelines.md lists them: change both.
 _YES = (

@@ -19,8 +19,6 @@ from fairmend.spec.draft.steps import (
     apply_scaler,
 )
 
-__all__ = ["apply_transformer", "raw_column_names", "strip_model"]
-
 _STEPS: dict[str, Step] = {
     "OneHotEncoder": apply_one_hot,
     "OrdinalEncoder": apply_ordinal,

@@ -8,8 +8,6 @@ from typing import Any
 
 from fairmend.errors import FairmendError
 
-__all__ = ["read_pipeline"]
-
 # Harmless types in fitted pipelines that skops does not trust by itself.
 _TRUSTED = {
     "numpy.dtype",

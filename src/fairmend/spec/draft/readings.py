@@ -16,7 +16,6 @@ from fairmend.text import as_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reading", "category_readings", "is_code", "number_readings"]
 
 MOST_CODES = 20
 """Whole numbers with at most this many values may be codes of categories."""

@@ -15,8 +15,6 @@ from fairmend.spec.draft.steps import TransformedColumn
 from fairmend.spec.validation import as_list, as_number
 from fairmend.text import first_line
 
-__all__ = ["read_scales"]
-
 Scales = dict[str, dict[str, float]]
 
 _NAMES = ("feature_names_in_", "columns", "features")

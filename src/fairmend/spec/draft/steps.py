@@ -17,18 +17,6 @@ import numpy as np
 from fairmend.errors import FairmendError
 from fairmend.text import as_text
 
-__all__ = [
-    "MISSING",
-    "SUPPORTED",
-    "Step",
-    "TransformedColumn",
-    "apply_imputer",
-    "apply_min_max",
-    "apply_one_hot",
-    "apply_ordinal",
-    "apply_scaler",
-]
-
 MISSING = "(missing)"  # the category of missing values
 
 SUPPORTED = (

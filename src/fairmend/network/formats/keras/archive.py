@@ -24,8 +24,6 @@ from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import select_weights
 from fairmend.network.formats.keras.write import write_model
 
-__all__ = ["read", "read_content", "to_bytes"]
-
 _SUFFIXES = (".keras",)
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _KERAS_VERSION = "3.0.0"

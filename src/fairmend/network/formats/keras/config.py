@@ -14,8 +14,6 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.network.formats.build import unsupported
 
-__all__ = ["FLOAT32_ONLY", "PREFIX", "Call", "Layer", "ModelConfig", "parse_config"]
-
 FLOAT32_ONLY = (
     "Keras rounds its inputs to float32, so what is proven of a float64 network does not hold in Keras. "
     "Use a float32 model, or another format such as .onnx"

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from fairmend.network import Network
 from fairmend.network.form import FormError
 
-__all__ = ["KerasForm", "arrays_of"]
-
 Arrays = dict[str, npt.NDArray[Any]]
 Places = dict[str, list[str]]
 

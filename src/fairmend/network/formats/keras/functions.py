@@ -12,9 +12,6 @@ from fairmend.arrays import FloatArray
 from fairmend.errors import FairmendError
 from fairmend.network import Activation
 
-__all__ = ["Style", "WrittenFunction", "major_version", "named_activation", "written_function"]
-
-
 _SAME = ("relu", "tanh", "sigmoid", "selu", "softsign", "silu", "mish", "gelu")
 _READ: dict[str, tuple[str, float, tuple[float, ...]]] = {
     **{name: (name, 0.0, ()) for name in _SAME},

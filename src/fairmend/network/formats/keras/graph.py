@@ -16,8 +16,6 @@ from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, Call, Layer, ModelConfig
 from fairmend.network.formats.keras.layers import LayerCall, Tensor, convert_layer, count_weights
 
-__all__ = ["LayerPath", "all_layers", "build_network", "stored_order"]
-
 LayerPath = tuple[str, ...]
 """The names of the models that a layer is in, from the outermost, and its own."""
 Arrays = Callable[[LayerPath, Layer], Sequence[npt.NDArray[Any]]]

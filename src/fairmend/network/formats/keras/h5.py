@@ -21,8 +21,6 @@ from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import count_weights, select_weights
 from fairmend.network.formats.keras.write import write_model
 
-__all__ = ["read", "read_content", "to_bytes"]
-
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"
 _SUFFIXES = (".h5", ".hdf5")

@@ -23,8 +23,6 @@ import numpy.typing as npt
 from fairmend.errors import FairmendError
 from fairmend.network.formats.keras import hdf5_process
 
-__all__ = ["Hdf5File", "change_hdf5", "read_hdf5"]
-
 # Processor time is what an endless loop uses up: a good file of a few MB takes hundredths of a second of it.
 _CPU_SECONDS, _WALL_SECONDS, _BYTES_PER_SECOND = 2, 120, 20 * 2**20
 _MEMORY, _COPIES = 2**30, 64

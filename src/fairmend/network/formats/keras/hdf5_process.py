@@ -20,8 +20,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["FILE", "LISTING", "UnreadableError", "extract", "replace_arrays"]
-
 FILE = "changed"  # the archive's member that is a changed file
 LISTING = "listing"  # the archive's member that says which array is which, in JSON
 _MOST_OBJECTS, _MOST_TEXTS, _DEEPEST = 50_000, 100_000, 32

@@ -20,8 +20,6 @@ from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsuppo
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, PREFIX, Layer
 from fairmend.network.formats.keras.functions import named_activation
 
-__all__ = ["LayerCall", "Tensor", "convert_layer", "count_weights", "select_weights"]
-
 _KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
 Weights = Sequence[npt.NDArray[Any]]
 Place = TypeVar("Place")

@@ -14,8 +14,6 @@ from fairmend.network.form import Form
 from fairmend.network.formats.keras import archive, h5
 from fairmend.network.formats.keras.functions import major_version
 
-__all__ = ["read_model"]
-
 _LIBRARIES = ("keras", "tf_keras", "tensorflow")
 
 

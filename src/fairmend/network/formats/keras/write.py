@@ -20,8 +20,6 @@ from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, N
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, parse_config
 from fairmend.network.formats.keras.functions import Style, WrittenFunction, written_function
 
-__all__ = ["WrittenModel", "write_model"]
-
 Config = dict[str, Any]
 
 

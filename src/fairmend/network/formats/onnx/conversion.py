@@ -13,8 +13,6 @@ from fairmend.network import Activation
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node, describe_node
 
-__all__ = ["Conversion", "Refused", "Result"]
-
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
 
 

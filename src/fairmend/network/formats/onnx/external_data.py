@@ -15,8 +15,6 @@ from onnx import TensorProto
 
 from fairmend.errors import FairmendError
 
-__all__ = ["load_external_data"]
-
 _ITEM_SIZES = {
     TensorProto.FLOAT: 4,
     TensorProto.DOUBLE: 8,

@@ -22,8 +22,6 @@ from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
 from fairmend.network.formats.onnx.write import to_bytes
 from fairmend.text import listed
 
-__all__ = ["OnnxForm"]
-
 Array = npt.NDArray[Any]
 _WEIGHTS_NEED_NOT_BE_INPUTS = 4  # since this version of the format
 

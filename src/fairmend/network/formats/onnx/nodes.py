@@ -11,8 +11,6 @@ from fairmend.network.formats.onnx.graph import Graph, Node, attributes
 from fairmend.network.formats.onnx.operators import find_operator
 from fairmend.network.formats.onnx.patterns import find_function
 
-__all__ = ["convert_graph"]
-
 
 def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
     """Return the steps of the graph, operator by operator; `graph.layers` names the nodes of its affine layers."""

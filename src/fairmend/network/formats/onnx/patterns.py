@@ -12,7 +12,6 @@ from fairmend.network import Activation
 if TYPE_CHECKING:
     from fairmend.network.formats.onnx.graph import Graph, Node
 
-__all__ = ["find_function"]
 
 _MOST_VALUES = 8
 _LINEAR = 20.0  # from here on, the bound of softplus's error covers the identity

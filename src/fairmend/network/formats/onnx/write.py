@@ -15,8 +15,6 @@ from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Node, Scale, Sum
 from fairmend.network.formats.torch.state_dict import tensor_key
 
-__all__ = ["to_bytes"]
-
 # Old enough for every recent runtime, new enough for double precision in every operator.
 _OPSET, _IR_VERSION = 17, 8
 _ELEMENT = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE}

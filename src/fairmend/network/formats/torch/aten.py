@@ -12,8 +12,6 @@ from typing import Any
 
 from fairmend.errors import FairmendError
 
-__all__ = ["ATEN", "bind", "only_computes"]
-
 # Function and overload, then its arguments: "=" marks a default, and those after "*" are passed by name alone.
 _DECLARED = """
 _assert_scalar.default self assert_msg

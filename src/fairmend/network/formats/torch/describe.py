@@ -11,8 +11,6 @@ import numpy.typing as npt
 from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Node, Scale, Sum
 from fairmend.network.formats.torch.steps import Entry, Tensors
 
-__all__ = ["describe", "describe_network", "function_entry"]
-
 _COUNTER = "num_batches_tracked"
 _LETTERS = {"input": "", "batch_norm": "", "affine": "a", "function": "f", "softmax": "s"}
 _NORM_PARTS = {"mean": "running_mean", "variance": "running_var", "gain": "weight", "shift": "bias"}

@@ -20,8 +20,6 @@ from fairmend.network.formats.torch.program import Call, Program, ProgramInput, 
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, Memory, RowTensor
 from fairmend.network.formats.torch.steps import Entry, Steps, Tensors, pruned, replay
 
-__all__ = ["Reading", "interpret"]
-
 _MOST_ATTEMPTS = 2000
 _IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv", "imatmul": "matmul"}
 _AFFINE = {"linear", "matmul", "mm", "addmm"}

@@ -15,8 +15,6 @@ from fairmend.network.folding import Norm
 from fairmend.network.formats.chain import Linear, Nonlinear, Step, unsupported
 from fairmend.network.formats.torch.steps import Tensors
 
-__all__ = ["WAY_OUT", "layer_of", "layers_by_prefix", "steps_of_keys", "tensor_key"]
-
 WAY_OUT = (
     "a state dict does not hold the architecture. In Python, pass the module itself, load_network(module), or save the "
     "model with its architecture: torch.export.save or torch.onnx.export"

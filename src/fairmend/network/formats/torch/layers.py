@@ -15,8 +15,6 @@ from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
 from fairmend.network.formats.torch.program import Ref
 
-__all__ = ["LAYERS", "layer_call"]
-
 Arguments = tuple[str, dict[str, Any]]
 
 

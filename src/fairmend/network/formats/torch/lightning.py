@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["new_checkpoint"]
-
 _PACKAGES = ("lightning", "pytorch_lightning")
 
 

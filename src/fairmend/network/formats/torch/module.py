@@ -22,8 +22,6 @@ from fairmend.network.formats.torch.pth import to_numpy
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.formats.torch.trace import program_of_export, trace
 
-__all__ = ["example_rows", "module_arguments", "read_export", "read_module"]
-
 _ROWS = 16  # on which the network is compared with the module
 _CLOSE = 1e-3
 _WRAPPERS = {  # by the names of their classes, and where the module is in them

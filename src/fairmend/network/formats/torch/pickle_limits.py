@@ -15,8 +15,6 @@ import torch
 
 from fairmend.errors import FairmendError
 
-__all__ = ["check_pickles"]
-
 _MOST = 100_000  # parts of one tuple, counted as often as it contains them
 _PICKLES_OF_OLD_FILES = 5  # before the numbers: magic number, protocol, system, state dict, keys
 _PUT = ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE")

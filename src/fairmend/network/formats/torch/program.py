@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Call", "Constant", "Program", "ProgramInput", "Ref"]
-
 
 @dataclass(frozen=True)
 class Ref:

@@ -33,8 +33,6 @@ from fairmend.network.formats.torch.program import Call, Constant, Program, Prog
 from fairmend.network.formats.torch.rows import ROWS
 from fairmend.network.formats.torch.state_dict import StateDictForm, to_tensors
 
-__all__ = ["Pt2Form", "read", "to_bytes"]
-
 _DTYPES = {4: "<i4", 5: "<i8", 7: "<f4", 8: "<f8", 12: "?"}  # numbers of torch._export.serde.schema.ScalarType
 _DTYPE_NAMES = {4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool", 13: "bfloat16"}
 _PLAIN = {"as_int": int, "as_float": float, "as_bool": bool, "as_string": str}

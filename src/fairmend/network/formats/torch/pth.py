@@ -29,8 +29,6 @@ from fairmend.network.formats.torch.state_dict import (
 )
 from fairmend.network.formats.torch.steps import Tensors
 
-__all__ = ["contents", "read", "to_bytes", "to_checkpoint", "to_numpy"]
-
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 
 

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from fairmend.network.formats.build import Value
 
-__all__ = ["ROWS", "Dims", "InputWidthError", "Memory", "Positive", "RowTensor", "column_numbers"]
-
 
 class _Rows:
     """The number of rows, whatever it is."""

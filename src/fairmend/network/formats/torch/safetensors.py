@@ -22,8 +22,6 @@ from fairmend.network.formats.torch.state_dict import (
 )
 from fairmend.network.formats.torch.steps import Tensors
 
-__all__ = ["contents", "read", "to_bytes"]
-
 _HALF = {"F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8"}
 
 

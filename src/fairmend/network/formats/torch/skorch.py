@@ -8,8 +8,6 @@ from typing import Any
 from fairmend.errors import FairmendError
 from fairmend.network import Network
 
-__all__ = ["is_net", "read_net", "to_net"]
-
 
 def is_net(source: Any) -> bool:
     """Return whether an object is a net of skorch, fitted or not."""

@@ -20,8 +20,6 @@ from fairmend.network.folding import Norm
 from fairmend.network.form import Form
 from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 
-__all__ = ["Entry", "Number", "Steps", "Tensors", "layer_name", "norm_name", "pruned", "replay"]
-
 _MOST_COLUMNS = 2**20
 _MOST_CLASSES = 2**12  # of a one-hot code
 

@@ -18,8 +18,6 @@ from fairmend.network.formats.torch.layers import LAYERS, layer_call
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.pth import to_numpy
 
-__all__ = ["program_of_export", "trace"]
-
 _SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace)
 
 

@@ -11,9 +11,6 @@ from fairmend.network import Activation
 from fairmend.network.formats.onnx.conversion import Conversion, Result
 from fairmend.network.formats.onnx.graph import Node, attributes, describe_node
 
-__all__ = ["OPERATORS"]
-
-
 _ACTIVATIONS = {
     "Relu": "relu",
     "Tanh": "tanh",

@@ -11,8 +11,6 @@ from fairmend.network.formats.build import scaling
 from fairmend.network.formats.onnx.conversion import Conversion, Result
 from fairmend.network.formats.onnx.graph import LayerNodes, Node, attributes, describe_node
 
-__all__ = ["OPERATORS"]
-
 
 def _weight_prefix(name: str) -> str | None:
     prefix, dot, part = name.rpartition(".")

@@ -12,9 +12,6 @@ import numpy.typing as npt
 from fairmend.network.formats.onnx.conversion import Conversion, Result
 from fairmend.network.formats.onnx.graph import Node, attributes, describe_node
 
-__all__ = ["OPERATORS"]
-
-
 _INT32, _INT64 = 6, 7
 _WHOLE = (_INT32, _INT64)
 

@@ -13,8 +13,6 @@ from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import RowTensor, column_numbers
 from fairmend.network.formats.torch.steps import Number
 
-__all__ = ["ARITHMETIC"]
-
 _MOST_TERMS = 256  # of a sum over an axis
 
 

@@ -15,8 +15,6 @@ from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import Dims, InputWidthError, RowTensor
 from fairmend.network.formats.torch.steps import Number, Steps
 
-__all__ = ["Context", "Operator"]
-
 
 @dataclass
 class Context:

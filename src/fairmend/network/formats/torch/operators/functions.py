@@ -10,8 +10,6 @@ from fairmend.network.formats.torch.operators.context import Context, Operator
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import ROWS, Positive, RowTensor
 
-__all__ = ["FUNCTIONS"]
-
 _SELU = (1.6732632423543772, 1.0507009873554805)  # alpha and scale
 _SOFTPLUS_LINE = 20  # from where on PyTorch returns x itself, by default
 _SOFTPLUS_MOST = 80  # below this, exp(x), which PyTorch computes up to its threshold, is finite in float32

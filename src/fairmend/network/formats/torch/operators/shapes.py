@@ -13,8 +13,6 @@ from fairmend.network.formats.torch.operators.context import Context, Operator
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, RowTensor, column_numbers
 
-__all__ = ["SHAPES", "concatenated", "copied", "moved_axis"]
-
 _OPEN = 2**62  # torch.export writes an open end of a slice as a number above this one
 _FLOATS = ("float32", "float64")
 
