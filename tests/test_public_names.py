@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fairmend
-import fairmend.datasets
 import fairmend.mlflow
+import fairmend.paper.datasets
 import fairmend.report
 import fairmend.sklearn
 
@@ -37,8 +37,8 @@ FUNCTIONS = {
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
     "resume= progress=",
     "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",
-    "fairmend.datasets.load": "name data_dir= download=",
-    "fairmend.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
+    "fairmend.paper.datasets.load": "name data_dir= download=",
+    "fairmend.paper.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
     "fairmend.mlflow.log_repair": "result report= * folder=",
     "fairmend.report.load_report": "path",
@@ -71,14 +71,14 @@ ATTRIBUTES = {
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
     "links protected threshold at_threshold about with_about",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
-    "fairmend.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
+    "fairmend.paper.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
     "fairmend.report.Report": "document html markdown save save_card save_data with_about without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
 }
 OTHERS = {
     "fairmend.FairmendError",
     "fairmend.__version__",
-    "fairmend.datasets.NAMES",
+    "fairmend.paper.datasets.NAMES",
     "fairmend.sklearn.InputError",
     "fairmend.sklearn.RepairWarning",
 }
@@ -151,7 +151,7 @@ def test_documented_attributes_are_kept(name):
     assert [part for part in ATTRIBUTES[name].split() if part not in fields and not hasattr(found, part)] == []
 
 
-MODULES = ["fairmend", "fairmend.datasets", "fairmend.mlflow", "fairmend.report", "fairmend.sklearn"]
+MODULES = ["fairmend", "fairmend.paper.datasets", "fairmend.mlflow", "fairmend.report", "fairmend.sklearn"]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -234,13 +234,11 @@ def test_what_does_not_train_does_not_load_torch():
 def test_repair_is_callable_whatever_was_imported_first():
     """Each order starts without a module of fairmend; PyTorch stays, since loading it takes long."""
     orders = [
-        "import fairmend.repair.run",
-        "import fairmend; import fairmend.repair.run",
-        "import fairmend; import fairmend.repair",
-        "import fairmend.repair",
-        "import fairmend; fairmend.repair; from fairmend.repair.run import repair",
+        "import fairmend.repairing.run",
+        "import fairmend; import fairmend.repairing.run",
+        "import fairmend; fairmend.repair; from fairmend.repairing.run import repair",
         "import fairmend; fairmend.RepairResult",
-        "from fairmend.repair import RepairResult, repair",
+        "from fairmend.repairing import RepairResult, repair",
     ]
     done = run_python(f"""
 import sys

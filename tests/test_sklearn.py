@@ -24,7 +24,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.sklearn import FairRepairClassifier, RepairWarning
 from fairmend.spec import Feature, Spec
 

@@ -9,7 +9,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.sklearn import FairRepairClassifier
 from fairmend.spec import Feature, Spec
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fairmend.bench import protocol
+from fairmend.paper import protocol
 
 T = TypeVar("T")
 SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents[3] / "shared"))

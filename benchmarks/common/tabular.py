@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import settings
-from fairmend import Feature, Spec, datasets
+from fairmend import Feature, Spec
+from fairmend.paper import datasets
 
 REPAIR_ROWS, CALIBRATION_ROWS = 100, 500
 SHARES = {"held out": 0.3, "pool": 0.1}  # of all rows; those left are for training

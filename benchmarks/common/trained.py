@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.common import chunks
 from fairmend import Network, load_network
-from fairmend.metrics import balanced_accuracy
+from fairmend.base.metrics import balanced_accuracy
 from fairmend.network import Affine
 
 BATCH, LEARNING_RATE = 128, 0.003

@@ -21,14 +21,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fairmend.audit.neighbours import find_unequal
-from fairmend.bench.protocol import paper_numbers, setting_names
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Network
-from fairmend.repair.baselines.care import care
-from fairmend.repair.baselines.flip import flip
-from fairmend.repair.baselines.grft import grft
-from fairmend.repair.options import HeadOptions
-from fairmend.repair.task import prepare_task
+from fairmend.paper.protocol import paper_numbers, setting_names
+from fairmend.repairing.baselines.care import care
+from fairmend.repairing.baselines.flip import flip
+from fairmend.repairing.baselines.grft import grft
+from fairmend.repairing.options import HeadOptions
+from fairmend.repairing.task import prepare_task
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

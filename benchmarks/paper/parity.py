@@ -22,11 +22,11 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
-from fairmend.repair.calibrate import calibrate
-from fairmend.repair.head.dual import Dual
-from fairmend.repair.head.features import Box, Linear
-from fairmend.repair.head.solve import repair_head
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.repairing.calibrate import calibrate
+from fairmend.repairing.head.dual import Dual
+from fairmend.repairing.head.features import Box, Linear
+from fairmend.repairing.head.solve import repair_head
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -19,7 +19,7 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

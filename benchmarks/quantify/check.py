@@ -35,8 +35,8 @@ import numpy as np
 import fairmend
 from fairmend import quantify
 from fairmend.network import Activation, Affine, Network
-from fairmend.quantify import run
-from fairmend.quantify.space import Boxes, Space
+from fairmend.quantifying import run
+from fairmend.quantifying.space import Boxes, Space
 from fairmend.spec import Feature, Spec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.readers.read_model import read_model

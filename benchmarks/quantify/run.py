@@ -29,11 +29,11 @@ import numpy as np
 import fairmend
 from fairmend import quantify
 from fairmend.network import Network
-from fairmend.quantify import run
-from fairmend.quantify.decide import Decider
-from fairmend.quantify.leaves import Leaves
-from fairmend.quantify.search import search
-from fairmend.quantify.space import Boxes, Space, make_space
+from fairmend.quantifying import run
+from fairmend.quantifying.decide import Decider
+from fairmend.quantifying.leaves import Leaves
+from fairmend.quantifying.search import search
+from fairmend.quantifying.space import Boxes, Space, make_space
 from fairmend.spec import Feature, Spec
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -17,9 +17,9 @@ from rich.console import Console
 
 import fairmend
 from fairmend import Network, RepairResult, Spec
-from fairmend.metrics import accuracy, balanced_accuracy
-from fairmend.repair.candidates import Candidate, JudgedCandidate, Jury
-from fairmend.repair.recipe import Recipe
+from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.repairing.candidates import Candidate, JudgedCandidate, Jury
+from fairmend.repairing.recipe import Recipe
 
 SHORT = {
     "everyone": "everyone",

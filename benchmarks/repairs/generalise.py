@@ -49,7 +49,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table as Grid
 
 from fairmend import FairmendError, Network, Spec
-from fairmend.audit.neighbours import can_enumerate, find_unequal, sample_unequal
+from fairmend.auditing.neighbours import can_enumerate, find_unequal, sample_unequal
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

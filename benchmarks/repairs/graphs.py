@@ -34,8 +34,8 @@ from torch import nn
 
 import fairmend
 from fairmend import Feature, Spec
-from fairmend.datasets.adult import CATEGORIES
-from fairmend.metrics import accuracy
+from fairmend.base.metrics import accuracy
+from fairmend.paper.datasets.adult import CATEGORIES
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -26,8 +26,8 @@ from rich.table import Table
 
 import fairmend
 from fairmend import Feature, Network, Spec
-from fairmend.datasets.adult import CATEGORIES
-from fairmend.metrics import accuracy, balanced_accuracy
+from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.paper.datasets.adult import CATEGORIES
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

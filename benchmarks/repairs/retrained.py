@@ -15,8 +15,8 @@ from rich.console import Console
 from benchmarks.common.trained import Shape, trained_network
 from benchmarks.repairs.figures import Figures, mean
 from fairmend import Network, Spec
-from fairmend.metrics import accuracy, balanced_accuracy
-from fairmend.repair.blind import columns_of, zero_columns
+from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.repairing.blind import columns_of, zero_columns
 
 Rows = tuple[np.ndarray, np.ndarray]
 """Inputs ``(rows, inputs)`` and classes ``(rows,)``."""

@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.bounds.inference import inference_error
 from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.network import Activation, Affine, Network

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import fairmend
-from fairmend.audit.fast_scores import FastScores
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.fast_scores import FastScores
+from fairmend.auditing.neighbours import find_unequal
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -29,13 +29,13 @@ from rich.table import Table
 
 import fairmend
 from fairmend import Feature, Spec
-from fairmend.audit.device_search import DeviceSearch
-from fairmend.audit.fast_scores import FastScores
+from fairmend.auditing.device_search import DeviceSearch
+from fairmend.auditing.fast_scores import FastScores
+from fairmend.base.device import compute_on
 from fairmend.bounds import fused, linear
-from fairmend.device.current import compute_on
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.proof import prove_regions
-from fairmend.repair.calibrate import Calibration, calibrate
+from fairmend.repairing.calibrate import Calibration, calibrate
 from fairmend.spec.neighbourhoods import Regions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -27,7 +27,7 @@ import fairmend
 import fairmend.bounds.linear as linear
 from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.proof import prove_regions
-from fairmend.repair.calibrate import calibrate
+from fairmend.repairing.calibrate import calibrate
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairmend import Feature, Spec
 from fairmend.network import Activation, Affine, Network
-from fairmend.repair.calibrate import calibrate
+from fairmend.repairing.calibrate import calibrate
 from fairmend.spec.neighbourhoods import Regions
 
 INPUTS, ROWS, TRAINING_STEPS = 13, 1000, 60

@@ -33,12 +33,12 @@ from scipy.optimize import linprog
 
 import fairmend
 from fairmend import Spec
-from fairmend.metrics import accuracy, balanced_accuracy
-from fairmend.repair.calibrate import calibrate
-from fairmend.repair.head.features import Linear
-from fairmend.repair.head.problem import HeadChange
-from fairmend.repair.head.program import TIE, KeptRows
-from fairmend.repair.head.scores import repair_scores
+from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.repairing.calibrate import calibrate
+from fairmend.repairing.head.features import Linear
+from fairmend.repairing.head.problem import HeadChange
+from fairmend.repairing.head.program import TIE, KeptRows
+from fairmend.repairing.head.scores import repair_scores
 from fairmend.spec.claim import Claim
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

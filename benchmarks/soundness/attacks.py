@@ -20,9 +20,9 @@ from benchmarks.soundness.tally import Tally
 from fairmend import Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import Certificate, certificate_of_fair
-from fairmend.repair.head.features import Linear
-from fairmend.repair.head.solve import repair_head
-from fairmend.repair.options import has_tolerances
+from fairmend.repairing.head.features import Linear
+from fairmend.repairing.head.solve import repair_head
+from fairmend.repairing.options import has_tolerances
 
 FORMATS = {"float64": ["onnx", "safetensors", "pth"], "float32": ["onnx", "safetensors", "pth", "h5", "keras"]}
 

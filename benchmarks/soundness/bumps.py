@@ -26,7 +26,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import fairmend
-from fairmend.atomic import write_text
+from fairmend.base.files import write_text
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 

@@ -33,10 +33,10 @@ from rich.table import Table
 
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
-from fairmend.audit.random_neighbours import stream_random_neighbours
+from fairmend.auditing.random_neighbours import stream_random_neighbours
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import Certificate
-from fairmend.repair.options import METHODS, has_tolerances
+from fairmend.repairing.options import METHODS, has_tolerances
 
 VALID, VALID_REAL = "VALID", "VALID with --real"
 NOTHING, REFUSED, NOT_SAVED = "nothing proven", "refused", "not saved"

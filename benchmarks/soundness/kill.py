@@ -26,7 +26,7 @@ from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from fairmend import folders
+from fairmend.base import folders
 from fairmend.cli.main import main
 from support.cli_case import Case
 from support.kills import PHASES, Phase, digests, forked, kill, kill_replacing, wait, wait_until, watch
@@ -35,7 +35,7 @@ from support.kills import PHASES, Phase, digests, forked, kill, kill_replacing, 
 IMPORTS = (
     "highspy", "onnx", "pyarrow.parquet", "torch", "fairmend.cli.repair", "fairmend.cli.report_files",
     "fairmend.evaluate.compare", "fairmend.evaluate.repair_document", "fairmend.network.formats.onnx.file",
-    "fairmend.repair.run", "fairmend.report", "fairmend_check",
+    "fairmend.repairing.run", "fairmend.report", "fairmend_check",
 )  # fmt: skip
 MINE = {"mine.txt": "mine", "notes/deep.txt": "mine too"}
 

@@ -43,7 +43,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeR
 
 import fairmend
 from fairmend import Verdict
-from fairmend.audit.neighbours import ExhaustiveScan, find_unequal
+from fairmend.auditing.neighbours import ExhaustiveScan, find_unequal
 from fairmend.bounds.rigorous import rigorous_bounds
 from fairmend.network import DEFAULT_THRESHOLD, Activation
 from fairmend_check.kernel.neighbourhood import batches, neighbourhood

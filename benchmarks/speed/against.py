@@ -44,9 +44,9 @@ def cases(name: str) -> dict[str, Callable[[], object]]:
     from benchmarks.common import settings
     from fairmend.bounds.inference import inference_error
     from fairmend.bounds.rigorous import rigorous_bounds
-    from fairmend.repair.calibrate import calibrate
-    from fairmend.repair.head.features import Linear
-    from fairmend.repair.head.solve import repair_head
+    from fairmend.repairing.calibrate import calibrate
+    from fairmend.repairing.head.features import Linear
+    from fairmend.repairing.head.solve import repair_head
 
     s = settings.setting(name)
     regions = s.spec.regions(s.X_repair)

@@ -1,4 +1,4 @@
-"""Input gradients of the fairness testers: NumPy (`fairmend.search.gradients`) against PyTorch's autograd.
+"""Input gradients of the fairness testers: NumPy (`fairmend.searching.gradients`) against PyTorch's autograd.
 
     python benchmarks/speed/gradients.py [SETTING ...]
 
@@ -24,8 +24,8 @@ from rich.table import Table
 
 import fairmend
 from fairmend.network import Network, predicted_classes
-from fairmend.search import adf, eidig, neuronfair
-from fairmend.search.oracle import Oracle
+from fairmend.searching import adf, eidig, neuronfair
+from fairmend.searching.oracle import Oracle
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

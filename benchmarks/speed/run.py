@@ -24,10 +24,10 @@ from rich.progress import track
 from rich.table import Table
 
 import fairmend
-from fairmend.repair.calibrate import calibrate
-from fairmend.repair.head.dual import Dual
-from fairmend.repair.head.features import Linear
-from fairmend.repair.head.solve import HeadSolution, repair_head
+from fairmend.repairing.calibrate import calibrate
+from fairmend.repairing.head.dual import Dual
+from fairmend.repairing.head.features import Linear
+from fairmend.repairing.head.solve import HeadSolution, repair_head
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -8,13 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.report import Report, load_report
 from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
 
 if TYPE_CHECKING:
     from fairmend.evaluate.document import NetworkFigures, Repair
-    from fairmend.repair.result import RepairResult
+    from fairmend.repairing.result import RepairResult
 
 __all__ = ["log_repair"]
 

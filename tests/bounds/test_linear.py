@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairmend.base.errors import FairmendError
 from fairmend.bounds import METHODS, Boxes, feature_bounds, propagate
-from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Sum

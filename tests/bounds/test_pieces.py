@@ -7,15 +7,15 @@ import pytest
 
 import fairmend.bounds.pieces
 import fairmend.bounds.rigorous
+from fairmend.base.device import compute_on
+from fairmend.base.errors import FairmendError
+from fairmend.base.gpu import CPU
 from fairmend.bounds import (
     choose_slopes,
     rigorous_bounds,
     rigorous_differences,
 )
 from fairmend.bounds.pieces import MAX_ENTRIES, batches, max_entries, run_batches, widest_layer
-from fairmend.device.choice import CPU
-from fairmend.device.current import compute_on
-from fairmend.errors import FairmendError
 from support.strategies import random_network
 
 

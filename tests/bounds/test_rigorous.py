@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import fairmend.bounds.pieces
 import fairmend.bounds.rigorous
 import fairmend.bounds.substitution
+from fairmend.base.errors import FairmendError
 from fairmend.bounds import (
     Boxes,
     Slopes,
@@ -23,7 +24,6 @@ from fairmend.bounds import (
     slopes_from,
 )
 from fairmend.bounds.rigorous import bounds_and_layers
-from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Input, Sum

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import input_blocks, plan, tally
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing import input_blocks, plan, tally
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.base.text import percent
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
 from fairmend.report import load_report
 from fairmend.spec import Spec
 from fairmend.tables import FIRST_ROW, read_table
-from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 from support.peak_memory import SCRIPT, needs_proc

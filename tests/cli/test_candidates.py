@@ -7,9 +7,9 @@ import pytest
 
 from fairmend.cli.candidates import _ranges, show_candidates
 from fairmend.cli.screen import Screen
-from fairmend.repair.policy import Policy
-from fairmend.repair.recipe import Recipe
-from fairmend.repair.selection import Candidate
+from fairmend.repairing.policy import Policy
+from fairmend.repairing.recipe import Recipe
+from fairmend.repairing.selection import Candidate
 
 EVERYONE, PARTLY, LISTED = "everyone", "everyone, and the repair inputs with tolerance or links", "the repair inputs"
 

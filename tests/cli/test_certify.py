@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Feature, Spec

@@ -2,7 +2,7 @@
 
 import json
 
-from fairmend.text import in_points, percent
+from fairmend.base.text import in_points, percent
 from support.cli_case import Case
 
 

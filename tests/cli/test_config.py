@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.config import commands_of, find_config, key_of
 from fairmend.cli.main import main
 from fairmend.cli.options import DeviceName
-from fairmend.errors import FairmendError
 from support.checker_cases import rounding_case
 from support.cli_case import Case, run
 

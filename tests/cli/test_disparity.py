@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fairmend
+from fairmend.base.text import percent
 from fairmend.cli.disparity import sparkline
 from fairmend.network import Network
-from fairmend.text import percent
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
 

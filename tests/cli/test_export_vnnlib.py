@@ -1,4 +1,4 @@
-"""`fairmend export-vnnlib`: what it writes, and what it refuses. tests/test_vnnlib.py checks the properties."""
+"""`fairmend export-vnnlib`: what it writes, and what it refuses. tests/prove/test_vnnlib.py checks the properties."""
 
 import json
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file, without_scores
-from fairmend.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Label, Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.inside import require_inside, require_plain_name
-from fairmend.errors import FairmendError
 
 
 @pytest.mark.parametrize(

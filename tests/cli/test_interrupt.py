@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fairmend.bench.run as bench
-from fairmend.audit import run as audit_run
+import fairmend.paper.run as bench
+from fairmend.auditing import run as audit_run
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run
 from support.strategies import random_network

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fairmend.bench.run as bench
-from fairmend.bench.run import Results
-from fairmend.bench.tables import Entry, Table
+import fairmend.paper.run as bench
 from fairmend.cli.config import commands_of
 from fairmend.cli.demo import run_demo
 from fairmend.cli.main import main
+from fairmend.paper.run import Results
+from fairmend.paper.tables import Entry, Table
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.json_paths import documented, fits, paths
 from support.price_case import PriceCase
@@ -46,7 +46,7 @@ def demoed(case, patch):
     shown = []
     patch.setattr("fairmend.cli.console.show_json", shown.append)
     run_demo(case.out, json_output=True, rows=1000, epochs=8, repair_rows=20, calibration_rows=80)
-    from fairmend.json_files import to_json
+    from fairmend.base.files import to_json
 
     return json.loads(to_json(shown[0]))
 

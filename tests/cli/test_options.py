@@ -56,10 +56,10 @@ def test_every_command_has_the_common_options():
 @pytest.mark.parametrize(
     ("command", "option", "known"),
     [
-        ("repair", "method", lambda: importlib.import_module("fairmend.repair.options").METHODS),
+        ("repair", "method", lambda: importlib.import_module("fairmend.repairing.options").METHODS),
         ("repair", "solver", lambda: importlib.import_module("fairmend.milp")._SOLVERS),
         ("certify", "engine", lambda: importlib.import_module("fairmend.prove.certify")._ENGINES),
-        ("search", "method", lambda: importlib.import_module("fairmend.search.run").METHODS),
+        ("search", "method", lambda: importlib.import_module("fairmend.searching.run").METHODS),
     ],
 )
 def test_the_choices_of_an_option_are_those_of_the_library(command, option, known):

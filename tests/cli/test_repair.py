@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.base.errors import FairmendError
 from fairmend.cli.repair import command
-from fairmend.errors import FairmendError
 from fairmend.evaluate import compare
 from fairmend.network import load_network
 from fairmend.prove.certificate import Certificate
-from fairmend.repair.policy import GUARANTEES, PREFERENCES
+from fairmend.repairing.policy import GUARANTEES, PREFERENCES
 from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import FIRST_ROW, read_table

@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 from rich.console import Console
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.report_files import REPORT_FILES, check_certificate, show_report
-from fairmend.errors import FairmendError
 from fairmend.network.formats.torch.state_dict import to_tensors
 from fairmend.report.report import DATA_NAME, PAGE_NAME
 from support.checker_cases import case as checker_case

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.network import Affine, Network
-from fairmend.search import batches
+from fairmend.searching import batches
 from fairmend.tables import read_table
 from support.cli_case import Case, run, small_network, small_spec
 

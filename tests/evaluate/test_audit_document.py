@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate.summary import summarize
 from support.cli_case import small_network, small_spec
 from support.price_case import price_network, price_people, price_spec
@@ -43,7 +43,7 @@ def test_the_worst_pairs_name_the_classes_and_the_scores():
 def test_the_verdicts_are_those_of_the_audit_and_nothing_is_scanned_again(monkeypatch):
     spec, frame, net = small_spec(), people(), small_network()
     result = fairmend.audit(net, spec, frame)
-    monkeypatch.delattr(sys.modules["fairmend.audit.neighbours"], "_compare")  # every scan ends there
+    monkeypatch.delattr(sys.modules["fairmend.auditing.neighbours"], "_compare")  # every scan ends there
     document = fairmend.report.audit_report(result, net, spec, frame).document
     assert document.audit.looked_at == len(result.examined.X) == 600
     assert [entry.state == "two" for entry in document.ranges.before].count(True) > 0

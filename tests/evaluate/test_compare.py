@@ -7,13 +7,13 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.base.files import to_json
 from fairmend.evaluate import compare
 from fairmend.evaluate.compare import measure, repair_and_compare
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.utility import utility
-from fairmend.json_files import to_json
 from fairmend.tables import FIRST_ROW
 from support.cli_case import small_network, small_people, small_spec
 
@@ -108,6 +108,6 @@ def test_a_proof_that_enumeration_contradicts_is_an_error(monkeypatch, prof):
     """Neither the proof nor the enumeration is trusted alone."""
     unfair = replace(prof.after, repair=prof.before.repair)
     monkeypatch.setattr(compare, "measure", lambda *_, **__: unfair)
-    monkeypatch.setattr(import_module("fairmend.repair.run"), "repair", lambda *_, **__: prof.result)
+    monkeypatch.setattr(import_module("fairmend.repairing.run"), "repair", lambda *_, **__: prof.result)
     with pytest.raises(RuntimeError, match="although the opposite was proven"):
         repair_and_compare(NET, prof.split, prof.before, options={})

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate.compare import measure
 from fairmend.evaluate.split import split_data
 from fairmend.spec import Claim, Spec

@@ -6,7 +6,7 @@ from fairlearn.metrics import demographic_parity_difference, equalized_odds_diff
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.groups import group_metrics, group_metrics_of
 from fairmend.spec import Feature, Spec
 from support.strategies import random_network

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from support.cli_case import small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
@@ -82,7 +82,7 @@ def test_an_even_choice_keeps_both_ends():
 
 
 def test_known_neighbours_are_reduced_where_there_are_too_many_to_enumerate():
-    from fairmend.audit.neighbours import sample_unequal
+    from fairmend.auditing.neighbours import sample_unequal
 
     spec = HUGE["three hundred one-hot features"]
     net, X, _ = huge_people(spec)

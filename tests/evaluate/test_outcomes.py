@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from fairlearn.metrics import demographic_parity_ratio
 
-from fairmend.audit.result import wilson_interval
+from fairmend.auditing.result import wilson_interval
 from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.spec import Feature, Label, Spec
 from support.cli_case import small_network, small_spec

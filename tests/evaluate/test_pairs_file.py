@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairmend.audit.neighbours import find_unequal
-from fairmend.errors import FairmendError
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.pairs_file import PairsFile
 from fairmend.spec import Spec
 from fairmend.tables import read_table

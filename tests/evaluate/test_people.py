@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairmend.audit.neighbours import reads_what_varies
-from fairmend.errors import FairmendError
+from fairmend.auditing.neighbours import reads_what_varies
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.people import choose_policy, take_people
 from fairmend.network import Affine, Network
 from fairmend.spec import Spec

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.people import take_people
 from fairmend.evaluate.people_stream import PeopleStream
 from fairmend.spec import Spec

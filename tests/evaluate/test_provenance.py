@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin, file_digest
 
 

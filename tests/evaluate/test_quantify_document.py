@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document import QUANTIFY
 from fairmend.evaluate.provenance import describe_origin
 from fairmend.evaluate.quantify_document import quantify_document

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.utility import utility
 from fairmend.report import repair_report

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmend.audit.run import audit
-from fairmend.errors import FairmendError
+from fairmend.auditing.run import audit
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
 from support.cli_case import small_network, small_people, small_spec
 

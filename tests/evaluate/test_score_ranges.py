@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.audit.neighbours import find_unequal, sample_unequal
+from fairmend.auditing.neighbours import find_unequal, sample_unequal
 from fairmend.evaluate import score_ranges as module
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, scores
 from support.cli_case import small_people, small_spec

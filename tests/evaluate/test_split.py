@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.split import read_classes, split_data
 from support.cli_case import small_network, small_people, small_spec
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 import fairmend
+from fairmend.base.text import percent
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.network import Affine
 from fairmend.report.page import render
-from fairmend.text import percent
 from support.cli_case import small_spec
 from support.report_cases import audit_of, people, repair_of, repaired
 

@@ -17,9 +17,9 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.metrics import accuracy, balanced_accuracy, changed_rate, positive_rate
 from fairmend.evaluate.utility import regression_utility, regression_utility_of, utility, utility_of
-from fairmend.metrics import accuracy, balanced_accuracy, changed_rate, positive_rate
 from support.strategies import random_network
 
 Y = [1, 1, 1, 0]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.audit import tally
+from fairmend.auditing import tally
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.network import Affine, Concatenate, Input, Network, Node, Scale

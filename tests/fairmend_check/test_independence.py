@@ -48,8 +48,8 @@ def test_only_the_standard_library_and_numpy_are_imported(path):
     [
         "import fairmend",
         "import fairmend.spec.toml as toml",
-        "from fairmend.errors import FairmendError",
-        "from fairmend import text",
+        "from fairmend.base.errors import FairmendError",
+        "from fairmend.base import text",
         "from ..fairmend import text",
         "from . import spec",
         "import pandas",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairmend import text
+from fairmend.base import text
 from fairmend_check.main import main
 from fairmend_check.printable import at_least, at_most, printable
 from fairmend_check.result import CheckResult

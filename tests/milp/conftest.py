@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp import Solver, get_solver
 from support.milp_problems import random_milp
 

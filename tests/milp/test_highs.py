@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp import MilpBuilder
 from fairmend.milp.highs import Highs
 

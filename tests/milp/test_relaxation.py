@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp import MilpBuilder, Relaxation, Status
 from support.milp_problems import infeasible, random_milp
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp import MilpBuilder, Status, get_solver
 from fairmend.milp.scip import _errors_not_printed
 

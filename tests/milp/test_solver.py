@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp import MilpBuilder, Status, available_solvers, get_solver, violation
 from support.milp_problems import (
     binary_milp,

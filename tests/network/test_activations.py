@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.activations import Activation, parse_activation
 from fairmend.network.functions import FUNCTIONS, Function, find_function
 

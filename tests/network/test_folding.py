@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine
 from fairmend.network.folding import Fold, Norm, Part, line_of
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend.network
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, load_network, predicted_classes
 from support.strategies import networks, random_network
 

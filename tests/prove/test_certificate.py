@@ -11,7 +11,7 @@ import pytest
 from torch import nn
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.prove import certificate
 from fairmend.prove.certificate import (

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.audit.neighbours import sample_unequal
-from fairmend.datasets import load
-from fairmend.errors import FairmendError
+from fairmend.auditing.neighbours import sample_unequal
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
+from fairmend.paper.datasets import load
 from fairmend.prove.certify import certify
 from fairmend.prove.engines import boxes, branch
 from fairmend.prove.engines import enumerate as points

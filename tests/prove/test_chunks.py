@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.prove import chunks
 from fairmend.prove.certify import certify
 from fairmend.spec import Claim, Feature, Spec

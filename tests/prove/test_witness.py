@@ -3,7 +3,7 @@
 import numpy as np
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine
 from fairmend.prove.witness import Witness, keep_ignored_features
 from fairmend.spec import Feature, Label, Spec

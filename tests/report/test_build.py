@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.report import audit_report, repair_report
 from support.cli_case import small_spec

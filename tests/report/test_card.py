@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import yaml
 
+from fairmend.base.text import percent, ratio
 from fairmend.report import Report
 from fairmend.report.card import model_card
 from fairmend.spec import About
-from fairmend.text import percent, ratio
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
 
 ABOUT = About(name='Credit: "A" #1', version="2.1", owner="Risk | Bank", purpose="Offers *loans*")

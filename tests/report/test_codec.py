@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document import Document
 from fairmend.report.codec import from_plain
 from support.report_cases import repair_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fairmend.base.text import printable, probabilities
 from fairmend.evaluate.document import Pair
 from fairmend.report.page import LARGEST, render
-from fairmend.text import printable, probabilities
 from support.html_page import Page
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
 

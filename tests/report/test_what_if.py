@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document import StepRounding
 from fairmend.network.activations import ACTIVATIONS
 from fairmend.report import load_report

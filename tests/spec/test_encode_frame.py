@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Spec, encode_frame
 from fairmend.spec.read_values import read_column
 from support.row_by_row import encode_row_by_row

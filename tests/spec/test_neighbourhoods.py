@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Spec
 from fairmend.spec.neighbourhoods import Regions, are_neighbours, describe_count
 from support.spec_cases import dropped_spec

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fairmend.audit.random_neighbours import stream_random_neighbours
-from fairmend.errors import FairmendError
+from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.base.errors import FairmendError
 from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.products import MOST_PRODUCTS

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from fairmend import Feature, Spec
-from fairmend.audit.neighbours import find_unequal, sample_unequal
+from fairmend.auditing.neighbours import find_unequal, sample_unequal
 from fairmend.bounds.forward import forward
-from fairmend.repair.baselines.finetune import cross_entropy, fine_tune
+from fairmend.repairing.baselines.finetune import cross_entropy, fine_tune
 from support.blind_cases import SPEC, TOLERANT
 from support.strategies import random_network
 

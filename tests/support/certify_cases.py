@@ -5,11 +5,11 @@ import onnxruntime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairmend.base.text import printable
 from fairmend.bounds.inference import inference_error
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
-from fairmend.text import printable
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import fairmend
 from fairmend.prove import chunks
-from fairmend.quantify import search as quantify_search
-from fairmend.search import batches
+from fairmend.quantifying import search as quantify_search
+from fairmend.searching import batches
 from fairmend.spec import Feature, Spec
 from support.certify_cases import AGE, GENDER, HOURS, INCOME, balanced_network
 from support.search_cases import biased, people, spec

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from fairmend import folders
-from fairmend.folders import staged_folder
+from fairmend.base import folders
+from fairmend.base.folders import staged_folder
 
 NAMES = ["certificate.json", "model.onnx", "report.html", "report.json", "result.json", "spec.toml"]
 PHASES = ["before the replacing", "before the exchange", "after the exchange", "after the replacing"]

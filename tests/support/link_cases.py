@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.spec import Feature, Spec
 

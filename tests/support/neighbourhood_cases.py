@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.audit.random_neighbours import stream_random_neighbours
-from fairmend.errors import FairmendError
+from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.base.errors import FairmendError
 from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.neighbourhoods import are_neighbours

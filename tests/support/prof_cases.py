@@ -4,7 +4,7 @@ import numpy as np
 
 import fairmend
 from fairmend import Feature, Spec
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine
 from support.strategies import random_network
 

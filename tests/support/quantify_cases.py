@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.network.scores import compute_scores
-from fairmend.quantify.space import Boxes, Space
+from fairmend.quantifying.space import Boxes, Space
 from fairmend.spec import Feature, Spec
 
 SMALL = Spec(

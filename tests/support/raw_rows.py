@@ -1,6 +1,6 @@
 """Small invented raw files for every data set."""
 
-from fairmend.datasets import bank
+from fairmend.paper.datasets import bank
 
 COMPAS_HEADER = (
     "Two_yr_Recidivism,Number_of_Priors,score_factor,Age_Above_FourtyFive,Age_Below_TwentyFive,"

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from fairmend.milp import LinearProgram, Status
-from fairmend.repair.head.features import Box, FeatureSet, Linear, Points
+from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points
 from fairmend.spec.neighbourhoods import Regions
 
 KINDS = ("box", "linear", "points")

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, suggest
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import as_text, suggest
 
 
 def encode_row_by_row(spec, frame, dtype, first_row):

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
 
 AGE = Feature("age", "integer", range=(17, 90), protected=True)

@@ -4,7 +4,7 @@ import importlib
 import os
 import signal
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 
 def end_at(shared, task):

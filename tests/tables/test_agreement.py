@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables.agreement import Columns
 from fairmend.tables.files import TableFile
 

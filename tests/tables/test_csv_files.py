@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
 from fairmend.tables import read_table
 from fairmend.tables.csv_files import csv_pieces, examine_csv, read_csv, write_csv

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables import csv_ranges, read_table, stream_table
 from fairmend.tables.csv_ranges import CsvRange, find_ranges
 from fairmend.tables.files import TableFile

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables import stream_table
 from fairmend.tables.elsewhere import describe_files, read_from_elsewhere, require_visible
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables import csv_files, csv_ranges, examine, stream_table
 from fairmend.tables.elsewhere import describe_files, read_from_elsewhere
 from fairmend.tables.spool import Spool

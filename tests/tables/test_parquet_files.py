@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from pyarrow.parquet import ParquetFile
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables.files import TableFile
 from fairmend.tables.parquet_files import examine_parquet, parquet_pieces, read_all_pages, read_parquet
 

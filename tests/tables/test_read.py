@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables import read_table, stream, write_csv
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.tables import read_table, stream_table, write_csv
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers import dask_engine
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine

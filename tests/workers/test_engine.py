@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import HERE, run_in_pool, run_tasks
 from support.engines import PickledEngine
 

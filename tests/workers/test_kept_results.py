@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.kept_results import KeptResults
 from fairmend.workers.plain_data import dump

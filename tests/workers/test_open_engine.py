@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers import open_engine as module
 from fairmend.workers.engine import HERE
 from fairmend.workers.open_engine import open_engine, works_here

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.processes import Processes
 from support.worker_tasks import end_at

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.open_engine import open_engine
 from fairmend.workers.ray_engine import _RayPool, _reason

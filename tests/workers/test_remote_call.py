@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairmend._version import __version__
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.tables import examine
 from fairmend.workers import open_engine

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import run_tasks
 from fairmend.workers.threads import Threads
 

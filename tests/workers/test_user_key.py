@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.user_key import key_file, user_key
 
 VARIABLE = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.bounds.enclosure import TINY, UNIT, enclose_image, enclose_operation, enclose_value, gamma
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 
 
 def on_device(array: Floats, device: Any) -> Floats:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.network import Activation
 from fairmend.network.functions.base import TINY, UNIT
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum

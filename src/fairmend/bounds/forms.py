@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
 from fairmend.bounds.relaxation import Lines
 from fairmend.network.operations import Affine, Columns, Concatenate, Operation, Scale, Sum
 

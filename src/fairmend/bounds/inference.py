@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.pieces import max_entries, run_batches, widest_layer
 from fairmend.bounds.running_error import RunningError, affine_image
 from fairmend.bounds.sensitivity import Intervals, traced_error

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from fairmend.base.errors import FairmendError
 from fairmend.bounds.forms import (
     Boxes,
     Forms,
@@ -27,7 +28,6 @@ from fairmend.bounds.forms import (
 from fairmend.bounds.relaxation import Lines, relax
 from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
-from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 

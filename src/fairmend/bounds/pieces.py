@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats, Ints
-from fairmend.device.current import current_device
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats, Ints
+from fairmend.base.device import current_device
+from fairmend.base.errors import FairmendError
+from fairmend.base.threads import side_by_side
 from fairmend.network import Network
-from fairmend.threads import side_by_side
 
 MAX_ENTRIES = 1_000_000
 """The entries of one temporary array on a CPU, 8 MB; only a few of them exist at a time."""
@@ -25,7 +25,7 @@ def max_entries() -> int:
     device = current_device()
     if device is None:
         return MAX_ENTRIES
-    from fairmend.device.choice import memory_of
+    from fairmend.base.gpu import memory_of
 
     return memory_of(device) // (8 * _ARRAYS)
 
@@ -85,7 +85,7 @@ def run_batches(work: Callable[[slice], None], pieces: int, size: int) -> None:
     if current_device() is None:
         side_by_side(work, _slices(pieces, size))
         return
-    from fairmend.device.memory import run_in_parts
+    from fairmend.base.gpu import run_in_parts
 
     run_in_parts(pieces, size, work, "neighbourhoods")
 

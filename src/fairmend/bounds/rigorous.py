@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
 from fairmend.bounds.enclosure import (
     TINY,
     Interval,
@@ -35,7 +36,6 @@ from fairmend.bounds.substitution import (
     lower_bounds,
     over_box,
 )
-from fairmend.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats
+from fairmend.base.arrays import Bools, Floats
 from fairmend.bounds.sensitivity import Intervals, NodeError, traced_error
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.folding import Fold

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats
+from fairmend.base.arrays import Bools, FloatArray, Floats
+from fairmend.base.device import current_device
 from fairmend.bounds.either import as_array, larger, on_device, smaller, split_columns, zeros
 from fairmend.bounds.pieces import used_columns
-from fairmend.device.current import current_device
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.functions.base import NARROW, SLACK
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
+from fairmend.base.device import current_device
+from fairmend.base.gpu import run_in_parts
 from fairmend.bounds.linear import Boxes, propagate
 from fairmend.bounds.pieces import batch_size, batches, exact_boxes
 from fairmend.bounds.relaxation import Lines
 from fairmend.bounds.rigorous import Slopes
-from fairmend.device.current import current_device
-from fairmend.device.memory import run_in_parts
 from fairmend.network import Network
 
 

@@ -8,7 +8,7 @@ at every step,
 
 The slopes of the lines that enclose a function are free: any numbers give a sound bound, and good ones a tight bound.
 `enclosure` states the assumptions about rounding. On a GPU the same program runs in float64 with PyTorch
-(`fairmend.device.current`): what it accounts for holds for any order of summation, fused or not.
+(`fairmend.base.device`): what it accounts for holds for any order of summation, fused or not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.device import current_device
 from fairmend.bounds.either import (
     as_array,
     downwards,
@@ -33,7 +34,6 @@ from fairmend.bounds.either import (
 )
 from fairmend.bounds.enclosure import TINY, Interval, gamma
 from fairmend.bounds.pieces import max_entries, used_columns
-from fairmend.device.current import current_device
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 
@@ -130,7 +130,7 @@ def lower_bounds(rows: Rows, node: int, known: Known) -> Floats:
         for start in range(0, count, step):
             bound(slice(start, start + step))
     else:
-        from fairmend.device.memory import run_in_parts
+        from fairmend.base.gpu import run_in_parts
 
         run_in_parts(count, step, bound, "bounds of units")
     return bounds

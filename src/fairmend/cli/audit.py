@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -33,18 +35,16 @@ from fairmend.cli.options import (
     threshold_option,
     what_if_options,
 )
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fairmend.audit.plan import AuditPlan
-    from fairmend.audit.result import AuditResult
-    from fairmend.audit.score_summary import ScoreSummary
+    from fairmend.auditing.plan import AuditPlan
+    from fairmend.auditing.result import AuditResult
+    from fairmend.auditing.score_summary import ScoreSummary
+    from fairmend.base.progress import Progress
     from fairmend.evaluate.labelled import LabelledFigures
-    from fairmend.progress import Progress
     from fairmend.spec import Spec
     from fairmend.tables import TableStream
     from fairmend.workers.engine import Engine
@@ -163,8 +163,9 @@ def run_audit(
     """Audit the people in the file, or samples, show the result and return the exit code."""
     from rich.text import Text
 
-    from fairmend.audit.neighbours import reads_what_varies
-    from fairmend.audit.run import audit
+    from fairmend.auditing.neighbours import reads_what_varies
+    from fairmend.auditing.run import audit
+    from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.console import (
         at_threshold,
         console,
@@ -185,7 +186,6 @@ def run_audit(
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
-    from fairmend.folders import check_folder, staged_folder
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.open_engine import open_engine
@@ -329,9 +329,9 @@ def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
 def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:
     from rich.text import Text
 
+    from fairmend.base.text import percent
     from fairmend.cli.console import figures_table
     from fairmend.cli.disparity import add_disparity
-    from fairmend.text import percent
 
     table = figures_table(title, "", " ", right=(" ",))
     least = "" if result.exact else "at least "
@@ -364,7 +364,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
 
 
 def _explain_lower_bound(result: AuditResult) -> str:
-    from fairmend.audit.plan import describe_seconds
+    from fairmend.auditing.plan import describe_seconds
 
     if result.method == "branch":
         return (
@@ -389,8 +389,8 @@ def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -
 
 
 def _add_utility(table: Table, labelled: LabelledFigures) -> None:
+    from fairmend.base.text import percent
     from fairmend.cli.console import group_figures, group_heading, regression_figures
-    from fairmend.text import percent
 
     utility, regression = labelled.utility, labelled.regression
     caption = f"* on the {labelled.rows:,} rows with a label"

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
-from fairmend.errors import FairmendError
 
 
 @click.command("bench", cls=Command)
@@ -50,12 +50,12 @@ def run_bench(
     """Compute tables, show them and write them into `out`."""
     from rich.console import Console
 
-    from fairmend.bench.jobs import QUICK, Effort, default_workers
-    from fairmend.bench.protocol import Sources
-    from fairmend.bench.render import show_tables, write_tables
-    from fairmend.bench.run import run
+    from fairmend.base.folders import check_folder
     from fairmend.cli.console import progress_bars, show_json
-    from fairmend.folders import check_folder
+    from fairmend.paper.jobs import QUICK, Effort, default_workers
+    from fairmend.paper.protocol import Sources
+    from fairmend.paper.render import show_tables, write_tables
+    from fairmend.paper.run import run
 
     for folder in (models_dir, data_dir, splits_dir):
         if folder is not None and not folder.is_dir():

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from fairmend.base.text import percent, printable
 from fairmend.cli.screen import Rows
-from fairmend.text import percent, printable
 
 if TYPE_CHECKING:
-    from fairmend.repair.result import RepairResult
-    from fairmend.repair.selection import Candidate
+    from fairmend.repairing.result import RepairResult
+    from fairmend.repairing.selection import Candidate
 
 
 _CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}

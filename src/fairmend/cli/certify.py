@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
@@ -31,16 +33,14 @@ from fairmend.cli.options import (
     spec_option,
     threshold_option,
 )
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.arrays import FloatArray
+    from fairmend.base.arrays import FloatArray
+    from fairmend.base.progress import Progress
     from fairmend.evaluate.people import People
     from fairmend.network import Network
-    from fairmend.progress import Progress
     from fairmend.prove.result import CertifyResult
     from fairmend.spec import Claim, Spec
 
@@ -239,10 +239,10 @@ def _meanings(claim: Claim) -> dict[str, str]:
 def _show(screen: Console, result: CertifyResult, people: People, negative: str | None, title: str) -> None:
     from rich.text import Text
 
-    from fairmend.audit.result import name_row
+    from fairmend.auditing.result import name_row
+    from fairmend.base.text import percent
     from fairmend.cli.console import ROW_NUMBERS, figures_table
     from fairmend.cli.screen import Rows
-    from fairmend.text import percent
 
     spec = people.spec
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import FILE, common_options, insert_formats, json_option
-from fairmend.errors import FairmendError
 
 _logger = logging.getLogger(__name__)
 

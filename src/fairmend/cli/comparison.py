@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairmend.base.text import percent
 from fairmend.cli.candidates import show_candidates
 from fairmend.cli.console import figures_table, group_figures, group_heading, regression_figures, show_warnings
 from fairmend.cli.disparity import add_disparity, show_compared_disparity
-from fairmend.text import percent
 
 if TYPE_CHECKING:
     from fairmend.evaluate.compare import Measurement, RepairComparison

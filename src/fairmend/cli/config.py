@@ -22,8 +22,8 @@ from typing import Any
 
 import click
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.inside import require_inside, require_plain_name
-from fairmend.errors import FairmendError
 
 _FILE_NAME = "fairmend.toml"
 _SHARED = "defaults"
@@ -239,7 +239,7 @@ def _shown(value: object) -> str:
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
-    from fairmend.text import suggest
+    from fairmend.base.text import suggest
 
     known = list(known)
     return suggest(word, known) or f"; choose from {', '.join(known)}"

@@ -17,13 +17,13 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
+from fairmend.base.progress import Progress as ProgressCallback
+from fairmend.base.text import percent, printable, probabilities
 from fairmend.cli.screen import Rows, Screen
-from fairmend.progress import Progress as ProgressCallback
-from fairmend.text import percent, printable, probabilities
 
 if TYPE_CHECKING:
     from fairmend import CheckResult
-    from fairmend.audit.result import AuditPair
+    from fairmend.auditing.result import AuditPair
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.spec import Spec
@@ -71,7 +71,7 @@ def stderr_console() -> Console:
 
 def show_json(document: Mapping[str, object]) -> None:
     """Print the document of --json."""
-    from fairmend.json_files import to_json
+    from fairmend.base.files import to_json
 
     click.echo(to_json(document))
 

@@ -68,16 +68,16 @@ def run_demo(
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
 
+    from fairmend.base.files import write_json
+    from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json
+    from fairmend.cli.demo_data import loan_applicants, loan_spec, train_network
     from fairmend.cli.report_files import check_certificate, describe_repair, show_report, write_report
-    from fairmend.datasets.demo import loan_applicants, loan_spec, train_network
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
     from fairmend.evaluate.what_if import WHAT_IF_ROWS
-    from fairmend.folders import check_folder, staged_folder
-    from fairmend.json_files import write_json
     from fairmend.tables import write_csv
 
     check_folder(out, list(FILES))
@@ -152,7 +152,7 @@ def _headline(screen: Console, text: str) -> None:
 
 
 def _introduce(screen: Console, rows: int, approved: float) -> None:
-    from fairmend.text import percent
+    from fairmend.base.text import percent
 
     _headline(screen, "The bank")
     screen.print(
@@ -168,8 +168,8 @@ def _show_bias(
 ) -> None:
     from rich.text import Text
 
+    from fairmend.base.text import percent
     from fairmend.cli.screen import Rows
-    from fairmend.text import percent
 
     _headline(screen, "What the network learned")
     accuracy = float((net.predict(people.X) == people.y).mean())

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.text import Text
 
+from fairmend.base.text import in_points, listed, number, percent, printable
 from fairmend.cli.console import differing_values, prediction_name
-from fairmend.text import in_points, listed, number, percent, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fairmend.audit.result import AuditPair, AuditResult
-    from fairmend.audit.score_disparity import ScoreDisparity, ThresholdCurve
+    from fairmend.auditing.result import AuditPair, AuditResult
+    from fairmend.auditing.score_disparity import ScoreDisparity, ThresholdCurve
     from fairmend.spec import Spec
 
 

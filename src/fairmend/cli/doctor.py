@@ -19,12 +19,12 @@ from typing import Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.errors import FairmendError
 from fairmend.cli.config import check_config
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import BareCommand, config_in_use
 from fairmend.cli.options import common_options, json_option
 from fairmend.cli.packages import RequiredPackage, module_of, required_packages
-from fairmend.errors import FairmendError
 
 READY, NOT_READY = 0, 2
 
@@ -166,7 +166,7 @@ def _gpu() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is None:
         return {"gpu": None, "no_gpu": "PyTorch is not loaded"}
-    from fairmend.device.choice import count_gpus, why_no_gpu
+    from fairmend.base.gpu import count_gpus, why_no_gpu
 
     found = count_gpus()
     return {"gpu": torch.cuda.get_device_name(0) if found else None, "no_gpu": None if found else why_no_gpu(0)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fairmend.text import printable
+from fairmend.base.text import printable
 
 
 def echo_line(text: str, **options: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
@@ -25,7 +26,6 @@ from fairmend.cli.options import (
     spec_option,
     threshold_option,
 )
-from fairmend.data_source import DataSource
 
 
 @click.command("export-vnnlib", cls=Command)
@@ -83,11 +83,11 @@ def run_export(
     json_output: bool = False,
 ) -> None:
     """Write the properties and print what sat and unsat mean."""
+    from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.console import show_json
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec
-    from fairmend.folders import check_folder, staged_folder
+    from fairmend.prove.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
     from fairmend.tables import local_files
-    from fairmend.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, *local_files(data), spec_file])
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)

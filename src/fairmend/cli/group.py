@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 import click
 
 from fairmend._version import __version__
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import printable
 from fairmend.cli.config import OUTPUTS, command_defaults, find_config, key_of
 from fairmend.cli.echo import echo_line
 from fairmend.cli.inside import require_inside
 from fairmend.cli.sigterm import sigterm_as_ctrl_c
-from fairmend.errors import FairmendError
-from fairmend.text import printable
 
 COULD_NOT_ANSWER, INTERRUPTED = 2, 130
 

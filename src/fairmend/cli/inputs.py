@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.inside import require_inside
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
@@ -74,7 +74,7 @@ def load_people(
 
     Scores in the data that spec and network do not reproduce are refused.
     """
-    from fairmend.audit.neighbours import reads_what_varies
+    from fairmend.auditing.neighbours import reads_what_varies
     from fairmend.evaluate.people import choose_policy, take_people
 
     policy = choose_policy(out_of_range, reads_what_varies(net, spec))

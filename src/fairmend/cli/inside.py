@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 
 def require_plain_name(name: str, *, written: bool) -> None:

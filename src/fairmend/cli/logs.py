@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairmend.errors import FairmendError
-from fairmend.text import printable
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import printable
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")

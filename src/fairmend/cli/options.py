@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
+from fairmend.base.data_source import DataURL, is_url
+from fairmend.base.device import is_device_name
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, RESUMABLE, VERBOSE
-from fairmend.data_source import DataURL, is_url
-from fairmend.device.names import is_device_name
-from fairmend.errors import FairmendError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

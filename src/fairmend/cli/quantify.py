@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -31,14 +33,12 @@ from fairmend.cli.options import (
     spec_option,
     threshold_option,
 )
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.progress import Progress
-    from fairmend.quantify.result import QuantifyResult
+    from fairmend.base.progress import Progress
+    from fairmend.quantifying.result import QuantifyResult
 
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
@@ -140,13 +140,13 @@ def run_quantify(
     json_output: bool = False,
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
+    from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.quantify_document import quantify_document
-    from fairmend.folders import check_folder, staged_folder
-    from fairmend.quantify.run import quantify
+    from fairmend.quantifying.run import quantify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, find_files, local_files
     from fairmend.workers.open_engine import open_engine
@@ -235,7 +235,7 @@ def run_quantify(
 
 def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
     """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
-    from fairmend.quantify.confirm import confirmed_certificate
+    from fairmend.quantifying.confirm import confirmed_certificate
 
     certificate = confirmed_certificate(found.evidence, found.fair, found.unfair, progress)
     certificate.save(path, model)
@@ -245,7 +245,7 @@ def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress:
 def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
     from rich.text import Text
 
-    from fairmend.text import at_least_percent
+    from fairmend.base.text import at_least_percent
 
     shares = f"{at_least_percent(certified['fair'])} equally, {at_least_percent(certified['unfair'])} unequally"
     screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
@@ -260,8 +260,8 @@ def _exit_code(found: QuantifyResult, share: float | None) -> int:
 def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: str | None) -> None:
     from rich.text import Text
 
+    from fairmend.base.text import at_least_percent, at_most_percent
     from fairmend.cli.console import figures_table, show_condition
-    from fairmend.text import at_least_percent, at_most_percent
 
     columns = ["", "Of all people"] + ([] if found.rows is None else [f"Rows of {data}"])
     table = figures_table(title, *columns, right=columns[1:])
@@ -287,8 +287,8 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
 
 
 def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
+    from fairmend.base.text import at_least_percent
     from fairmend.cli.console import figures_table
-    from fairmend.text import at_least_percent
 
     columns = ["Of all people", "Of the box"] + ([] if found.rows is None else ["Rows in it"])
     table = figures_table(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -30,8 +32,6 @@ from fairmend.cli.options import (
     threshold_option,
     what_if_options,
 )
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -233,6 +233,7 @@ def run_repair(
     options: Mapping[str, Any],
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
+    from fairmend.base.folders import check_folder
     from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import (
         at_threshold,
@@ -249,9 +250,8 @@ def run_repair(
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
-    from fairmend.folders import check_folder
     from fairmend.network.formats import require_room
-    from fairmend.repair.options import check_applicable, has_tolerances
+    from fairmend.repairing.options import check_applicable, has_tolerances
     from fairmend.tables import local_files, read_table
 
     repaired = f"model{model.suffix.lower()}"
@@ -402,9 +402,9 @@ def _write(
     The comparison is returned with a warning if the file has another form than the original. Files named in `without`
     are deleted, unless they are written anew.
     """
+    from fairmend.base.files import write_json
+    from fairmend.base.folders import staged_folder
     from fairmend.cli.report_files import describe_repair, save_checked, save_unchecked, write_report
-    from fairmend.folders import staged_folder
-    from fairmend.json_files import write_json
     from fairmend.tables import write_csv
 
     certificate, checked = comparison.result.certificate, None

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command
 from fairmend.cli.inside import require_inside
 from fairmend.cli.options import FILE, common_options, json_option
-from fairmend.errors import FairmendError
 
 
 @click.command("report", cls=Command)

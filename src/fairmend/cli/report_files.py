@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fairmend import CheckResult
+    from fairmend.base.progress import Progress
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.evaluate.document import Document
     from fairmend.network import Network
-    from fairmend.progress import Progress
     from fairmend.prove.certificate import Certificate
 
 

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.text import printable
+from fairmend.base.text import printable
 
 _NO_BREAK, _STAND_IN = "\N{NO-BREAK SPACE}", "\ufdd0"  # the second is no character, so no file has it
 

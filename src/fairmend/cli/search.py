@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
@@ -30,14 +31,13 @@ from fairmend.cli.options import (
     spec_option,
     threshold_option,
 )
-from fairmend.data_source import DataSource
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.audit.result import AuditPair
+    from fairmend.auditing.result import AuditPair
     from fairmend.network import Network
-    from fairmend.search.result import SearchResult
+    from fairmend.searching.result import SearchResult
     from fairmend.spec import Spec
 
 
@@ -123,7 +123,7 @@ def run_search(
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.evaluate.pairs_file import PairsFile
-    from fairmend.search.run import search
+    from fairmend.searching.run import search
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.open_engine import open_engine
@@ -181,7 +181,7 @@ def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPai
     """Return a few pairs, spread over the results; `row` is their number, counted from 1."""
     import numpy as np
 
-    from fairmend.audit.result import make_pairs
+    from fairmend.auditing.result import make_pairs
 
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
     numbers = [row + 1 for row in rows]

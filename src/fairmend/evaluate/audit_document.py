@@ -8,7 +8,8 @@ from dataclasses import replace
 import pandas as pd
 
 from fairmend._version import __version__
-from fairmend.audit.result import AuditPair, AuditResult, ExaminedInputs
+from fairmend.auditing.result import AuditPair, AuditResult, ExaminedInputs
+from fairmend.base.text import number, percent, probabilities, short
 from fairmend.evaluate.disparity_figures import disparity_figures
 from fairmend.evaluate.document import (
     AUDIT,
@@ -37,7 +38,6 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.spec.sanity import spec_warnings
-from fairmend.text import number, percent, probabilities, short
 
 _MOST_RANGES = 240
 _MOST_WORST = 20

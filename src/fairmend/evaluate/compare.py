@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from fairmend._version import __version__
-from fairmend.audit.neighbours import UnequalInputs, find_unequal, sample_unequal
-from fairmend.audit.score_disparity import ScoreDisparity
+from fairmend.auditing.neighbours import UnequalInputs, find_unequal, sample_unequal
+from fairmend.auditing.score_disparity import ScoreDisparity
+from fairmend.base.metrics import changed_rate
+from fairmend.base.progress import Progress
+from fairmend.base.text import percent
 from fairmend.evaluate.data_disparity import data_disparity
 from fairmend.evaluate.groups import GroupMetrics, group_metrics
 from fairmend.evaluate.split import DataSplit
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
-from fairmend.metrics import changed_rate
 from fairmend.network import Network
-from fairmend.progress import Progress
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
-from fairmend.text import percent
 
 if TYPE_CHECKING:
-    from fairmend.repair.result import RepairResult
+    from fairmend.repairing.result import RepairResult
 
 
 # About a minute of work; larger data is sampled.
@@ -188,7 +188,7 @@ class RepairComparison:
 
 def claim_needs_range(spec: Spec, options: Mapping[str, Any]) -> bool:
     """Return whether a repair with these options claims something about ranges, and not only independence."""
-    from fairmend.repair.options import has_tolerances
+    from fairmend.repairing.options import has_tolerances
 
     if options.get("method") == "blind":
         return has_tolerances(spec)
@@ -205,8 +205,8 @@ def repair_and_compare(
     options: Mapping[str, Any],
 ) -> RepairComparison:
     """Repair a network that was measured as `before`; `options` are `method` and options of `fairmend.repair`."""
-    from fairmend.repair.options import methods_with
-    from fairmend.repair.run import repair  # imports PyTorch
+    from fairmend.repairing.options import methods_with
+    from fairmend.repairing.run import repair  # imports PyTorch
 
     X_cal, y_cal = split.X[split.calibration], split.y[split.calibration]
     if len(split.unlabelled) and options["method"] in methods_with("X_unlabelled"):

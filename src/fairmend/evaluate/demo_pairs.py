@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import FloatArray, Ints
-from fairmend.audit.neighbours import UnequalInputs
+from fairmend.auditing.neighbours import UnequalInputs
+from fairmend.base.arrays import FloatArray, Ints
 from fairmend.network import Network
 from fairmend.spec import Spec
 

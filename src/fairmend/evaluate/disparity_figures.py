@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairmend.audit.result import AuditPair
-from fairmend.audit.score_disparity import ScoreDisparity
+from fairmend.auditing.result import AuditPair
+from fairmend.auditing.score_disparity import ScoreDisparity
+from fairmend.base.arrays import histogram
+from fairmend.base.text import plain_value, short
 from fairmend.evaluate.document import DisparityFigures, ScorePair
-from fairmend.large_arrays import histogram
 from fairmend.spec import Spec
-from fairmend.text import plain_value, short
 
 _BINS = 40
 _MOST_COLUMNS = 16

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line, listed
 from fairmend.spec import Label
 from fairmend.tables import read_table
-from fairmend.text import first_line, listed
 
 
 def read_scores(path: Path, rows: int, outputs: int) -> Floats:

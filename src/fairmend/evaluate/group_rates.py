@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fairmend.arrays import Bools
+from fairmend.base.arrays import Bools, count_codes, count_together
+from fairmend.base.metrics import Classes
+from fairmend.base.text import short
 from fairmend.evaluate.document import FeatureGroups, GroupRates
 from fairmend.evaluate.groups import CodedValues, GroupMetrics, Values, class_shares, grouped
-from fairmend.large_arrays import count_codes, count_together
-from fairmend.metrics import Classes
 from fairmend.spec import Spec
-from fairmend.text import short
 
 _MOST_FEATURES, _MOST_GROUPS, _MOST_CLASSES = 12, 12, 12
 

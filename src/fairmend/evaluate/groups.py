@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, Floats, Ints
-from fairmend.audit.audited_rows import AuditedRows
-from fairmend.errors import FairmendError
-from fairmend.large_arrays import chunks, count_codes, count_together, in_chunks, select_rows
-from fairmend.metrics import Classes
+from fairmend.auditing.audited_rows import AuditedRows
+from fairmend.base.arrays import Bools, Floats, Ints, chunks, count_codes, count_together, in_chunks, select_rows
+from fairmend.base.errors import FairmendError
+from fairmend.base.metrics import Classes
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns

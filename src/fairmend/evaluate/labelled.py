@@ -9,17 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import Bools
-from fairmend.audit.audited_rows import AuditedRows
-from fairmend.audit.row_store import RowStore
+from fairmend.auditing.audited_rows import AuditedRows
+from fairmend.auditing.row_store import RowStore
+from fairmend.base.arrays import Bools, in_chunks, select_rows
+from fairmend.base.text import as_text, listed, shown
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.large_arrays import in_chunks, select_rows
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.read_labels import find_classes
 from fairmend.spec.sanity import label_warnings
-from fairmend.text import as_text, listed, shown
 
 _MOST_VALUES = 1_000  # distinct labels that are kept
 

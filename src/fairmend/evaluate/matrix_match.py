@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
-from fairmend.text import count, short
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.text import count, short
 
 _RELATIVE = 2e-6  # rounding of a number in float32, with a margin
 _OF_SPREAD = 5e-5  # rounding of scaling in float32, relative to the spread of the column

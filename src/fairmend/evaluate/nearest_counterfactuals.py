@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import DecisiveFeatures
 from fairmend.evaluate.score_ranges import scores
 from fairmend.network import Network

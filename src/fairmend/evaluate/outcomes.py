@@ -15,14 +15,13 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from fairmend.arrays import Bools, Ints
-from fairmend.audit.result import wilson_interval
+from fairmend.auditing.result import wilson_interval
+from fairmend.base.arrays import Bools, Ints, chunks, count_together, empty_array
+from fairmend.base.metrics import Classes
+from fairmend.base.text import short
 from fairmend.evaluate.document import Outcomes, OutcomeTable, Selection, SelectionRates
 from fairmend.evaluate.groups import CodedValues, Codes, Values, grouped
-from fairmend.large_arrays import chunks, count_together, empty_array
-from fairmend.metrics import Classes
 from fairmend.spec import Spec
-from fairmend.text import short
 
 FOUR_FIFTHS = 0.8
 """Impact ratios below are flagged."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import FloatArray, Ints
-from fairmend.audit.result import user_values
-from fairmend.errors import FairmendError
+from fairmend.auditing.result import user_values
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores

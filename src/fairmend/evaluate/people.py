@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import FloatArray, Ints
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network

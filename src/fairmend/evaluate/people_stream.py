@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.labelled import LabelledRows, Labels
 from fairmend.evaluate.pairs_file import PairsFile, PairsTable
 from fairmend.evaluate.people import naming_file, require_given_scores

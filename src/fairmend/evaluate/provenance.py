@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend._version import __version__
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import short
 from fairmend.evaluate.document import Origin, SourceFile
 from fairmend.tables import TableFile
-from fairmend.text import short
 
 _PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # all are dependencies of fairmend
 _CHUNK = 1 << 20

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fairmend._version import __version__
+from fairmend.base.text import listed, short
 from fairmend.evaluate.document import (
     FORMAT,
     QUANTIFY,
@@ -23,10 +24,9 @@ from fairmend.evaluate.document import (
 from fairmend.evaluate.score_ranges import score_kind
 from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.network import Network
-from fairmend.quantify.result import QuantifyBox, QuantifyResult
+from fairmend.quantifying.result import QuantifyBox, QuantifyResult
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
-from fairmend.text import listed, short
 
 
 def quantify_document(

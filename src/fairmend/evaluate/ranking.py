@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Ints
-from fairmend.large_arrays import chunks, empty_array
-from fairmend.metrics import Classes
+from fairmend.base.arrays import FloatArray, Ints, chunks, empty_array
+from fairmend.base.metrics import Classes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.audit.run import audit
+from fairmend.auditing.run import audit
+from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.disparity_figures import disparity_figures
 from fairmend.evaluate.document import (
@@ -38,9 +39,8 @@ from fairmend.evaluate.spec_summary import class_names, describe_similarity
 from fairmend.evaluate.weight_changes import compare_weights
 from fairmend.network import Network
 from fairmend.prove.condition import model_condition
-from fairmend.repair.result import RepairResult
-from fairmend.repair.selection import Candidate
-from fairmend.text import short
+from fairmend.repairing.result import RepairResult
+from fairmend.repairing.selection import Candidate
 
 MOST_RANGES = 240
 _MOST_STEPS = 400

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.audit.result import user_values
+from fairmend.auditing.result import user_values
+from fairmend.base.text import plain_value, short
 from fairmend.evaluate.document import Pair, PairTable
 from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_ranges import scores
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.text import plain_value, short
 
 _MOST_PAIRS, _MOST_COLUMNS = 1_000, 16
 

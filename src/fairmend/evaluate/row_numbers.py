@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmend.arrays import Bools, Ints
-from fairmend.audit.result import AuditPair, AuditResult
-from fairmend.errors import FairmendError
-from fairmend.text import as_text, suggest
+from fairmend.auditing.result import AuditPair, AuditResult
+from fairmend.base.arrays import Bools, Ints
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, suggest
 
 
 class RowNumbers:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fairmend.audit.score_summary import ScoreSummary
+from fairmend.auditing.score_summary import ScoreSummary
+from fairmend.base.arrays import histogram
 from fairmend.evaluate.document import ScoreFigures
 from fairmend.evaluate.utility import RegressionUtility
-from fairmend.large_arrays import histogram
 
 _BINS = 40
 

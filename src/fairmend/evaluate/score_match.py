@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import FloatArray, Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import count
 from fairmend.evaluate.given_outputs import read_score_column
 from fairmend.network import Network
 from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 from fairmend.spec.read_values import RowNumber
-from fairmend.text import count
 
 _NEAR = 1e-5  # frameworks compute in float32 and in another order; measured rounding is added to it
 _SAFETY = 4.0  # times the rounding that is measured on the given rows

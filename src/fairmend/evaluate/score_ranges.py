@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.audit.random_neighbours import stream_random_neighbours
+from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.network.decision import enclose_log_odds

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairmend.base.text import listed, number
 from fairmend.spec import Spec
-from fairmend.text import listed, number
 
 if TYPE_CHECKING:  # these import PyTorch
-    from fairmend.repair.policy import Policy
-    from fairmend.repair.result import RepairResult
-    from fairmend.repair.selection import Candidate
+    from fairmend.repairing.policy import Policy
+    from fairmend.repairing.result import RepairResult
+    from fairmend.repairing.selection import Candidate
 
 
 _LARGE = 10.0

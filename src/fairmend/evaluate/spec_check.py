@@ -8,8 +8,8 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.encoding_search.columns import columns_of
 from fairmend.evaluate.encoding_search.search import changes_that_verify
 from fairmend.evaluate.given_outputs import read_score_column

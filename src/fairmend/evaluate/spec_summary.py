@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
+from fairmend.base.text import short
 from fairmend.evaluate.document import Similarity
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_links
-from fairmend.text import short
 
 _MOST_CLASSES = 1_000
 

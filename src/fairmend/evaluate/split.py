@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import FloatArray, Ints
-from fairmend.data_source import DataSource
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.data_source import DataSource
+from fairmend.base.text import shown
 from fairmend.evaluate.people import naming_file, take_people
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.utility import utility
@@ -19,7 +20,6 @@ from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.spec.read_values import RowNumber, raise_for_rows
 from fairmend.spec.sanity import label_warnings, spec_warnings
-from fairmend.text import shown
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fairmend.base.text import at_most_percent, count, listed, number, percent, score_difference
 from fairmend.evaluate.document import Audit, Document, Quantification, Repair, ScoreFigures
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
 from fairmend.spec import Claim
-from fairmend.text import at_most_percent, count, listed, number, percent, score_difference
 
 
 @dataclass(frozen=True)

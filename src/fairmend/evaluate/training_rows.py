@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, FloatArray
+from fairmend.base.arrays import Bools, FloatArray
+from fairmend.base.text import count, number, percent
 from fairmend.network import Network
-from fairmend.text import count, number, percent
 
 # One-sided normal quantile of 1 in 1,000: a repair of rows that are not training rows is rarely warned about.
 _SURE = 3.0902

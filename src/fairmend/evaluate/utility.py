@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
-from fairmend.evaluate.ranking import rank_class
-from fairmend.large_arrays import chunks, empty_array, in_chunks
-from fairmend.metrics import (
+from fairmend.base.arrays import FloatArray, chunks, empty_array, in_chunks
+from fairmend.base.errors import FairmendError
+from fairmend.base.metrics import (
     accuracy,
     balanced_accuracy,
     changed_rate,
@@ -21,6 +19,7 @@ from fairmend.metrics import (
     r2,
     root_mean_squared_error,
 )
+from fairmend.evaluate.ranking import rank_class
 from fairmend.network import DEFAULT_THRESHOLD, Network, predicted_classes
 from fairmend.network.scores import scores_of
 

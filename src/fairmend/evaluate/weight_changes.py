@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import Floats, Ints
+from fairmend.base.arrays import Floats, Ints
+from fairmend.base.text import short
 from fairmend.evaluate.document import LayerChange, WeightChange, WeightChanges
 from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Scale
 from fairmend.spec import Spec
-from fairmend.text import short
 
 _MOST_COLUMNS, _MOST_UNITS = 30, 40
 

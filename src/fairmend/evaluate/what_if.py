@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Ints
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.text import short
 from fairmend.bounds.running_error import scaled_too_far
 from fairmend.evaluate.document import (
     CarriedNetwork,
@@ -43,7 +44,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.reachable import encode_column
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import short
 
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""

@@ -5,7 +5,7 @@ for many small linear programs that differ in a few rows, and `Relaxation` for t
 is a subclass of `Solver`; see docs/extending.md.
 """
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp.gurobi import Gurobi
 from fairmend.milp.highs import Highs
 from fairmend.milp.lp import LinearProgram

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver
 

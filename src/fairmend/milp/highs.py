@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
 from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
 from fairmend.milp.highs import Highs, why_refused
 from fairmend.milp.model import Status
 

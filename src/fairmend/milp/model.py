@@ -8,8 +8,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmend.arrays import Bools, Floats, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Bools, Floats, Ints
+from fairmend.base.errors import FairmendError
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.milp.highs import Highs, new_highs, pass_model
 from fairmend.milp.model import Milp, Status
 

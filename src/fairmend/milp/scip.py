@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
 from fairmend.milp.solver import Answer, Settings, Solver

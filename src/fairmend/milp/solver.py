@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
 from fairmend.milp.model import Milp, Solution, Status
 
 _logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.network.functions import FUNCTIONS, Function, find_function
 from fairmend.network.operations.base import require_sources
 

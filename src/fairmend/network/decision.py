@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
 
 DEFAULT_THRESHOLD = 0.5
 """The threshold at which a prediction is the more probable class."""

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
 
 ROUNDINGS = 24
 """How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 if TYPE_CHECKING:
     from fairmend.network.network import Network

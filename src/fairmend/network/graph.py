@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend.arrays import Bools
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Bools
+from fairmend.base.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.graph import describe, reached_columns
 from fairmend.network.network import Network

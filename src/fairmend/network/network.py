@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, FloatArray, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Bools, FloatArray, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 from fairmend.network.form import Form
@@ -308,7 +308,7 @@ class Network:
 
     def _repr_html_(self) -> str:
         """Show the layers in a notebook."""
-        from fairmend.html_tables import html_table
+        from fairmend.base.text import html_table
 
         table = self.to_frame()
         title = f"Network: {self.inputs} inputs, {table['weights'].sum():,} weights, {self.dtype}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.network.network import Network
 
 

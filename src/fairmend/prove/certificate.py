@@ -20,18 +20,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.arrays import FloatArray
-from fairmend.atomic import write_atomically
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_atomically
+from fairmend.base.progress import Progress
+from fairmend.base.text import listed, printable
 from fairmend.network import Activation, Lookup, Network, load_network
 from fairmend.network.formats import without_folds
-from fairmend.progress import Progress
 from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from fairmend.spec import Spec
-from fairmend.text import listed, printable
 
 FORMAT, VERSION = "fairmend-certificate", 1
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
-from fairmend.device.current import choose_wide_device, compute_on
-from fairmend.device.names import check_device_name, device_of_workers
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress, shows_progress
+from fairmend.base.text import suggest
 from fairmend.network import Network, NetworkSource, load_network
-from fairmend.progress import Progress, shows_progress
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
@@ -25,7 +25,6 @@ from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
-from fairmend.text import suggest
 from fairmend.workers.engine import Engine
 from fairmend.workers.open_engine import use_engine, works_here
 

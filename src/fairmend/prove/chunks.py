@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
+from fairmend.base.progress import Progress
 from fairmend.network import Network
-from fairmend.progress import Progress
 from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import Findings
 from fairmend.prove.model_digests import digest_network, digest_spec

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
-from fairmend.text import MOST_NAMES, at_least_percent, at_most_percent, listed
 
 _MOST_CATEGORIES = 12
 

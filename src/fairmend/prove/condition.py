@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fairmend.base.text import printable
 from fairmend.network import Network
 from fairmend.network.formats.nnet import NnetForm
 from fairmend.network.formats.torch.pt2 import Pt2Form
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.prove.certificate_graph import layers_of, steps_of
-from fairmend.text import printable
 
 _ROUNDED = " A module in float32 would round the weights, which the claim does not cover."
 

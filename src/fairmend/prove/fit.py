@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Input, Lookup, Network
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec

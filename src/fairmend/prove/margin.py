@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.inference import lead_error, summation_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
 from fairmend.network import Network

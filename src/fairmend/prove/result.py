@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from fairmend.html_tables import html_pairs
+from fairmend.base.text import condition_text, html_pairs, percent
 from fairmend.prove.witness import Witness
 from fairmend.spec import Spec
-from fairmend.text import condition_text, percent
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
 from fairmend.bounds.enclosure import UNIT, enclose_value
 from fairmend.bounds.inference import inference_error
 from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
-from fairmend.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.spec import Claim
 

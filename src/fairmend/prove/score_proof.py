@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.bounds.inference import inference_error
 from fairmend.bounds.rigorous import bounds_and_layers, differences_and_layers, rigorous_point_logits
 from fairmend.network import Network

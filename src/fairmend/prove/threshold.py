@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.spec import Spec
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
+from fairmend.base.text import printable
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.text import printable
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from fairmend.arrays import FloatArray
-from fairmend.audit.result import AuditResult
-from fairmend.errors import FairmendError
+from fairmend.auditing.result import AuditResult
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.provenance import describe_origin
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
@@ -21,7 +21,7 @@ from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 
 if TYPE_CHECKING:
-    from fairmend.repair.result import RepairResult
+    from fairmend.repairing.result import RepairResult
 
 
 def repair_report(
@@ -58,10 +58,10 @@ def repair_report(
     what_if : whether the page carries both networks, if they are small, and computes the scores of any person
     what_if_rows : how many random rows of the data it then holds, to start from
     """
+    from fairmend.base.metrics import changed_rate
     from fairmend.evaluate.compare import RepairComparison, measure, training_row_warnings
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.split import DataSplit, TestRows
-    from fairmend.metrics import changed_rate
 
     original = network_of_spec(original, spec)
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)

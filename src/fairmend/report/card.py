@@ -6,6 +6,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from fairmend.base.text import (
+    at_least_percent,
+    at_most_percent,
+    count,
+    in_points,
+    listed,
+    number,
+    percent,
+    printable,
+    ratio,
+)
 from fairmend.evaluate.document import (
     DisparityFigures,
     Document,
@@ -17,7 +28,6 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import summarize
-from fairmend.text import at_least_percent, at_most_percent, count, in_points, listed, number, percent, printable, ratio
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 _MOST_WARNINGS = 50

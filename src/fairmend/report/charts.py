@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from fairmend.base.text import fine_percent, number, percent
 from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.report.svg import drawing, element, line, path, strip, text
-from fairmend.text import fine_percent, number, percent
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26

@@ -15,7 +15,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 _T = TypeVar("_T")
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document import (
     AUDIT,
     FORMAT,

@@ -11,8 +11,8 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-from fairmend import text
-from fairmend.audit.result import wilson_interval
+from fairmend.auditing.result import wilson_interval
+from fairmend.base import text
 from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import gap_widened, summarize

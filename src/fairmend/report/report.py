@@ -8,11 +8,10 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
-from fairmend.atomic import write_text
+from fairmend.base.files import write_json, write_text
+from fairmend.base.text import printable
 from fairmend.evaluate.document import Document
-from fairmend.json_files import write_json
 from fairmend.spec.about import About, as_about
-from fairmend.text import printable
 
 DATA_NAME, PAGE_NAME = "report.json", "report.html"
 """The files that the commands write into their folder."""

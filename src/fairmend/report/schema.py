@@ -10,8 +10,8 @@ import types
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from fairmend.base.files import write_json
 from fairmend.evaluate.document import AUDIT, FORMAT, QUANTIFY, REPAIR, VERSION, Document
-from fairmend.json_files import write_json
 
 SCHEMA_NAME = "report.schema.json"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from fairmend.base.text import score_difference
 from fairmend.evaluate.document import DisparityFigures, ScoreFigures
 from fairmend.report.svg import drawing, element, line, text
-from fairmend.text import score_difference
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FLOOR = 520, 250, 52, 12, 24, 206
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
-from fairmend.text import printable
+from fairmend.base.text import printable
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:

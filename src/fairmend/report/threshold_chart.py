@@ -6,9 +6,9 @@ import math
 
 from markupsafe import Markup
 
+from fairmend.base.text import percent
 from fairmend.evaluate.document import DisparityFigures
 from fairmend.report.svg import drawing, element, line, path, text
-from fairmend.text import percent
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FLOOR = 520, 250, 56, 14, 18, 206
 _TOPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the vertical axis

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document import CarriedNetwork, CarriedNode, Document, WhatIf, WhatIfFeature, WhatIfLink
 from fairmend.network import (
     Activation,

@@ -1,6 +1,6 @@
 """scikit-learn: a classifier that trains a network, repairs it and proves individual fairness, in one `fit`."""
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 try:
     from sklearn.frozen import FrozenEstimator as _FrozenEstimator  # noqa: F401  # the newest class in use

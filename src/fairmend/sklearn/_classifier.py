@@ -14,10 +14,11 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairmend.arrays import FloatArray, Ints
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.text import printable
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
-from fairmend.repair.options import methods_with
-from fairmend.repair.run import repair
+from fairmend.repairing.options import methods_with
+from fairmend.repairing.run import repair
 from fairmend.sklearn._errors import InputError, as_input_errors
 from fairmend.sklearn._estimators import (
     can_train_on_some_rows,
@@ -40,7 +41,6 @@ from fairmend.sklearn._specs import (
 from fairmend.sklearn._thresholds import agree_on_threshold, with_threshold
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
-from fairmend.text import printable
 
 if TYPE_CHECKING:
     from fairmend.report import Report
@@ -74,7 +74,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         the spec, or 0.5. Two of them that differ are an error.
     method : the repair method, as in `fairmend.repair`.
     keep, guarantee, prefer : for the method "auto", what it may give up and what it must not; see
-        `fairmend.repair.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
+        `fairmend.repairing.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
     repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy. The
         methods "auto" and "blind" use the remaining rows without their labels, to keep the predictions of the network.
         If `fit` trains the network, it does so without the calibration rows, which are then at most a fifth of X: a

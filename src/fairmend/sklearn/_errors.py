@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 
 class InputError(FairmendError, ValueError):

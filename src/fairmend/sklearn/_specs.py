@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
 from fairmend.sklearn._errors import InputError
 from fairmend.spec import Feature, Spec
 from fairmend.spec.draft.draft import require_columns

@@ -7,11 +7,11 @@ from typing import Any
 import numpy.typing as npt
 from sklearn.model_selection import FixedThresholdClassifier
 
+from fairmend.base.text import as_text
+from fairmend.base.thresholds import open_threshold_classifier
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold
 from fairmend.sklearn._errors import InputError
 from fairmend.spec import Spec
-from fairmend.text import as_text
-from fairmend.thresholds import open_threshold_classifier
 
 
 def agree_on_threshold(parameter: Any, spec: Spec, estimator: Any, classes: npt.NDArray[Any]) -> Spec:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import shown
 from fairmend.spec.toml import read_toml, require_known_keys
-from fairmend.text import shown
 
 _LONGEST = 2_000  # characters of a text
 

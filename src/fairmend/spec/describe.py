@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fairmend.base.text import listed, printable
 from fairmend.spec.features import Feature
 from fairmend.spec.links import ends_of
-from fairmend.text import listed, printable
 
 if TYPE_CHECKING:
     from fairmend.spec.claim import Claim

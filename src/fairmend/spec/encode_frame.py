@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
 from fairmend.spec.encoding import require_float_type
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import ColumnValues, RowNumber, read_column

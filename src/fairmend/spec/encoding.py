@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import RowNumber, raise_for_rows
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
+from fairmend.base.text import as_text
 from fairmend.spec.validation import (
     scale_parameters,
     validate_classes,
@@ -21,7 +22,6 @@ from fairmend.spec.validation import (
     validate_label,
     validate_threshold,
 )
-from fairmend.text import as_text
 
 _Number = TypeVar("_Number", bound=np.floating[Any])
 

@@ -14,10 +14,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import suggest
 from fairmend.spec.features import Feature
 from fairmend.spec.validation import as_list, as_number, as_value_text, first_repeated
-from fairmend.text import suggest
 
 Run = tuple[float, float]  # the lowest and the highest of consecutive values, or codes of categories
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, most_linked_values
 from fairmend.spec.products import Placed, Products, count_parts, varying

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import printable, suggest
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import RowNumber, find_rows_out_of_range, raise_for_rows
-from fairmend.text import printable, suggest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,8 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, matching_runs
 from fairmend.spec.reachable import ReachableValues

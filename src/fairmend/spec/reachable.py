@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
 from fairmend.spec.features import Feature
 
 

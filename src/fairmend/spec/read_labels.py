@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmend.base.text import as_text, shown, spreadsheet_text, suggest
 from fairmend.spec.features import Label
 from fairmend.spec.read_values import RowNumber, find_column, number_values, places_of, raise_for_rows
-from fairmend.text import as_text, shown, spreadsheet_text, suggest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, shown, spreadsheet_text, suggest
 from fairmend.spec.features import Feature
-from fairmend.text import as_text, shown, spreadsheet_text, suggest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.text import shown
+from fairmend.base.text import shown
 
 if TYPE_CHECKING:
     from fairmend.spec.spec import Spec

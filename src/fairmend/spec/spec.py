@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
-from fairmend.html_tables import html_table
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import html_table, listed, printable, suggest
 from fairmend.spec.about import About, as_about
 from fairmend.spec.claim import Claim
 from fairmend.spec.describe import (
@@ -61,7 +61,6 @@ from fairmend.spec.validation import (
     validate_features_together,
     validate_id_column,
 )
-from fairmend.text import listed, printable, suggest
 
 if TYPE_CHECKING:
     import pandas as pd

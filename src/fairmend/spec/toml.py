@@ -14,11 +14,11 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairmend.atomic import write_atomically
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_atomically
+from fairmend.base.text import suggest
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
-from fairmend.text import suggest
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
-from fairmend.text import as_text, suggest
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, suggest
 
 if TYPE_CHECKING:
     from fairmend.spec.claim import Claim

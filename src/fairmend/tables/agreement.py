@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import suggest
 from fairmend.tables.csv_files import CsvContents
 from fairmend.tables.files import TableFile
 from fairmend.tables.parquet_files import ParquetContents
-from fairmend.text import suggest
 
 
 class Columns:

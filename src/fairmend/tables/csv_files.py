@@ -16,12 +16,12 @@ from typing import IO, Any
 
 import pandas as pd
 
-from fairmend.atomic import write_text
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_text
+from fairmend.base.text import first_line, spreadsheet_text
 from fairmend.tables.csv_ranges import CsvRange
 from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
-from fairmend.text import first_line, spreadsheet_text
 
 # pandas 3.1 and later read every number exactly, and warn about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])

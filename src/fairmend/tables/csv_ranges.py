@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.arrays import Ints
+from fairmend.base.arrays import Ints
 from fairmend.tables.files import TableFile
 
 RANGE_BYTES = 32 << 20

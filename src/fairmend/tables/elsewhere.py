@@ -6,8 +6,8 @@ import hashlib
 import os
 from dataclasses import replace
 
-from fairmend.data_source import is_url
-from fairmend.errors import FairmendError
+from fairmend.base.data_source import is_url
+from fairmend.base.errors import FairmendError
 from fairmend.tables.files import describe_remote
 from fairmend.tables.stream import TableSlice, TableStream
 

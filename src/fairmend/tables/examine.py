@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from uuid import uuid4
 
-from fairmend.errors import FairmendError
-from fairmend.progress import Progress
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
 from fairmend.tables.csv_files import CsvContents, examine_csv
 from fairmend.tables.csv_ranges import RANGE_BYTES, CsvRange, find_ranges
 from fairmend.tables.files import TableFile

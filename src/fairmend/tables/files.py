@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 
-from fairmend.data_source import DataSource, DataURL, is_url
-from fairmend.errors import FairmendError
-from fairmend.text import first_line
+from fairmend.base.data_source import DataSource, DataURL, is_url
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 
 _CSV, _PARQUET = ("csv", "Parquet")
 _SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}

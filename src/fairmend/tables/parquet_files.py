@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.tables.files import TableFile
-from fairmend.text import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from collections.abc import Collection
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from fairmend.data_source import DataURL
-from fairmend.errors import FairmendError
+from fairmend.base.data_source import DataURL
+from fairmend.base.errors import FairmendError
 from fairmend.tables.csv_files import read_csv
 from fairmend.tables.files import find_files
 from fairmend.tables.parquet_files import read_parquet

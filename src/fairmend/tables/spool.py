@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 _MOST_VALUES = 10_000  # of a dictionary; a column with more is kept as it is
 

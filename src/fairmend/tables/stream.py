@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import Ints
-from fairmend.data_source import DataURL
-from fairmend.errors import FairmendError
-from fairmend.progress import Progress, shows_progress
+from fairmend.base.arrays import Ints
+from fairmend.base.data_source import DataURL
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress, shows_progress
+from fairmend.base.text import listed
 from fairmend.tables.agreement import Columns
 from fairmend.tables.csv_files import CsvContents, csv_pieces
 from fairmend.tables.csv_ranges import CsvRange
@@ -23,7 +24,6 @@ from fairmend.tables.examine import Examined, examine_files
 from fairmend.tables.files import TableFile, find_files
 from fairmend.tables.parquet_files import ParquetContents, parquet_pieces
 from fairmend.tables.spool import SpooledPieces
-from fairmend.text import listed
 from fairmend.workers.engine import HERE, Engine
 
 FIRST_ROW = 2

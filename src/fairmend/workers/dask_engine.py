@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fairmend.errors import FairmendError
-from fairmend.text import first_line
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.workers.engine import CONNECT_SECONDS, Failure, Pool
 from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
 

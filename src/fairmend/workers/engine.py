@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 if TYPE_CHECKING:
     from fairmend.workers.kept_results import KeptResults

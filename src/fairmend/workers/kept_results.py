@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fairmend._version import __version__
-from fairmend.atomic import write_atomically, write_text
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_atomically, write_text
 from fairmend.workers.plain_data import NotPlainDataError, dump, load
 from fairmend.workers.user_key import user_key
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, nullcontext
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import CONNECT_SECONDS, HERE, Engine
 from fairmend.workers.processes import Processes
 

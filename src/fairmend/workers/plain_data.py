@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 _LENGTH = 8  # bytes
 _DTYPE = re.compile(r"[<>|][biufSU]\d{1,4}")  # numbers, truths and texts; no objects, no records

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import Pool
 from fairmend.workers.remote_call import SharedPart, call_remotely, pack
 from fairmend.workers.threads import ExecutorPool

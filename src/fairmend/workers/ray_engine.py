@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairmend.errors import FairmendError
-from fairmend.text import first_line, printable
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line, printable
 from fairmend.workers.engine import Failure, Pool
 from fairmend.workers.ray_messages import RayMessages
 from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import Failure
 from fairmend.workers.plain_data import NotPlainDataError, dump, load
 

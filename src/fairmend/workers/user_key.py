@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 _BYTES = 32
 _NAME = "resume.key"

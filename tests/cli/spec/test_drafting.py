@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from fairmend.base.errors import FairmendError
 from fairmend.cli.spec.drafting import refuse_overwriting, split_names
-from fairmend.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.spec.draft.draft import require_columns
 from support.cli_case import run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend_check.errors import CheckError
 from fairmend_check.readers.keras_config import read_config
 from fairmend_check.readers.read_model import read_model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair
 from fairmend.prove.certificate import weights_digest as digest_of_network

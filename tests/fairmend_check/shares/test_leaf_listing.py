@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fairmend.quantify.space import Boxes, make_space
+from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
 from fairmend_check.shares import leaf_listing
 from fairmend_check.shares.leaf_bounds import LeafProver

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.quantify.space import Boxes, make_space
+from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Claim, Spec
 from fairmend_check.shares.leaf_listing import list_people
 from fairmend_check.shares.prove import make_prover

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.quantify.space import Boxes, make_space
+from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
 from fairmend_check.kernel.links import Effect
 from fairmend_check.shares.leaf_bounds import LeafProver

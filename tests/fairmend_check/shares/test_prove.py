@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
-from fairmend.quantify.space import Boxes, make_space
+from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Claim, Feature, Label, Spec
 from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError

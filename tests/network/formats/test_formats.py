@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.network.formats.suffixes import MODULES
 from support.strategies import networks, random_network

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from support.strategies import random_network
 

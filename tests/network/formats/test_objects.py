@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import RidgeClassifier
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 
 

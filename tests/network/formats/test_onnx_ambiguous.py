@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 
 def test_a_label_that_is_above_a_half_of_no_probability_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from torch import nn
 
 import fairmend
-from fairmend.audit.neighbours import find_unequal
+from fairmend.auditing.neighbours import find_unequal
 from fairmend.network.formats.sklearn import to_estimator
 from support.cli_case import small_people, small_spec
 from support.keras_files import import_keras, predictions, quiet

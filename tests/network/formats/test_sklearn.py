@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.sklearn import to_estimator
 from support.sklearn_models import LABELS, X, both, fitted

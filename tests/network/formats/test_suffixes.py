@@ -8,7 +8,7 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.suffixes import MODULES, format_module
 from support.strategies import random_network

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch.nn.functional as F
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from support.function_checks import check_inference
 

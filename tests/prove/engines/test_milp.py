@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.milp import Relaxation, Status
 from fairmend.milp.highs import Highs
 from fairmend.network import Activation, Network

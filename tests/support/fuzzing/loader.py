@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.prove import certificate, certificate_graph
 from fairmend.prove.certificate_graph import steps_of

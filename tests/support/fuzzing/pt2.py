@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import Activation

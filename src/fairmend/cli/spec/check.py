@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
@@ -21,13 +23,11 @@ from fairmend.cli.options import (
     threshold_option,
 )
 from fairmend.cli.spec.given import encoded_option, require_with, scores_option
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.arrays import Ints
+    from fairmend.base.arrays import Ints
     from fairmend.evaluate.spec_check import SpecCheck
 
 
@@ -180,8 +180,8 @@ def _document(check: SpecCheck, spec_file: Path, data: DataSource | None) -> dic
 def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource | None, model: Path | None) -> None:
     from rich.text import Text
 
+    from fairmend.base.text import percent
     from fairmend.cli.console import regression_figures, show_warnings
-    from fairmend.text import percent
 
     _show_spec(screen, check, spec_file.name)
     if data is not None:
@@ -226,6 +226,7 @@ def _show_verification(screen: Console, check: SpecCheck) -> None:
 def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from rich.text import Text
 
+    from fairmend.base.text import listed
     from fairmend.cli.console import figures_table
     from fairmend.network import DEFAULT_THRESHOLD
     from fairmend.spec.describe import (
@@ -237,7 +238,6 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         describe_similarity,
         describe_values,
     )
-    from fairmend.text import listed
 
     spec, sizes = check.spec, check.sizes
     title = f"{name}: {len(spec.features)} features in {spec.width} input columns"

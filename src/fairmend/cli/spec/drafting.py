@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend._version import __version__
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.options import FILE, activation_option, add_options, common_options, json_option
 from fairmend.cli.spec.given import HOW_TO_VERIFY
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def finish(
     verification: Verification | None = None,
 ) -> int:
     """Write the draft, show it and return the exit code; `net` is the network in the file `model`."""
-    from fairmend.atomic import write_text
+    from fairmend.base.files import write_text
     from fairmend.cli.console import console, show_json, show_warnings
     from fairmend.evaluate.spec_check import check_spec
 
@@ -153,9 +153,9 @@ def _show(
 ) -> None:
     from rich.text import Text
 
+    from fairmend.base.text import listed
     from fairmend.cli.console import console
     from fairmend.spec.describe import describe_claim
-    from fairmend.text import listed
 
     spec, screen = draft.spec, console()
     size = f" ({len(spec.features)} features in {spec.width} columns)"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.options import FILE
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairmend.arrays import Floats
+    from fairmend.base.arrays import Floats
     from fairmend.evaluate.matrix_match import MatrixMatch
     from fairmend.evaluate.score_match import ScoreMatch
     from fairmend.network import Network

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
 from fairmend.cli.echo import echo_line
 from fairmend.cli.group import Command
 from fairmend.cli.options import DATA, FILE
@@ -21,13 +23,11 @@ from fairmend.cli.spec.given import (
     scores_document,
     scores_option,
 )
-from fairmend.data_source import DataSource
-from fairmend.errors import FairmendError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairmend.arrays import Floats
+    from fairmend.base.arrays import Floats
     from fairmend.network import Network
     from fairmend.spec.draft.draft import Draft
 

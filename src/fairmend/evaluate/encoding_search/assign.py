@@ -12,7 +12,7 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 
-from fairmend.arrays import Floats, Ints
+from fairmend.base.arrays import Floats, Ints
 from fairmend.evaluate.encoding_search.distance import Distance, State
 
 _ROUNDS = 6

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.network import Network
 from fairmend.network.scores import scores_of
 from fairmend.spec.draft.readings import Reading

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pandas as pd
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
+from fairmend.base.text import count
 from fairmend.evaluate.encoding_search.columns import columns_of
 from fairmend.evaluate.encoding_search.search import FoundEncoding, search_encoding
 from fairmend.evaluate.score_match import ScoreMatch
 from fairmend.network import Network
-from fairmend.progress import Progress
 from fairmend.spec.draft.draft import Draft, DraftFeature
-from fairmend.text import count
 
 _MOST_OTHERS = 5
 _RANGE = "range: the lowest and highest value in the data; widen it to all possible values"

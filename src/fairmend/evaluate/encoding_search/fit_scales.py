@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import Bools, Floats
+from fairmend.base.arrays import Bools, Floats
 from fairmend.evaluate.encoding_search.distance import Distance, State
 from fairmend.spec import Feature
 from fairmend.spec.draft.readings import Reading

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fairmend.arrays import Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
 from fairmend.evaluate.encoding_search.assign import assign_order
 from fairmend.evaluate.encoding_search.candidates import Style, build, common_styles, related_styles
 from fairmend.evaluate.encoding_search.columns import Column
@@ -22,7 +23,6 @@ from fairmend.evaluate.encoding_search.fit_scales import fit_scales
 from fairmend.evaluate.encoding_search.moves import Move, all_moves, descend, order_moves
 from fairmend.evaluate.score_match import ScoreMatch, match_scores
 from fairmend.network import Network
-from fairmend.progress import Progress
 
 _GUIDING_ROWS = 64  # that rank encodings; rows with rare categories and missing values are added
 _MOST_GUIDING_ROWS = 160

@@ -14,8 +14,8 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from fairmend.atomic import write_atomically
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_atomically
 from fairmend.network import Activation, Affine, Network, NetworkSource
 from fairmend.network.activations import parse_activation
 from fairmend.network.form import Form, FormError

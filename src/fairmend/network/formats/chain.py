@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.folding import Norm
 from fairmend.network.form import Form

@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Step, build_network, scaling
 

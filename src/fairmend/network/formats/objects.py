@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.thresholds import open_threshold_classifier
 from fairmend.network import Network
 from fairmend.network.formats.sklearn import is_estimator, read_model
 from fairmend.network.formats.suffixes import MODULES
 from fairmend.network.formats.torch.skorch import is_net, read_net
-from fairmend.thresholds import open_threshold_classifier
 
 _KERAS = ("keras", "tf_keras", "tensorflow")
 _LINEAR = ("RidgeClassifier", "RidgeClassifierCV", "Perceptron", "LinearSVC")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
 from fairmend.network.formats.torch.skorch import is_net, read_net, to_net

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 # To support a new suffix, add a line here. The module has `read(path, activation)` and `to_bytes(network)`.
 MODULES = {

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.functions.base import MOST, UNIT
 from fairmend.network.functions.elu import Elu
 

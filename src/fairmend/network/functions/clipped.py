@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, Floats
+from fairmend.base.arrays import Bools, Floats
 from fairmend.network.functions.base import TINY, UNIT, Function, Intervals, Lines
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats
+from fairmend.base.arrays import Bools, Floats
 from fairmend.network.functions.base import TINY, UNIT, Function, Intervals, Lines, below
 from fairmend.network.functions.least_area import least_area_lines, tangent_and_chord
 

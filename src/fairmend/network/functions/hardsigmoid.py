@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
 from fairmend.network.functions.base import MOST, Precision, size_of, unless_overflow
 from fairmend.network.functions.clipped import Clipped
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.network.functions.base import NARROW, TINY, UNIT, Function, Intervals, Lines, below
 
 if TYPE_CHECKING:

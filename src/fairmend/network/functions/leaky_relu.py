@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
 from fairmend.network.functions.base import SLACK, Lines, Precision
 from fairmend.network.functions.kinked import Kinked, relax_relu
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats
+from fairmend.base.arrays import Bools, Floats
 from fairmend.network.functions.base import Lines
 
 if TYPE_CHECKING:

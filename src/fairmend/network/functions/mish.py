@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray, Floats
 from fairmend.network.functions.base import LIBRARY, TINY, UNIT, Precision, size_of, unless_overflow
 from fairmend.network.functions.curved import Valley
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray, Floats
 from fairmend.network.functions.base import Lines, Precision
 from fairmend.network.functions.kinked import Kinked, relax_relu
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.network.functions.base import LIBRARY, NARROW, TINY, UNIT, Function, Intervals, Lines, Precision
 
 if TYPE_CHECKING:

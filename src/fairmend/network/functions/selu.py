@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.network.functions.base import Precision, size_of, unless_overflow
 from fairmend.network.functions.elu import Elu
 

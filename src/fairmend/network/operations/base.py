@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
+from fairmend.base.arrays import FloatArray
 from fairmend.network.operations.base import require_sources
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.network.operations.base import require_sources
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import cover_products
 from fairmend.spec.reachable import encode_column

@@ -15,15 +15,15 @@ from functools import cached_property
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.device.current import current_device
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.device import current_device
+from fairmend.base.threads import few_threads
 from fairmend.network import Network
 from fairmend.prove.engines.boxes import MOST_TWINS, Boxes, Pieces, inputs_per_batch
 from fairmend.prove.engines.enumerate import decide_points
 from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings, between_adjacent
 from fairmend.prove.margin import compute_margins, margin_error, margin_lower_bound, proves_class, rounding_slack
 from fairmend.spec import Spec
-from fairmend.threads import few_threads
 
 _LEAF = 64  # points; bounding one box takes about as long as evaluating this many
 _BATCH = 4096  # boxes; fewer for large networks or many inputs

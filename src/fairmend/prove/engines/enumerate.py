@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 from fairmend.prove.engines.boxes import inputs_per_batch
 from fairmend.prove.engines.findings import WITHIN_ROUNDING, Findings

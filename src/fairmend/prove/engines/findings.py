@@ -8,10 +8,10 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.progress import Progress
 from fairmend.bounds.inference import closing_error
 from fairmend.network import DEFAULT_THRESHOLD, Network
-from fairmend.progress import Progress
 from fairmend.prove.margin import margin_error, point_margins, proven_at_points
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
 from fairmend.milp import Milp, Relaxation, get_solver
 from fairmend.network import Network
 from fairmend.prove.engines.boxes import Pieces, inputs_per_batch

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.bounds.dual import Interval, Intervals, knots_of, line_slopes
 from fairmend.bounds.enclosure import enclose_image
 from fairmend.bounds.rigorous import Slopes, function_intervals

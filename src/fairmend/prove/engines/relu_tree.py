@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
 from fairmend.bounds.dual import DualBound, Interval, Intervals, dual_bound, knots_of, tightened
 from fairmend.milp import Relaxation, Status
 from fairmend.network import Network

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.threads import few_threads
 from fairmend.network import Network
 from fairmend.prove.engines.boxes import MOST_TWINS, Boxes, Pieces, inputs_per_batch
 from fairmend.prove.engines.branch import boxes_per_batch
@@ -22,7 +23,6 @@ from fairmend.prove.engines.score_enumerate import ScoreBounds
 from fairmend.prove.engines.score_findings import WITHIN_ROUNDING, ScoreExtremes, ScoreFindings
 from fairmend.prove.score_bounds import bound_scores, bound_scores_at_points, score_error
 from fairmend.spec import Spec
-from fairmend.threads import few_threads
 
 _LEAF = 64  # points; bounding one box takes about as long as evaluating this many
 _LEAST_SHARE = 0.1  # the weight of a column in which the scores seem not to change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.network import Network
 from fairmend.prove.engines.boxes import inputs_per_batch
 from fairmend.prove.engines.enumerate import points_per_batch, require_finite

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmend.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.progress import Progress
 from fairmend.network import Network
 from fairmend.network.scores import compute_scores
-from fairmend.progress import Progress
 from fairmend.prove.engines.findings import Findings
 from fairmend.prove.result import Witness
 from fairmend.prove.score_bounds import bound_scores_at_points, score_error

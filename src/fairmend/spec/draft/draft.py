@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import suggest
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature, Label
 from fairmend.spec.toml import feature_table, label_table, parse_toml, toml_lines
-from fairmend.text import suggest
 
 _MOST_COLUMNS = 20  # named in an error message
 

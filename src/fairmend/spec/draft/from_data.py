@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
 from fairmend.spec.draft.guess_encoding import guess_encodings
 from fairmend.spec.draft.guess_feature import guess_feature, reason_for_id

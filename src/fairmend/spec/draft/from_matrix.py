@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.arrays import Bools, Floats, Ints
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import Bools, Floats, Ints
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.guess_encoding import indicator_of
 from fairmend.spec.draft.readings import number_readings
 from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature
 from fairmend.spec.validation import scale_parameters
-from fairmend.text import as_text
 
 if TYPE_CHECKING:
     import pandas as pd

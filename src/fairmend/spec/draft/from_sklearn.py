@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.thresholds import open_threshold_classifier
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
 from fairmend.spec.draft.guess_encoding import indicator_of
@@ -17,7 +18,6 @@ from fairmend.spec.draft.guess_feature import guess_kind
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.steps import TransformedColumn
 from fairmend.spec.features import Feature, Label
-from fairmend.thresholds import open_threshold_classifier
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
+from fairmend.base.text import listed
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature
-from fairmend.text import listed
 
 _MOST_NAMED = 4  # other encodings that would fit
 

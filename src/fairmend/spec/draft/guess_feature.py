@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text
 from fairmend.spec.draft.draft import DraftFeature, count_rows
 from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature
-from fairmend.text import as_text
 
 if TYPE_CHECKING:
     import pandas as pd

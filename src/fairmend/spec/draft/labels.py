@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, suggest
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import count_rows, require_columns
 from fairmend.spec.features import Label
-from fairmend.text import as_text, suggest
 
 if TYPE_CHECKING:
     import pandas as pd

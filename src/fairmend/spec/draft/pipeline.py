@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.spec.draft.steps import (
     SUPPORTED,
     Step,

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 # Harmless types in fitted pipelines that skops does not trust by itself.
 _TRUSTED = {

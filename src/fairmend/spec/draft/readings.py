@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.arrays import Floats
+from fairmend.base.arrays import Floats
+from fairmend.base.text import as_text
 from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature
-from fairmend.text import as_text
 
 if TYPE_CHECKING:
     import pandas as pd

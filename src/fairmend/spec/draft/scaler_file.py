@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.spec.draft.from_sklearn import scale_of
 from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
 from fairmend.spec.draft.pipeline_file import read_pipeline
 from fairmend.spec.draft.steps import TransformedColumn
 from fairmend.spec.validation import as_list, as_number
-from fairmend.text import first_line
 
 Scales = dict[str, dict[str, float]]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.errors import FairmendError
-from fairmend.text import as_text
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text
 
 MISSING = "(missing)"  # the category of missing values
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from support.keras_files import FUNCTIONAL_WEIGHTS, functional, import_keras, quiet, sequential, write_h5
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.formats.keras.functions import Style, major_version, named_activation, written_function
 

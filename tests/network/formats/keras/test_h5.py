@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.errors import CheckError

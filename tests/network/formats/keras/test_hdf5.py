@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.keras import hdf5
 from fairmend.network.formats.keras.hdf5 import read_hdf5

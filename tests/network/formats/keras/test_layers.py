@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from support.keras_files import dense, import_keras, kernel_and_bias, predictions, quiet, sequential, write_h5
 from support.strategies import random_network

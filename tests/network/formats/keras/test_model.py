@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from support.keras_files import import_keras, quiet
 from support.keras_models import keras_predictions, make_model, network_predictions, rows_for

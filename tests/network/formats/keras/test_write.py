@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Input, Network, Node, load_network
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.kernel.model import weights_digest

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from support.onnx_files import B, W, X, node, runtime, save
 

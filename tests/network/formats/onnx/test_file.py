@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from support.onnx_files import A, X, node, runtime, save
 from support.strategies import networks, random_network

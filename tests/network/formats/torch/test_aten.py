@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.torch.aten import ATEN, bind, only_computes
 
 

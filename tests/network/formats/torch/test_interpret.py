@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.torch.interpret import interpret
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.torch.layers import LAYERS, layer_call
 from fairmend.network.formats.torch.operators import OPERATORS
 from fairmend.network.formats.torch.program import Ref

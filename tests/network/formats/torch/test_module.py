@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from fairmend.network.formats.torch.interpret import interpret
 from fairmend.network.formats.torch.module import example_rows, module_arguments

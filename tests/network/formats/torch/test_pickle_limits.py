@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.torch.pickle_limits import check_pickles
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 import fairmend
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from fairmend.network.formats import require_room
 from fairmend.prove.certificate import certificate_of_fair

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network, load_network
 from support.strategies import random_network
 from support.torch_modules import Scorer, rows, torch_output, trained_norm

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from support.strategies import random_network
 

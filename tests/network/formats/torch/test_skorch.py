@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from fairmend.network.formats.sklearn import to_estimator
 

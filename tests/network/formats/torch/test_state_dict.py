@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, load_network
 from fairmend.network.formats.torch.state_dict import to_tensors
 from support.torch_modules import Scorer, rows, torch_output, trained_norm

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.torch.steps import Steps, layer_name, norm_name, pruned, replay
 
 RNG = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.torch.trace import trace
 from support.torch_graphs import Branching, Model

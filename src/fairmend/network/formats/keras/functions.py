@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 
 _SAME = ("relu", "tanh", "sigmoid", "selu", "softsign", "silu", "mish", "gelu")

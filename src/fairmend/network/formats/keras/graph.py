@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.form import KerasForm

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.keras import hdf5_process
 
 # Processor time is what an endless loop uses up: a good file of a few MB takes hundredths of a second of it.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.folding import Norm
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.arrays import FloatArray
-from fairmend.errors import FairmendError
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Operation, Scale, Sum
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, parse_config
 from fairmend.network.formats.keras.functions import Style, WrittenFunction, written_function

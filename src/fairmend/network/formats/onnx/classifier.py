@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import TensorProto
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 if TYPE_CHECKING:
     from fairmend.network.formats.onnx.graph import Graph, Node

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node, describe_node

@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 _ITEM_SIZES = {
     TensorProto.FLOAT: 4,

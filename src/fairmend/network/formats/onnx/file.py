@@ -6,7 +6,8 @@ from pathlib import Path
 
 import onnx
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.network import Activation, Network
 from fairmend.network.formats.build import SUPPORTED
 from fairmend.network.formats.onnx.external_data import load_external_data
@@ -14,7 +15,6 @@ from fairmend.network.formats.onnx.form import OnnxForm
 from fairmend.network.formats.onnx.graph import Graph
 from fairmend.network.formats.onnx.nodes import convert_graph
 from fairmend.network.formats.onnx.write import to_bytes
-from fairmend.text import first_line
 
 __all__ = ["read", "to_bytes"]
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from fairmend.base.text import listed
 from fairmend.network import Network
 from fairmend.network.form import FormError
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node
 from fairmend.network.formats.onnx.write import to_bytes
-from fairmend.text import listed
 
 Array = npt.NDArray[Any]
 _WEIGHTS_NEED_NOT_BE_INPUTS = 4  # since this version of the format

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.build import SUPPORTED
 from fairmend.network.formats.onnx.classifier import find_scores
 

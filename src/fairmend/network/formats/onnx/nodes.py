@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.build import GraphBuilder, Value
 from fairmend.network.formats.onnx.conversion import Conversion, Refused, Result
 from fairmend.network.formats.onnx.graph import Graph, Node, attributes

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Node, Scale, Sum
 from fairmend.network.formats.torch.state_dict import tensor_key
 

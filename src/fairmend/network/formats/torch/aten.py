@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 # Function and overload, then its arguments: "=" marks a default, and those after "*" are passed by name alone.
 _DECLARED = """

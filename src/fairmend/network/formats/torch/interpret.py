@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, Value, unsupported

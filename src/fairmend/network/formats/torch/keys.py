@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.folding import Norm
 from fairmend.network.formats.chain import Linear, Nonlinear, Step, unsupported

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
 from fairmend.network.formats.torch.program import Ref

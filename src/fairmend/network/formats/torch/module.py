@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Columns, Input, Lookup, Network
 from fairmend.network.formats.torch.describe import describe
 from fairmend.network.formats.torch.interpret import Reading, interpret

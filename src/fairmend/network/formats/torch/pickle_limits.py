@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 
 _MOST = 100_000  # parts of one tuple, counted as often as it contains them
 _PICKLES_OF_OLD_FILES = 5  # before the numbers: magic number, protocol, system, state dict, keys

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.form import FormError
 from fairmend.network.formats.build import unsupported

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.lightning import new_checkpoint
 from fairmend.network.formats.torch.pickle_limits import check_pickles

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.torch.state_dict import (
     NOTE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Lookup, Network
 from fairmend.network.folding import Norm
 from fairmend.network.form import FormError

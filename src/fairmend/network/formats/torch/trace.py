@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.layers import LAYERS, layer_call
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.torch.operators.context import Context
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import ROWS, InputWidthError, RowTensor

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.formats.onnx.conversion import Conversion, Result
 from fairmend.network.formats.onnx.graph import Node, attributes, describe_node

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.errors import FairmendError
+from fairmend.base.errors import FairmendError
 from fairmend.network.formats.build import Value, unsupported
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.rows import Dims, InputWidthError, RowTensor

@@ -1,0 +1,213 @@
+"""How to audit: choose by cost between enumeration, branch and bound, and sampling, and say how long it takes.
+
+- "enumerate" compares an input with every neighbour. It is exact, and the fastest for small neighbourhoods.
+- "branch" decides with bounds over whole neighbourhoods, and splits them where bounds are too loose.
+- "sample" compares an input with random neighbours. It always ends soon, and gives a lower bound.
+
+The costs of the exact methods are measured on a few of the inputs. "auto" takes the faster exact method if it takes at
+most five minutes, or less than sampling; "exact" takes it however long it takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend.auditing.branch_scan import BranchScan, can_branch
+from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import suggest
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    from fairmend.auditing.device_search import DeviceSearch
+
+
+METHODS = ("auto", "exact", "enumerate", "branch", "sample")
+
+EXACT_SECONDS = 300.0
+"""An exact count that is expected to take longer is only made if it is asked for."""
+
+UNKNOWN_ROWS = 100_000
+"""How many inputs a stream of unknown length is taken to have."""
+
+# Neighbours in all, and of one input, that are enumerated without comparing costs: about two seconds.
+_QUICK, _SMALL = 30_000_000, 50_000
+_POINTS_PER_SECOND = 12_000_000  # for those; networks differ, but two seconds need no estimate
+_PILOT_POINTS_ON_DEVICE = 100_000_000
+_PILOT_ROWS, _PILOT_ENUMERATED, _PILOT_POINTS, _PILOT_SECONDS = 64, 1024, 500_000, 1.0
+
+_HOW = {"enumerate": "enumeration", "branch": "bounds", "sample": "sampling"}
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """How an audit is done, and how long it may take.
+
+    Attributes
+    ----------
+    method : "enumerate", "branch" or "sample"
+    rows : the number of inputs; 0 if it is not known
+    neighbours : how many a typical input has; None if infinitely many
+    seconds : how long the audit may take
+    exact_seconds : how long an exact count may take, if it takes too long; None if it cannot be estimated
+    """
+
+    method: str
+    rows: int
+    neighbours: int | None
+    seconds: float
+    exact_seconds: float | None = None
+
+    def describe(self) -> str:
+        """Return the plan as a line: "about 3 min: 22,407 rows, 9.4 M neighbours each, by bounds"."""
+        rows = f"{self.rows:,} rows" if self.rows else "rows from a stream"
+        each = "infinitely many" if self.neighbours is None else _describe_many(self.neighbours)
+        how = f"{rows}, {each} neighbours each, by {_HOW[self.method]}"
+        return f"about {describe_seconds(self.seconds)}: {how}" if self.rows else how
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return a duration in the unit that fits: "40 s", "3 min", "2.5 h" or "12 days"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.2g} h"
+    days = seconds / 86_400
+    return f"{days:,.0f} days" if days < 1000 else "years"
+
+
+def choose_plan(
+    net: Network,
+    spec: Spec,
+    X: FloatArray,
+    rows: int,
+    method: str = "auto",
+    *,
+    per_row: int = 64,
+    seed: int = 0,
+    device: DeviceSearch | None = None,
+) -> AuditPlan:
+    """Return how to audit `rows` inputs (0 if unknown) like X (inputs, width), the first of them.
+
+    The costs of enumeration are those on the device, if there is one.
+    """
+    if method not in METHODS:
+        raise FairmendError(f"unknown method {method!r}{suggest(str(method), METHODS)}; use {', '.join(METHODS)}")
+    costs = _Costs(net, spec, X, per_row, seed, device)
+    many, size = rows or UNKNOWN_ROWS, costs.neighbours
+
+    def plan(chosen: str, per_input: float, exact: float | None = None) -> AuditPlan:
+        return AuditPlan(chosen, rows, size, many * per_input, None if exact is None else many * exact)
+
+    quick = size is not None and size <= _SMALL and size * many <= _QUICK
+    if quick and method in ("auto", "exact", "enumerate"):
+        return plan("enumerate", (size or 1) / _POINTS_PER_SECOND)
+    if method == "sample":
+        return plan("sample", costs.sampling())
+    exact = _cheapest(costs, method, many)
+    if method != "auto" or many * exact[1] <= EXACT_SECONDS:
+        return plan(*exact)
+    sampling = costs.sampling()
+    return plan(*exact) if exact[1] <= sampling else plan("sample", sampling, _finite_or_none(exact[1]))
+
+
+def _cheapest(costs: _Costs, method: str, rows: int) -> tuple[str, float]:
+    """Return the cheaper of the exact methods that `method` allows, and its seconds per input."""
+    found: list[tuple[str, float]] = []
+    size = costs.neighbours
+    if method == "enumerate" and size is None:
+        raise FairmendError(
+            "neighbours differ in a continuous feature, so they cannot all be enumerated; use method branch or sample"
+        )
+    if size is not None and method != "branch":
+        found.append(("enumerate", costs.enumeration()))
+    # Below, enumeration is the faster one; measuring the other would only cost time.
+    slow = size is None or size > _SMALL or (bool(found) and rows * found[0][1] > EXACT_SECONDS)
+    if can_branch(costs.spec) and (method == "branch" or (method != "enumerate" and slow)):
+        found.append(("branch", costs.branching()))
+    if found:
+        return min(found, key=lambda each: each[1])
+    if method == "auto":
+        return "branch", float("inf")
+    raise FairmendError(
+        "the neighbourhoods have too many combinations of one-hot categories for an exact count; use method sample"
+    )
+
+
+class _Costs:
+    """Seconds per input of each method, measured on a few of X (inputs, width)."""
+
+    def __init__(
+        self, net: Network, spec: Spec, X: FloatArray, per_row: int, seed: int, device: DeviceSearch | None
+    ) -> None:
+        self.net, self.spec, self._X, self._per_row, self._seed = net, spec, X, per_row, seed
+        self._device = device
+        self.pilot = _spread_out(X, _PILOT_ROWS)
+        self.neighbours: int | None = None
+        if spec.finite:
+            sizes = spec.neighbourhood_sizes(self.pilot, X.dtype)
+            self.neighbours = int(sum(sizes.tolist())) // len(self.pilot)
+
+    def sampling(self) -> float:
+        """Return the seconds that random neighbours of one input take."""
+        scanner = RandomScan(self.net, self.spec, self._per_row, self._seed)
+        return _seconds(lambda: scanner.scan(self.pilot)) / len(self.pilot)
+
+    def enumeration(self) -> float:
+        """Return the seconds that all neighbours of one input take."""
+        assert self.neighbours is not None
+        # Many inputs at once take less time each, so it takes more of them than the other methods to measure it.
+        points = _PILOT_POINTS if self._device is None else _PILOT_POINTS_ON_DEVICE
+        pilot = _spread_out(self._X, min(_PILOT_ENUMERATED, max(4, points // self.neighbours)))
+        if len(pilot) * self.neighbours <= 2 * points:
+            scanner = ExhaustiveScan(self.net, self.spec, self._device)
+            return _seconds(lambda: scanner.scan(pilot)) / len(pilot)
+        some = self.spec.sample_inputs(8192, np.random.default_rng(0), self.net.dtype)
+        return float(min(self.neighbours, 10**300)) * (_seconds(lambda: self.net.logits(some)) / len(some))
+
+    def branching(self) -> float:
+        """Return the seconds that branch and bound takes for one input; a lower bound if it takes very long."""
+        import fairmend.bounds.slopes  # noqa: F401  # PyTorch comes with it, which is no cost of an input
+
+        scanner = BranchScan(self.net, self.spec, self._per_row, self._seed)
+        started = time.thread_time()
+        found = scanner.scan(self.pilot, seconds=_PILOT_SECONDS)
+        seconds = time.thread_time() - started
+        open_rows = 0 if found.unknown is None else int(found.unknown.sum())
+        return seconds / max(1, len(self.pilot) - open_rows)
+
+
+def _spread_out(X: FloatArray, rows: int) -> FloatArray:
+    """Return so many of X (inputs, width), from the first to the last."""
+    return X[np.unique(np.linspace(0, len(X) - 1, rows).astype(np.int64))]
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    """Return how long a call takes; the second one, because the first prepares what later ones share.
+
+    It is the time of this thread alone, so that other programs and the reader of a file do not change the choice.
+    """
+    run()
+    started = time.thread_time()
+    run()
+    return time.thread_time() - started
+
+
+def _finite_or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _describe_many(count: int) -> str:
+    """Return a count that may be astronomical: "630", "9.4 M" or "10^68"."""
+    if count < 100_000:
+        return f"{count:,}"
+    return f"{count / 1e6:,.1f} M" if count < 10**12 else f"10^{len(str(count)) - 1}"

@@ -1,0 +1,351 @@
+"""The result of an audit: how many inputs are treated unequally, and the worst pairs in the user's own values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend.auditing.audited_rows import AuditedRows
+from fairmend.auditing.plan import AuditPlan
+from fairmend.auditing.score_differences import widest_output
+from fairmend.auditing.score_disparity import ScoreDisparity
+from fairmend.auditing.score_summary import ScoreSummary
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.text import (
+    condition_text,
+    html_table,
+    number,
+    percent,
+    printable,
+    probabilities,
+    score_difference,
+    short,
+)
+from fairmend.network import Network
+from fairmend.network.scores import class_probability, compute_scores
+from fairmend.prove.witness import keep_ignored_features
+from fairmend.spec import Spec
+from fairmend.spec.encoding import decode_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairmend.spec import Label
+
+
+_Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPair:
+    """Two similar people with different predictions.
+
+    If the spec claims scores: the two people in the neighbourhood of an audited input whose scores differ most, the one
+    with the lower score first.
+
+    Attributes
+    ----------
+    row : the row of the audited input, counted from 0; it is the first person, unless the spec claims scores
+    values, other_values : both people in the user's own values, by feature
+    answers : both predicted classes; None for a regression network
+    scores : both probabilities: with two classes, of class 1; with more, of the class predicted for the first person.
+        If the spec claims scores: both scores of the output that differs
+    difference : how the other person differs, as a phrase
+    x, other : both people as the network reads them (width,)
+    output : with more than two classes, the one whose probability the scores are; if the spec claims scores and the
+        network has several outputs, the number of the one that differs
+    id : the id of the audited input, if the spec names a column of ids and the data has it
+    answer_names : what both classes mean, as the label of the spec says, and for a class that it does not name the one
+        other value of the label in the data; None for a regression network
+    on : what the scores are: "probability", or what the spec claims scores on: "logit" or "output"
+    """
+
+    row: int
+    values: Mapping[str, Any]
+    other_values: Mapping[str, Any]
+    answers: tuple[int, int] | None
+    scores: tuple[float, float]
+    difference: str
+    x: FloatArray = field(repr=False)
+    other: FloatArray = field(repr=False)
+    output: int | None = None
+    id: str | None = None
+    answer_names: tuple[str, str] | None = None
+    on: str = "probability"
+
+    @property
+    def name(self) -> str:
+        """The audited input: "row 5", or "row 5 (C-1017)" with an id."""
+        return name_row(self.row, self.id)
+
+    @property
+    def gap(self) -> float:
+        """The difference between the two scores."""
+        return abs(self.scores[0] - self.scores[1])
+
+    def with_names(self, names: Sequence[str]) -> AuditPair:
+        """Return the pair with the names of the classes; unchanged for a regression network."""
+        if self.answers is None:
+            return self
+        return replace(self, answer_names=(names[self.answers[0]], names[self.answers[1]]))
+
+    def describe(self) -> str:
+        """Return the pair as a line of text."""
+        shown = probabilities(self.scores) if self.on == "probability" else map(number, self.scores)
+        first, second = (f"{self._score_name} {score}" for score in shown)
+        if self.answer_names is not None:
+            first, second = (f"{printable(a)}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
+        return f"{self.name}: {first}; {self.difference}: {second}"
+
+    @property
+    def _score_name(self) -> str:
+        """What the scores are: "probability of yes", or "logit 2" of several outputs."""
+        if self.on != "probability":
+            return self.on if self.output is None else f"{self.on} {self.output}"
+        number = 1 if self.output is None else self.output
+        names = {} if self.answers is None else dict(zip(self.answers, self.answer_names or (), strict=True))
+        return f"probability of {printable(names.get(number, f'class {number}'))}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the pair as plain data."""
+        return {
+            "row": self.row,
+            "id": self.id,
+            "values": dict(self.values),
+            "other_values": dict(self.other_values),
+            "answers": None if self.answers is None else list(self.answers),
+            "answer_names": None if self.answer_names is None else list(self.answer_names),
+            "scores": list(self.scores),
+            "on": self.on,
+            "output": self.output,
+            "gap": self.gap,
+            "difference": self.difference,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ExaminedInputs:
+    """A random sample of the audited inputs, kept so that a report need not draw, encode or scan them again.
+
+    All inputs, if they are at most 20,000 and at most 5 million numbers; otherwise as many, drawn with the seed.
+
+    Attributes
+    ----------
+    X : (inputs, width), the inputs as the network reads them
+    unequal : bool (inputs,), which of them are treated unequally, as counted by the audit
+    rows : (inputs,), their rows among all audited inputs, in order
+    other : (inputs, width), a neighbour with another prediction for each unequal input, NaN elsewhere; None if the
+        audit decided without one (it compares scores over whole neighbourhoods where it can)
+    """
+
+    X: FloatArray
+    unequal: Bools
+    rows: Ints
+    other: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditResult:
+    """How many inputs are treated unequally: they have a neighbour with a different prediction.
+
+    If the spec claims scores: the scores of two people in their neighbourhood differ by more than delta.
+
+    Attributes
+    ----------
+    count, total : the number of inputs treated unequally, and of all inputs
+    pairs : the worst pairs, the largest difference in score first; equal inputs appear once
+    exact : whether every input was decided, by comparing every neighbour or by proof; if not, `count` is a lower bound
+    sampled : whether the inputs are samples of the input space (IDI-S) or given inputs (IDI-D)
+    interval : 95 % interval (Wilson) of the rate in the whole input space, None for given inputs; if not exact, only
+        its lower end holds
+    evaluations : the number of scores compared; those that bounds show to lie between others are not computed
+    seconds : the time taken
+    examined : a random sample of the inputs, for reports; not part of `as_dict`
+    rows : what is known of every input, for reports; not part of `as_dict`
+    disparity : how far the scores of similar people differ, and the share treated unequally at other thresholds
+    scores : how far scores differ, if the spec claims scores, else None
+    unknown : the number of inputs that are not decided; at most `count` + `unknown` are treated unequally
+    plan : the method, and how long it was expected to take
+    condition : what must be true of the program that runs the model, if its file leaves that open, else ""
+    """
+
+    count: int
+    total: int
+    pairs: tuple[AuditPair, ...]
+    exact: bool
+    sampled: bool
+    interval: tuple[float, float] | None
+    evaluations: int
+    seconds: float
+    examined: ExaminedInputs
+    rows: AuditedRows
+    disparity: ScoreDisparity
+    scores: ScoreSummary | None
+    unknown: int
+    plan: AuditPlan
+    condition: str = ""
+
+    @property
+    def method(self) -> str:
+        """The method that was used: "enumerate", "branch" or "sample"."""
+        return self.plan.method
+
+    @property
+    def idi_rate(self) -> float:
+        """The share of inputs treated unequally, 0 to 1."""
+        return self.count / self.total
+
+    def __repr__(self) -> str:
+        """Return the count, the share, the interval, and whether they are exact."""
+        what = "sampled inputs" if self.sampled else "inputs"
+        how = "exact" if self.exact else f"a lower bound: {self.unknown:,} unknown"
+        between = (
+            f", 95 % interval {percent(self.interval[0], 2)} to {percent(self.interval[1], 2)}" if self.interval else ""
+        )
+        count = f"{self.count:,} of {self.total:,} {what} treated unequally"
+        return f"AuditResult({count}, {percent(self.idi_rate, 2)}{between}, {how}{condition_text(self.condition)})"
+
+    def describe(self) -> str:
+        """Return the result as text, with the worst pairs."""
+        least = "" if self.exact else "at least "
+        what = "samples of the input space" if self.sampled else "inputs"
+        lines = [f"{least}{self.count:,} of {self.total:,} {what} ({percent(self.idi_rate, 2)}) are treated unequally"]
+        if not self.exact and not self.count:
+            lines = [f"none of {self.total:,} {what} was found to be treated unequally"]
+        if self.unknown and self.method == "branch":
+            lines[0] += f", and at most {self.count + self.unknown:,}"
+        if self.interval:
+            low, high = (percent(end, 2) for end in self.interval)
+            lines[0] += f"; with 95 % confidence {low} to {high} of all inputs are"
+        if self.scores is not None:
+            largest = score_difference(self.scores.largest, self.scores.claim.on)
+            lines.append(f"the scores of similar people differ by up to {largest}")
+        lines.append(self.disparity.describe())
+        return "\n".join([*lines, *(pair.describe() for pair in self.pairs)])
+
+    def name_classes(self, label: Label | None, values: Iterable[object]) -> AuditResult:
+        """Return the result with class 0 named for the other of two values of the label in the data, if there are two.
+
+        Without, the pairs call it "not yes", since a spec gives only the positive value.
+        """
+        if label is None or label.positive is None or self.rows.logits[:1].size > 2:
+            return self
+        names, worst = (label.name_negative(values), label.positive), self.disparity.worst
+        disparity = replace(self.disparity, worst=None if worst is None else worst.with_names(names))
+        return replace(self, pairs=tuple(pair.with_names(names) for pair in self.pairs), disparity=disparity)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the worst pairs as a table: two rows each, the audited input first."""
+        import pandas as pd
+
+        rows = []
+        for place, pair in enumerate(self.pairs, start=1):
+            for side, values in enumerate((pair.values, pair.other_values)):
+                row: dict[str, Any] = {"pair": place, "row": pair.row, "id": pair.id, "counterfactual": bool(side)}
+                row |= values
+                row["prediction"] = None if pair.answer_names is None else pair.answer_names[side]
+                rows.append(row | {"score": pair.scores[side]})
+        table = pd.DataFrame(rows)
+        return table.drop(columns="id") if rows and all(row["id"] is None for row in rows) else table
+
+    def _repr_html_(self) -> str:
+        """Show the result in a notebook: the figures, then the worst pairs."""
+        found, *further = self.describe().split("\n")
+        pairs = [pair.describe() for pair in self.pairs]
+        rows = list(enumerate(pairs, start=1))
+        notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
+        notes += [f"Condition: {self.condition}"] if self.condition else []
+        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as plain data; rates are from 0 to 1."""
+        return {
+            "count": self.count,
+            "total": self.total,
+            "idi_rate": self.idi_rate,
+            "interval": None if self.interval is None else list(self.interval),
+            "exact": self.exact,
+            "unknown": self.unknown,
+            "method": self.method,
+            "exact_seconds": self.plan.exact_seconds,
+            "sampled": self.sampled,
+            "evaluations": self.evaluations,
+            "seconds": self.seconds,
+            "scores": None if self.scores is None else self.scores.as_dict(),
+            "disparity": self.disparity.as_dict(),
+            "pairs": [pair.as_dict() for pair in self.pairs],
+            "condition": self.condition,
+        }
+
+
+def name_row(row: int, person: str | None) -> str:
+    """Return "row 5", or "row 5 (C-1017)" with the id of a person."""
+    return f"row {row}" if person is None else f"row {row} ({short(person, 40)})"
+
+
+def make_pairs(
+    net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray, *, on: str | None = None
+) -> list[AuditPair]:
+    """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first.
+
+    `on` names the score that is compared, by default that of the spec's claim; None compares predictions.
+    """
+    on = spec.claim.on if on is None else on
+    other = keep_ignored_features(net, spec, X, other)
+    answers = np.stack([net.predict(X), net.predict(other)], axis=1)
+    scores, output = _pair_scores(net, on, X, other, answers)
+    values, other_values = _records(spec, X), _records(spec, other)
+    names = [spec.name_class(number, net.outputs) for number in range(max(2, net.outputs))]
+    pairs = [
+        AuditPair(
+            row=row,
+            values=values[i],
+            other_values=other_values[i],
+            answers=None if spec.regression else (int(answers[i, 0]), int(answers[i, 1])),
+            scores=(float(scores[i, 0]), float(scores[i, 1])),
+            difference=spec.describe_pair(X[i], other[i]),
+            x=X[i],
+            other=other[i],
+            output=int(output[i]) if net.outputs > (1 if on is not None else 2) else None,
+            answer_names=None if spec.regression else (names[answers[i, 0]], names[answers[i, 1]]),
+            on=on or "probability",
+        )
+        for i, row in enumerate(rows)
+    ]
+    return sorted(pairs, key=lambda pair: (-pair.gap, pair.row))
+
+
+def _pair_scores(net: Network, on: str | None, X: FloatArray, other: FloatArray, answers: Ints) -> tuple[Floats, Ints]:
+    """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) that they are of."""
+    if on is not None:
+        pair = np.stack([compute_scores(net, side, on) for side in (X, other)], axis=1)
+        output = widest_output(np.abs(pair[:, 1] - pair[:, 0]), on)
+        return pair[np.arange(len(pair)), :, output], output
+    shares = [class_probability(net.logits(side), answers[:, 0]) for side in (X, other)]
+    return np.stack(shares, axis=1), answers[:, 0]
+
+
+def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
+    """Return X (rows, width) in the user's own values, by feature; continuous ones with as many digits as X has."""
+    digits = np.finfo(X.dtype).precision + 1
+    values = {f.name: decode_columns(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
+    continuous = [f.name for f in spec.features if f.kind == "continuous"]
+    return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in continuous}
+
+
+def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
+    columns = user_values(spec, X)
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def wilson_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rate, given `count` of `total` samples (Wilson, 1927)."""
+    rate, square = count / total, _Z**2
+    middle = (rate + square / (2 * total)) / (1 + square / total)
+    half = _Z * math.sqrt(rate * (1 - rate) / total + square / (4 * total**2)) / (1 + square / total)
+    # At the ends the formula gives 0 and 1 up to rounding.
+    return (0.0 if count == 0 else middle - half), (1.0 if count == total else middle + half)

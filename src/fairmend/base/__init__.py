@@ -1,0 +1,1 @@
+"""What every part uses: the error class, text, files and folders, arrays, threads and devices."""

@@ -1,0 +1,125 @@
+"""The data of the demo: loan applicants with biased decisions, and a network that learns the bias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairmend.network import Network
+from fairmend.spec import Feature, Label, Spec
+
+GENDERS = ("female", "male")
+HOUSING = ("own", "rent", "with family")
+PURPOSES = ("car", "home", "education", "business", "other")
+
+# The bias in log-odds: the penalty for women, and for the oldest compared with the youngest.
+GENDER_BIAS = 0.5
+AGE_BIAS = 1.0
+
+YOUNGEST, OLDEST = 18, 75
+INCOME = (8_000.0, 250_000.0)
+AMOUNT = (1_000.0, 80_000.0)
+
+
+def loan_spec() -> Spec:
+    """Return the spec of the applicants; age and gender are protected."""
+    return Spec(
+        [
+            Feature(
+                "age",
+                "integer",
+                range=(YOUNGEST, OLDEST),
+                scale={"min": YOUNGEST, "max": OLDEST},
+                protected=True,
+            ),
+            Feature("gender", "categorical", categories=GENDERS, encoding="one-hot", protected=True),
+            Feature("income", "continuous", range=INCOME, scale={"mean": 42_000, "std": 22_000}),
+            Feature("years_employed", "integer", range=(0, 45), scale={"mean": 10, "std": 9}),
+            Feature("loan_amount", "continuous", range=AMOUNT, scale={"mean": 15_000, "std": 10_000}),
+            Feature("housing", "categorical", categories=HOUSING, encoding="one-hot"),
+            Feature("purpose", "categorical", categories=PURPOSES, encoding="one-hot"),
+            Feature("open_credits", "integer", range=(0, 8), scale={"min": 0, "max": 8}),
+            Feature("missed_payments", "integer", range=(0, 6), scale={"min": 0, "max": 6}),
+        ],
+        Label("approved", "yes"),
+    )
+
+
+def loan_applicants(rows: int = 5_000, seed: int = 0) -> pd.DataFrame:
+    """Return applicants with a number, the features of `loan_spec`, and the decision in "approved"."""
+    rng = np.random.default_rng(seed)
+    age = np.clip(rng.normal(42, 14, rows).round(), YOUNGEST, OLDEST)
+    female = rng.random(rows) < 0.48
+    employed = np.clip((age - YOUNGEST) * rng.beta(1.6, 2.6, rows), 0, 45).round()
+    income = np.clip(rng.lognormal(10.45, 0.45, rows) * (1 + 0.008 * employed), *INCOME).round(-2)
+    amount = np.clip(rng.lognormal(9.4, 0.6, rows), *AMOUNT).round(-2)
+    housing = rng.choice(len(HOUSING), rows, p=(0.45, 0.4, 0.15))
+    purpose = rng.choice(len(PURPOSES), rows, p=(0.3, 0.2, 0.15, 0.15, 0.2))
+    open_credits = np.minimum(rng.poisson(1.5, rows), 8)
+    missed = np.minimum(rng.poisson(0.7, rows), 6)
+
+    merit = (
+        2.2 * np.log(income / 36_000)
+        - 1.6 * np.log(amount / 12_000)
+        + 0.06 * (employed - 8)
+        + np.array([0.5, -0.3, -0.1])[housing]
+        + np.array([0.1, 0.4, 0.0, -0.5, -0.1])[purpose]
+        - 0.35 * (open_credits - 1.5)
+        - 1.3 * (missed - 0.7)
+    )
+    bias = -GENDER_BIAS * female - AGE_BIAS * (age - YOUNGEST) / (OLDEST - YOUNGEST)
+    approved = merit + bias + 1.0 + rng.logistic(0, 0.6, rows) > 0
+    return pd.DataFrame(
+        {
+            "applicant": np.arange(1, rows + 1),
+            "age": age.astype(np.int64),
+            "gender": np.where(female, *GENDERS),
+            "income": income,
+            "years_employed": employed.astype(np.int64),
+            "loan_amount": amount,
+            "housing": np.array(HOUSING)[housing],
+            "purpose": np.array(PURPOSES)[purpose],
+            "open_credits": open_credits,
+            "missed_payments": missed,
+            "approved": np.where(approved, "yes", "no"),
+        }
+    )
+
+
+def train_network(
+    X: npt.NDArray[np.float32],
+    y: npt.NDArray[np.integer],
+    *,
+    hidden: Sequence[int] = (24, 12),
+    epochs: int = 30,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Network:
+    """Return a ReLU network with one logit, trained on X (rows, inputs) and classes y (rows,)."""
+    import torch
+    from torch import nn
+
+    from fairmend.base.threads import few_threads
+    from fairmend.network import load_network
+
+    with torch.random.fork_rng(devices=[]), few_threads(256 * X.shape[1] * hidden[0]):
+        torch.manual_seed(seed)
+        layers: list[nn.Module] = []
+        for before, after in zip([X.shape[1], *hidden], hidden, strict=False):
+            layers += [nn.Linear(before, after), nn.ReLU()]
+        model = nn.Sequential(*layers, nn.Linear([X.shape[1], *hidden][-1], 1))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+        inputs, labels = torch.from_numpy(X), torch.from_numpy(y.astype(np.float32))
+        for epoch in range(epochs):
+            order = torch.randperm(len(inputs))
+            for rows in (order[start : start + 256] for start in range(0, len(order), 256)):
+                loss = nn.functional.binary_cross_entropy_with_logits(model(inputs[rows])[:, 0], labels[rows])
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+            if progress is not None:
+                progress("train", epoch + 1, epochs)
+    return load_network(model.eval())

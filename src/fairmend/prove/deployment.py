@@ -1,0 +1,268 @@
+"""Whether what is deployed computes the network that a certificate is about: an endpoint, a pipeline, another copy.
+
+A certificate is about a model file. `verify_deployment` calls what is served in its place, on people of the certificate
+and on others of its spec, and compares the answers with what the network can give in its own precision. Another order
+of columns, another scaling or a lower precision shows at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, first_line
+from fairmend.network.formats.suffixes import MODULES
+from fairmend.prove.certificate import Certificate
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairmend_check.kernel.certificate import Certificate as Claimed
+    from fairmend_check.kernel.model import Model
+
+
+_TAKES = ("encoded", "people")
+_GIVES = ("scores", "outputs", "probabilities", "classes")
+_SHOWN = 10  # rows that differ
+
+
+@dataclass(frozen=True, repr=False)
+class DeploymentResult:
+    """Whether a deployed model gives what the network of a certificate can give.
+
+    Attributes
+    ----------
+    matches : whether every answer is within the bounds of the network
+    people : how many people were compared; people whose outputs have no finite bound are left out
+    differing : how many of them got an answer outside its bounds
+    decisions : how many got another class than every program that runs the network gives them
+    largest_excess : how far an answer is outside its bounds, at most; 0 if none is, and for classes
+    rows : the first people that differ, with the answer and its bounds, as a data frame
+    condition : what must be true of the program that runs the model file; empty if the file fixes it
+    """
+
+    matches: bool
+    people: int
+    differing: int
+    decisions: int
+    largest_excess: float
+    rows: pd.DataFrame
+    condition: str = ""
+
+    def __repr__(self) -> str:
+        """Return the result in a sentence."""
+        if self.matches:
+            return f"DeploymentResult(MATCHES: all answers for {self.people:,} people are within the network's bounds)"
+        excess = f", by up to {self.largest_excess:.3g}" if self.largest_excess else ""
+        return (
+            f"DeploymentResult(DIFFERS: {self.differing:,} of {self.people:,} answers are outside the network's "
+            f"bounds{excess}; {self.decisions:,} decisions differ)"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        plain = {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "rows"}
+        return {**plain, "rows": json.loads(self.rows.to_json(orient="records"))}
+
+
+def verify_deployment(
+    predict: Callable[[Any], Any],
+    certificate: str | PathLike[str] | Certificate,
+    model: str | PathLike[str] | None = None,
+    *,
+    takes: str = "encoded",
+    gives: str = "scores",
+    batch_sizes: Sequence[int] = (1, 7, 1024),
+    seed: int = 0,
+) -> DeploymentResult:
+    """Compare what is deployed with the network that a certificate is about.
+
+    The people are those that `fairmend check` runs a model file on: of the certificate, their neighbours, and others of
+    the spec. Nothing is proven by this; it can only show that the proof is about something else than what is deployed.
+
+    Parameters
+    ----------
+    predict : is called with a batch of people, and returns a score, or several, or a class for each of them
+    certificate : the certificate, or its file
+    model : the model file; by default the one in the folder of the certificate that the certificate names by its sha256
+    takes : "encoded" if ``predict`` takes rows as the network reads them (an array), "people" if it takes a data frame
+        with a column for each feature of the spec
+    gives : "scores" if ``predict`` returns what the model file computes, "outputs" for the raw outputs,
+        "probabilities" for their sigmoid or softmax (one column, or one for each class), "classes" for predictions
+    batch_sizes : how many people to ask for at once; all people are asked for in batches of the last size
+    seed : of the people that are chosen at random
+    """
+    if takes not in _TAKES or gives not in _GIVES:
+        raise FairmendError(
+            f"takes={takes!r}, gives={gives!r}: takes must be {' or '.join(_TAKES)}, gives {', '.join(_GIVES)}"
+        )
+    if not batch_sizes or not all(isinstance(size, int) and size > 0 for size in batch_sizes):
+        raise FairmendError(f"batch_sizes={batch_sizes!r}: pass one or more whole numbers above 0")
+    with tempfile.TemporaryDirectory() as folder:  # for a certificate in memory, until its inputs are read
+        claimed, network, spec = _read(certificate, model, Path(folder))
+        rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
+    return _compare(claimed, network, spec, rows, answers, numbers, gives)
+
+
+def _read(
+    certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None, folder: Path
+) -> tuple[Claimed, Model, Spec]:
+    """Return the claim, the network that it is about, and the spec."""
+    from fairmend_check.check import matching_model
+    from fairmend_check.errors import CheckError
+    from fairmend_check.kernel.certificate import read_certificate
+
+    path = folder / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
+    if isinstance(certificate, Certificate):
+        if model is None:
+            raise FairmendError("a certificate in memory needs its model: pass model=, the path of the model file")
+        certificate.save(path, model)
+    try:
+        claimed = read_certificate(path)
+        file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
+        network = matching_model(claimed, file)
+        with path.open("rb") as lines:
+            content = json.loads(lines.readline() + b"]}")  # the rest of the file lists inputs
+    except (CheckError, OSError) as error:
+        raise FairmendError(f"{path.name}: {error}") from error
+    return claimed, network, Spec.from_dict(content["spec"])
+
+
+def _find_model(certificate: Path, sha256: str | None) -> Path:
+    """Return the file beside a certificate that it names by its sha256."""
+    for path in sorted(certificate.absolute().parent.iterdir()):
+        if path.suffix.lower() in MODULES and sha256 == hashlib.sha256(path.read_bytes()).hexdigest():
+            return path
+    raise FairmendError(f"{certificate}: its model file is not in the same folder. Pass its path as model=")
+
+
+def _ask(
+    predict: Callable[[Any], Any],
+    claimed: Claimed,
+    network: Model,
+    spec: Spec | None,
+    batch_sizes: Sequence[int],
+    seed: int,
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.int64]]:
+    """Return encoded rows, the answers to batches of them (answers, columns), and the number of the row of each."""
+    from fairmend_check.run.sample import people_of_certificate
+
+    rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
+    people: Any = rows
+    if spec is not None:  # what the file must be given is the encoding of the very values that are asked for
+        people = spec.decode(rows)
+        rows = spec.encode(people, network.dtype)
+    answers, numbers = [], []
+    for size in batch_sizes:
+        for start in range(0, len(rows) if size == batch_sizes[-1] else min(len(rows), 8 * size), size):
+            part = people.iloc[start : start + size] if spec is not None else people[start : start + size].copy()
+            try:
+                answer = np.asarray(predict(part))
+            except Exception as error:
+                raise FairmendError(f"predict failed for {len(part)} people: {first_line(error)}") from error
+            if answer.ndim not in (1, 2) or len(answer) != len(part):
+                raise FairmendError(
+                    f"predict returned an array of shape {answer.shape} for {len(part)} people; it must return a row, "
+                    "or a number, for each of them"
+                )
+            answers.append(answer.reshape(len(part), -1))
+            numbers.append(np.arange(start, start + len(part)))
+    if len({answer.shape[1] for answer in answers}) > 1:
+        raise FairmendError("predict returned different numbers of columns for batches of different sizes")
+    return rows.astype(np.float64), np.concatenate(answers), np.concatenate(numbers)
+
+
+def _compare(
+    claimed: Claimed,
+    network: Model,
+    spec: Spec,
+    rows: NDArray[np.float64],
+    answers: NDArray[Any],
+    numbers: NDArray[np.int64],
+    gives: str,
+) -> DeploymentResult:
+    from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
+
+    low, high = enclose_outputs(network, rows)
+    bounded = np.asarray((np.isfinite(low) & np.isfinite(high)).all(axis=1))
+    classes = certain_classes(network, low, high, claimed.spec.threshold)
+    if gives == "classes":
+        bounded = np.asarray(bounded & (classes >= 0))
+        found = _class_numbers(answers, claimed, network)
+        wrong = bounded[numbers] & (found != classes[numbers])
+        columns = {"deployed": answers[:, 0], "expected": classes[numbers]}
+        excess, decisions = 0.0, wrong
+    else:
+        closing = {"scores": network.closing, "outputs": ""}.get(gives, "softmax" if network.outputs > 1 else "sigmoid")
+        bounds = close_outputs(low, high, closing, network.dtype, answers.shape[1])
+        if bounds is None:
+            raise FairmendError(
+                f"predict returned {answers.shape[1]} columns of {gives}, which a network with {network.outputs} "
+                f"output{'s' if network.outputs > 1 else ''} does not have. Pass gives= as your model answers"
+            )
+        try:
+            scores = answers.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise FairmendError(f"predict returned values that are not numbers: {first_line(error)}") from error
+        least, most = (ends[numbers] for ends in bounds)
+        outside = np.maximum(np.maximum(least - scores, scores - most), 0.0)
+        outside = np.where(bounded[numbers][:, None], np.where(np.isnan(scores), np.inf, outside), 0.0)
+        wrong, excess = (outside > 0).any(axis=1), float(outside.max(initial=0.0))
+        worst = outside.argmax(axis=1)
+        each = np.arange(len(scores)), worst
+        columns = {"output": worst, "deployed": scores[each], "at least": least[each], "at most": most[each]}
+        decisions = wrong & (_decided(scores, closing, claimed.spec.threshold) != classes[numbers])
+        decisions &= classes[numbers] >= 0
+    if not bounded.any():
+        raise FairmendError("no person has outputs with finite bounds, so that nothing can be compared")
+    first = np.flatnonzero(wrong)[np.unique(numbers[wrong], return_index=True)[1]][:_SHOWN]
+    people = spec.decode(rows[numbers[first]].astype(network.dtype))
+    shown = people.assign(**{name: values[first] for name, values in columns.items()})
+    return DeploymentResult(
+        matches=not wrong.any(),
+        people=int(bounded.sum()),
+        differing=len(np.unique(numbers[wrong])),
+        decisions=len(np.unique(numbers[decisions])),
+        largest_excess=excess,
+        rows=shown,
+        condition=network.condition,
+    )
+
+
+def _decided(scores: NDArray[np.float64], closing: str, threshold: float) -> NDArray[np.int64]:
+    """Return the class that scores (rows, columns) decide for."""
+    if scores.shape[1] > 2 or (scores.shape[1] == 2 and threshold == 0.5):
+        return np.asarray(scores.argmax(axis=1))
+    if closing and not closing.endswith("log_softmax"):
+        return np.asarray(scores[:, -1] >= threshold, np.int64)
+    lead = scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
+    return np.asarray(lead >= np.log(threshold / (1 - threshold)), np.int64)
+
+
+def _class_numbers(answers: NDArray[Any], claimed: Claimed, network: Model) -> NDArray[np.int64]:
+    """Return the numbers of predicted classes, which may be numbers or the names in the spec."""
+    if answers.shape[1] != 1:
+        raise FairmendError(f"predict returned {answers.shape[1]} columns instead of a class for each person")
+    texts = np.array([as_text(value) for value in answers[:, 0]])
+    plain = {str(number): number for number in range(max(2, network.outputs))} | {"False": 0, "True": 1}
+    plain |= {f"{number}.0": number for number in range(max(2, network.outputs))}
+    label = claimed.spec.label
+    if label is not None and label.positive is not None and (label.positive in texts or not set(texts) <= set(plain)):
+        return np.asarray(texts == label.positive, np.int64)
+    known = {name: number for number, name in enumerate(label.classes if label is not None else ())}
+    known = known if set(texts) <= set(known) else plain
+    strange = [str(text) for text in texts if text not in known]
+    if strange:
+        raise FairmendError(f"predict returned {strange[0]!r}, which is not a class of the network or of its spec")
+    return np.array([known[text] for text in texts])

@@ -1,0 +1,135 @@
+"""`fairmend.quantify`: which share of all people is proven to be treated equally, and which unequally.
+
+Branch and bound over boxes of the unprotected features. A box that is not decided as a whole is decided in part, by
+counting (`decide`), and the boxes with the largest undecided shares are split first.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
+from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress, shows_progress
+from fairmend.network import Network, NetworkSource, load_network
+from fairmend.prove.condition import model_condition
+from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.threshold import network_of_spec
+from fairmend.quantifying.certificate import Evidence
+from fairmend.quantifying.data_rows import find_cells, prove_cells
+from fairmend.quantifying.lookups import require_rows
+from fairmend.quantifying.result import QuantifyResult, make_map
+from fairmend.quantifying.sample import sampled_unequal
+from fairmend.quantifying.score_decide import make_decider
+from fairmend.quantifying.search import search
+from fairmend.quantifying.space import make_space
+from fairmend.spec import Spec
+from fairmend.workers.engine import Engine
+from fairmend.workers.open_engine import use_engine, works_here
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_logger = logging.getLogger(__name__)
+
+_clock = time.perf_counter
+_FOR_ROWS = 0.5  # of the time, at most, for the rows of the data
+
+
+@shows_progress
+def quantify(
+    net: NetworkSource,
+    spec: Spec,
+    *,
+    seconds: float = 60,
+    share: float | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    device: str = "cpu",
+    cluster: str | Engine | None = None,
+    X: pd.DataFrame | ArrayLike | None = None,
+    samples: int = 20_000,
+    counting: bool = True,
+    progress: Progress | None = None,
+) -> QuantifyResult:
+    """Prove which share of all people that the spec allows is treated equally, and which unequally.
+
+    People are counted uniformly: each value of an integer or categorical feature has the same weight, and each part of
+    the range of a continuous one its length. Of the protected features, only those that links depend on count, with
+    the person's own values. A person is treated unequally if some similar person, with other protected values, gets
+    another class; if the spec claims scores, if those of two similar people differ by more than delta. What is proven
+    holds for the network in its own floating-point arithmetic.
+
+    Parameters
+    ----------
+    net, spec : the network, and the spec that defines all people and which of them are similar.
+    seconds : stop after this many seconds; the shares hold whenever it stops. The people in X take at most half of
+        the time.
+    share : stop as soon as at most this share is undecided.
+    seed : random seed of the samples.
+    jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
+        seconds are over, the boxes are the same. With more than one, call this under ``if __name__ == "__main__":`` in
+        a script.
+    device : where linear forms are computed, in float64 and with every rounding error accounted for: "cpu", "cuda" (a
+        GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more than 128
+        units. People are counted on the CPU, and workers (`jobs`, `cluster`) compute on the CPU.
+    cluster : the address of an engine whose workers decide boxes instead: "tcp://host:port" of a Dask scheduler,
+        "ray://host:port" of Ray, or "ray://local" for a Ray of this call.
+    X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
+    samples : how many random people to compare, for an estimate beside the proof.
+    counting : whether to count people in undecided boxes; without it, only whole boxes are decided.
+    progress : called with the stage "decided" and the share that is decided so far, in hundredths of a per cent.
+    """
+    started = _clock()
+    network = network_of_spec(load_network(net), spec)
+    check_device_name(device)
+    if not works_here(cluster, jobs):
+        device = device_of_workers(device)
+    _check(network, spec, seconds, share, samples, jobs)
+    space = make_space(network, spec)
+    require_rows(network, space)
+    decider = make_decider(network, space, counting=counting)
+    on = choose_wide_device(device, network.widths, "computing linear forms")
+    cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
+    with use_engine(cluster, jobs) as workers, compute_on(on):
+        rows = None
+        if cells is not None:
+            rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)
+        leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
+    fair, unfair = leaves.totals()
+    _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
+    return QuantifyResult(
+        fair=fair,
+        unfair=unfair,
+        undecided=0.0 if leaves.complete else 1.0 - (fair + unfair),
+        boxes=make_map(decider, leaves, cells),
+        rows=rows,
+        sampled=sampled_unequal(network, space, samples, seed),
+        samples=samples,
+        leaves=leaves.count,
+        seconds=_clock() - started,
+        evidence=Evidence(network, space, leaves),
+        condition=model_condition(network),
+    )
+
+
+def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int, jobs: int) -> None:
+    """Raise an error for what quantify does not take."""
+    if spec.claim.is_score:
+        require_scores(network, spec.claim)
+    spec.require_inputs(network.inputs)
+    spec.require_outputs(network.outputs)
+    if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
+        raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
+    if share is not None and not 0 <= share < 1:
+        raise FairmendError(f"share must be at least 0 and below 1, got {share!r}")
+    if samples < 0:
+        raise FairmendError(f"samples must not be negative, got {samples}")
+    if jobs < 1:
+        raise FairmendError(f"jobs must be at least 1, got {jobs}")

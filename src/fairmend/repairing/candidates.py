@@ -1,0 +1,297 @@
+"""The candidates of `auto`: one recipe each, judged on rows that it did not use.
+
+A recipe runs once on all rows, which gives the network and its proof, and once for each fold without the rows of that
+fold (cross-fitting). Every figure of a candidate is about rows and networks that did not see each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairmend.auditing.neighbours import can_enumerate, find_unequal, sample_unequal
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
+from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.network import Network
+from fairmend.repairing.blind import ignored_features
+from fairmend.repairing.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
+from fairmend.repairing.regression import agreement, fit_shares, r_squared
+from fairmend.repairing.task import RepairTask
+from fairmend.spec import Spec
+
+FOLDS = 4
+SAMPLES = 2000
+MOST_POINTS = 2_000_000
+
+GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance or links", "everyone")
+
+LEAST_AGREEMENT = 0.2
+"""A network has collapsed if its balanced agreement with the original is less than this share of the way from chance
+to 1: then it decides something else."""
+
+SMOOTH = 0.2
+"""The width of the band around the threshold in `smooth_shares`, in units of the usual lead. Tuned on synthetic data,
+where any width from 0.1 to 0.4 selects about equally well, and much better than none."""
+
+RARE = 0.001
+"""A class that the original network predicts for fewer rows than this may disappear without a collapse."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One recipe and its figures.
+
+    All figures are cross-fitted: each row is predicted by a network that the recipe made without it. ``accuracy`` and
+    ``balanced_accuracy`` are those of the calibration rows. ``changed`` is the share of predictions that differ from
+    the original's, and ``agreement`` the share that equals them as a mean over the original's classes, on calibration
+    and unlabelled rows. ``unfair_rate`` is the mean of the shares of calibration rows and of uniform samples that are
+    treated unequally, or 0 if that is proven. ``guarantee`` is "everyone", "everyone, and the repair inputs with
+    tolerance or links", or "the repair inputs". ``problem`` says why there is no proven network, or why its recipe was
+    stopped, and is empty if there is one. ``reason`` says why the candidate was chosen or not. ``blind_features`` are
+    the features that the network ignores. ``collapsed`` tells whether it lost a class or agrees with the original
+    hardly more than chance would. ``on_frontier`` tells that it did not collapse, and that no other candidate is at
+    least as good in guarantee, unfairness and what is kept, and better in one.
+
+    For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
+    original's outputs that is kept, and ``changed`` the rest.
+    """
+
+    recipe: Recipe
+    guarantee: str = ""
+    accuracy: float = 0.0
+    balanced_accuracy: float = 0.0
+    changed: float = 0.0
+    agreement: float = 0.0
+    unfair_rate: float = 0.0
+    chosen: bool = False
+    problem: str = ""
+    reason: str = ""
+    blind_features: tuple[str, ...] = ()
+    collapsed: bool = False
+    on_frontier: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether the recipe gave a proven network."""
+        return not self.problem
+
+    @property
+    def level(self) -> int:
+        """The strength of the guarantee: 2 for everyone, 1 for everyone but tolerances and links, 0 for the listed."""
+        return GUARANTEES.index(self.guarantee) if self.proven else 0
+
+
+@dataclass(frozen=True)
+class JudgedCandidate:
+    """A proven candidate with its repair, and the outputs of its cross-fitted networks: ``(rows,)`` or
+    ``(rows, outputs)``, for the calibration rows, then the unlabelled rows.
+    """
+
+    candidate: Candidate
+    attempt: RepairAttempt
+    outputs: FloatArray
+
+
+class HopelessError(FairmendError):
+    """A recipe was stopped because its network cannot win."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows that judge a recipe which runs without them: of the calibration set, and of the unlabelled rows."""
+
+    labelled: Ints
+    unlabelled: Ints
+
+
+def make_folds(task: RepairTask) -> list[Fold]:
+    """Return the folds, with every class, or every part of the range of numbers, spread evenly."""
+    rng = np.random.default_rng(task.seed)
+    order = rng.permutation(len(task.y_cal))
+    order = order[np.argsort(task.y_cal.reshape(len(order), -1)[order, 0], kind="stable")]
+    others = rng.permutation(len(task.X_unlabelled))
+    folds = [Fold(np.sort(order[start::FOLDS]), np.sort(others[start::FOLDS])) for start in range(FOLDS)]
+    if any(len(fold.labelled) == 0 for fold in folds):
+        raise FairmendError(
+            f"auto needs at least {FOLDS} calibration rows, to run recipes on some and evaluate them on the others; "
+            "give more rows, or use method blind or prof"
+        )
+    return folds
+
+
+class Jury:
+    """Runs recipes on all rows and without each fold, and judges them by the rows of the folds."""
+
+    def __init__(self, task: RepairTask) -> None:
+        self.task, self.folds = task, make_folds(task)
+        self.parts = [task, *(task.without_rows(fold.labelled, fold.unlabelled) for fold in self.folds)]
+        self._distilled: dict[tuple[object, ...], list[Network]] = {}
+
+    def judge(self, recipe: Recipe, is_hopeless: Callable[[JudgedCandidate], bool] | None = None) -> JudgedCandidate:
+        """Run a recipe and judge it.
+
+        ``is_hopeless`` is asked after the run on all rows, about a candidate that is judged by these very rows: if it
+        says yes, HopelessError saves the runs without each fold. Raise FairmendError if a result cannot be proven, and
+        TimeLimitError if the task's time ends in a training.
+        """
+        # Recipes that differ only in what follows share the networks of their first stage.
+        first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
+        if first_stage not in self._distilled:
+            self._distilled[first_stage] = blind_and_distil(recipe, self.parts, self._stop_in_time)
+        networks = self._distilled[first_stage]
+        (attempt,) = run_recipe_on_parts(recipe, self.parts[:1], self._stop_in_time, networks[:1])
+        if is_hopeless is not None and is_hopeless(_judge_by_own_rows(recipe, attempt, self.task)):
+            raise HopelessError("stopped: even on the rows that it learnt from, it keeps less than another candidate")
+        attempts = run_recipe_on_parts(recipe, self.parts[1:], self._stop_in_time, networks[1:])
+        return _judge(recipe, attempt, [each.network for each in attempts], self.task, self.folds)
+
+    def _stop_in_time(self, stage: str, done: int, total: int) -> None:
+        """Raise TimeLimitError if the time ends in a training; the other stages end in time by themselves."""
+        if stage in ("distil", "calibrate") and done < total:
+            self.task.deadline.check("while this recipe was run")
+
+
+def _judge_by_own_rows(recipe: Recipe, attempt: RepairAttempt, task: RepairTask) -> JudgedCandidate:
+    """Judge a network by the rows that it was made from: it does no better on others."""
+    outputs = attempt.network.logits(np.concatenate([task.X_cal, task.X_unlabelled]))
+    candidate = Candidate(recipe, _guarantee(attempt), blind_features=attempt.blind_features)
+    figures = _fit_figures if task.spec.regression else _class_figures
+    return JudgedCandidate(figures(candidate, task, outputs, outputs), attempt, outputs)
+
+
+def _guarantee(attempt: RepairAttempt) -> str:
+    return GUARANTEES[2 if attempt.everyone else 1 if attempt.blind else 0]
+
+
+def _judge(
+    recipe: Recipe, attempt: RepairAttempt, networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]
+) -> JudgedCandidate:
+    """Judge the networks of the folds by the rows that they did not see."""
+    X = np.concatenate([task.X_cal, task.X_unlabelled])
+    outputs = np.empty_like(attempt.network.logits(X))
+    for fold, network in zip(folds, networks, strict=True):
+        rows = np.concatenate([fold.labelled, len(task.X_cal) + fold.unlabelled])
+        outputs[rows] = network.logits(X[rows])
+    candidate = Candidate(
+        recipe,
+        _guarantee(attempt),
+        unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
+        blind_features=attempt.blind_features,
+    )
+    figures = _fit_figures if task.spec.regression else _class_figures
+    return JudgedCandidate(figures(candidate, task, outputs, attempt.network.logits(X)), attempt, outputs)
+
+
+def _class_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:
+    """Return a candidate with the figures of a classifier."""
+    decide, before = task.network.decide, task.original_predictions
+    all_rows, final = decide(outputs), decide(final_outputs)
+    labelled = all_rows[: len(task.y_cal)]
+    return replace(
+        candidate,
+        accuracy=accuracy(task.y_cal, labelled),
+        balanced_accuracy=balanced_accuracy(task.y_cal, labelled),
+        changed=float(np.mean(all_rows != before)),
+        agreement=balanced_accuracy(before, all_rows),
+        collapsed=has_collapsed(task, all_rows) or has_collapsed(task, final),
+    )
+
+
+def _fit_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:
+    """Return a candidate with the figures of a regression."""
+    fit = r_squared(task.y_cal, outputs[: len(task.y_cal)])
+    kept = agreement(task.original_predictions, outputs)
+    return replace(
+        candidate,
+        accuracy=fit,
+        balanced_accuracy=fit,
+        changed=1 - kept,
+        agreement=kept,
+        collapsed=has_collapsed(task, outputs) or has_collapsed(task, final_outputs),
+    )
+
+
+def kept_shares(task: RepairTask, true: np.ndarray, predicted: np.ndarray) -> Floats:
+    """Return for each row what it adds to what is kept: their mean is the balanced accuracy, or R² of a regression."""
+    return fit_shares(true, predicted) if task.spec.regression else balanced_shares(true, predicted)
+
+
+def balanced_shares(true: Ints, predicted: Ints) -> Floats:
+    """Return for each row what it adds to the balanced accuracy: their mean is the balanced accuracy."""
+    return np.asarray(_balancing_weights(true) * (true == predicted))
+
+
+def smooth_shares(true: Ints, logits: FloatArray, balanced: float = 1.0) -> Floats:
+    """Return `balanced_shares` in which a row near the decision threshold, 0 or a tie of logits, counts in part.
+
+    ``balanced`` is the weight of balanced accuracy; the rest is that of accuracy, to which all rows add equally.
+
+    Whether such a row is right is chance, so a comparison of two networks is less noisy without it. Near is relative to
+    the usual size of a network's leads, so that a network does not gain by being sure of itself.
+    """
+    outputs = logits.astype(np.float64)
+    outputs = np.column_stack([np.zeros(len(outputs)), outputs]) if outputs.ndim == 1 else outputs
+    rows = np.arange(len(outputs))
+    own = outputs[rows, true]
+    outputs[rows, true] = -np.inf
+    lead = own - outputs.max(axis=1)
+    usual = float(np.sqrt(np.mean(np.square(lead))))
+    weights = balanced * _balancing_weights(true) + 1 - balanced
+    return np.asarray(weights / (1 + np.exp(-lead / (SMOOTH * usual)))) if usual > 0 else 0 * lead
+
+
+def _balancing_weights(true: Ints) -> Floats:
+    """Return weights with which the mean over rows is the mean over classes."""
+    classes, numbers, counts = np.unique(true, return_inverse=True, return_counts=True)
+    return np.asarray((len(true) / (len(classes) * counts))[numbers])
+
+
+def has_collapsed(task: RepairTask, after: np.ndarray) -> bool:
+    """Return whether predictions for the calibration rows, then for the unlabelled rows, lost the original's.
+
+    For a regression: whether hardly any of the variance of its outputs is kept.
+    """
+    before = task.original_predictions
+    if task.spec.regression:
+        return agreement(before, after) < LEAST_AGREEMENT and bool(np.ptp(before) > 0)
+    return lost_classes(before, after)
+
+
+def lost_classes(before: Ints, after: Ints) -> bool:
+    """Return whether a class is gone, or the balanced agreement is near chance, where there were several classes."""
+    classes, counts = np.unique(before, return_counts=True)
+    if len(classes) == 1:
+        return False
+    gone = ~np.isin(classes, after) & (counts >= RARE * len(before))
+    chance = 1 / len(classes)
+    return bool(gone.any() or balanced_accuracy(before, after) < chance + LEAST_AGREEMENT * (1 - chance))
+
+
+def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]) -> float:
+    """Return the mean of the rates among the calibration rows and among uniform samples; neither needs labels."""
+    rng = np.random.default_rng(task.seed)
+    samples = task.spec.sample_inputs(SAMPLES, rng, task.network.dtype)
+    parts = np.array_split(samples, len(networks))
+    on_data = [_rate(network, task, task.X_cal[fold.labelled]) for network, fold in zip(networks, folds, strict=True)]
+    on_samples = [_rate(network, task, part) for network, part in zip(networks, parts, strict=True)]
+    return float(np.mean([*on_data, *on_samples]))
+
+
+def _rate(network: Network, task: RepairTask, X: FloatArray) -> float:
+    spec = _spec_of_differences(task.spec, network)
+    if not can_enumerate(spec):
+        return sample_unequal(network, spec, X, seed=task.seed).rate
+    points = int(spec.neighbourhood_sizes(X[:1], X.dtype)[0])
+    rows = max(1, min(len(X), MOST_POINTS // points))
+    return find_unequal(network, spec, X[:rows]).rate
+
+
+def _spec_of_differences(spec: Spec, network: Network) -> Spec:
+    """Return the spec without differences in features that the network ignores, unless links set some of them.
+
+    People who differ in these only have one output anyway, so they need not be compared.
+    """
+    return spec if spec.links else spec.ignoring(ignored_features(network, spec))

@@ -1,0 +1,221 @@
+"""What step 2 demands of the head, for each kind of claim, and how the demands grow where a proof fails.
+
+A claim about classes demands a margin of each region; a claim about scores demands that they differ by a little less
+than delta, which leaves room for the rounding errors of inference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend.base.arrays import Floats
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
+from fairmend.bounds.inference import closing_error
+from fairmend.network import Network
+from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
+from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
+from fairmend.repairing.head.features import FeatureSet, require_few_points
+from fairmend.repairing.head.program import KeptRows
+from fairmend.repairing.head.scores import repair_scores
+from fairmend.repairing.head.solve import HeadSolution, repair_head
+from fairmend.repairing.task import RepairTask
+
+MOST_KEPT = 500
+"""Calibration rows whose outputs step 2 keeps, a random choice if there are more: each adds two rows to its program."""
+
+MOST_RELAXED, WORTH_MORE = 2, 1.05
+"""Differences may be this much wider in another attempt, or it is not made, and there are so many attempts at most."""
+
+
+@dataclass(frozen=True)
+class HeadToChange:
+    """The weights and biases of a head in float64, the features that it reads, and `bias_shift` (see `repair_head`)."""
+
+    weight: Floats
+    bias: Floats
+    features: FeatureSet
+    bias_shift: Floats | None
+
+    @staticmethod
+    def of(network: Network, features: FeatureSet, unused: list[int]) -> HeadToChange:
+        """Return the head of a network, in which the weights of ``unused`` features stay as they are."""
+        head, derived = network.head, network.head.derived_bias
+        shift = None if derived is None else derived.shift.copy()
+        if shift is not None:
+            shift[unused] = 0
+        return HeadToChange(head.weight.astype(np.float64), head.bias.astype(np.float64), features, shift)
+
+
+class Demands(ABC):
+    """One demand for each region: the step 2 that meets them, and the demands to try next."""
+
+    amount: Floats
+
+    def __init__(self, task: RepairTask) -> None:
+        self.task = task
+
+    @property
+    def margin(self) -> float:
+        """The largest margin that is demanded of a region."""
+        return max(0.0, float(self.amount.max()))
+
+    @abstractmethod
+    def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
+        """Return the smallest change of the head that meets the demands."""
+
+    @abstractmethod
+    def grow(self, failed: np.ndarray, missing: Floats) -> bool:
+        """Demand more of the regions that failed, by what was ``missing``; return whether that is possible."""
+
+    def relax(self, proof: Proof | ScoreProof) -> bool:
+        """Demand less where a proof shows that less would do; return whether it is worth another attempt."""
+        return False
+
+
+class ClassDemands(Demands):
+    """Margins, at least as large as inference needs."""
+
+    def __init__(self, network: Network, task: RepairTask, count: int) -> None:
+        super().__init__(task)
+        self.offset = network.offset
+        # No smaller margin covers inference.
+        closing = float(closing_error(network, np.arange(2)).min())
+        least = 2 * closing if task.head_options.cover_inference else 0.0
+        self.amount = np.full(count, max(task.head_options.margin, least))
+
+    def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
+        """Return the smallest change that gives every region one class, with its margin.
+
+        Step 2 decides at 0, or by the largest output. So the offset of the threshold is taken from the last bias; the
+        change is that of the head itself.
+        """
+        settings = self.task.head_options
+        centred = head.bias.copy()
+        centred[-1] -= self.offset
+        return repair_head(
+            head.weight,
+            centred,
+            head.features,
+            bias_shift=head.bias_shift,
+            margin=self.amount,
+            delta_limit=settings.delta_limit,
+            solver=settings.solver,
+            search=settings.search,
+            time_limit=seconds,
+            gap=settings.gap,
+            most_solves=self.task.most_solves,
+            seed=self.task.seed,
+            progress=progress,
+        )
+
+    def grow(self, failed: np.ndarray, missing: Floats) -> bool:
+        """Double the margins, or add what was missing if that is more."""
+        self.amount[failed] = np.maximum(2 * self.amount[failed], self.amount[failed] + 1.5 * missing[failed])
+        return bool(np.isfinite(self.amount).all())
+
+
+class ScoreDemands(Demands):
+    """How far below delta the differences of scores must stay."""
+
+    def __init__(self, network: Network, task: RepairTask, count: int) -> None:
+        super().__init__(task)
+        settings, self.delta = task.head_options, task.spec.claim.limit
+        rows = np.random.default_rng(task.seed).permutation(len(task.X_cal))[:MOST_KEPT]
+        self.calibration = network.astype(np.float64).features(task.X_cal[np.sort(rows)]).astype(np.float64)
+        self.relaxed, self.largest = 0, 0.99 if task.spec.claim.on == "probability" else np.inf
+        self.amount = np.full(count, settings.margin)
+        if settings.cover_inference:
+            # The error of the network before step 2 is a good guess of the error after it.
+            error = HEADROOM * prove_repair_inputs(network, task).error
+            self.amount = np.where(error < self.delta / 2, np.maximum(self.amount, 1.1 * error), self.amount)
+
+    def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
+        """Return the smallest change that keeps the scores of every region together."""
+        settings = self.task.head_options
+        return repair_scores(
+            head.weight,
+            head.bias,
+            head.features,
+            bias_shift=head.bias_shift,
+            delta=self.delta - self.amount,
+            on=str(self.task.spec.claim.on),
+            delta_limit=settings.delta_limit,
+            time_limit=seconds,
+            gap=settings.gap,
+            kept=self._kept(head.weight, head.bias),
+            progress=progress,
+        )
+
+    def _kept(self, weight: Floats, bias: Floats) -> KeptRows:
+        """Return the calibration rows: bringing any score to 0 costs at most 1; numbers to predict count the same."""
+        outputs = self.calibration @ weight.T + bias
+        regression = self.task.spec.regression
+        cost = np.ones_like(outputs) if regression else 1 / np.maximum(1.0, np.abs(outputs))
+        offset = None if regression else self.task.network.offset
+        return KeptRows(self.calibration, cost / len(cost), offset)
+
+    def grow(self, failed: np.ndarray, missing: Floats) -> bool:
+        """Leave room for what was missing, but never more than half of the room there is."""
+        room = self.delta - self.amount[failed]
+        wanted = np.maximum(2 * self.amount[failed], self.amount[failed] + 1.5 * missing[failed])
+        self.amount[failed] = np.minimum(wanted, self.delta - room / 2)
+        return bool((self.amount < self.delta).all())
+
+    def relax(self, proof: Proof | ScoreProof) -> bool:
+        """Widen what is allowed by the factor by which the proof is tighter than the bounds of step 2."""
+        spread = self.delta - proof.margin
+        settings = self.task.head_options
+        room = 1.1 * HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        allowed = self.delta - np.maximum(settings.margin, room)
+        factor = float(np.min(allowed / np.maximum(spread, 1e-3 * self.delta)))
+        if self.relaxed == MOST_RELAXED or factor < WORTH_MORE:
+            return False
+        self.relaxed += 1
+        widened = np.minimum((self.delta - self.amount) * factor, self.largest)
+        self.amount = self.delta - widened
+        return True
+
+
+def check_head_options(task: RepairTask) -> None:
+    """Raise an error, before any training, for options of step 2 that do not fit a claim about scores."""
+    settings, claim = task.head_options, task.spec.claim
+    if not claim.is_score:
+        return
+    if settings.margin >= claim.limit:
+        raise FairmendError(
+            f"margin is {settings.margin:g}, but the claim allows differences of {claim.limit:g} only; give a smaller "
+            "margin"
+        )
+    if settings.solver != "highs" or settings.search is not None:
+        raise FairmendError(
+            "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
+        )
+
+
+def demands_of(network: Network, task: RepairTask, count: int) -> Demands:
+    """Return the demands of the task's claim on ``count`` regions of a network."""
+    return (ScoreDemands if task.spec.claim.is_score else ClassDemands)(network, task, count)
+
+
+def prove_repair_inputs(network: Network, task: RepairTask) -> Proof | ScoreProof:
+    """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
+    claim = task.spec.claim
+    if task.head_options.features == "points":
+        require_few_points(task.network, task.spec, task.X_repair)
+        if claim.is_score:
+            return prove_scores_at_points(network, task.spec, task.X_repair, claim)
+        return prove_points(network, task.spec, task.X_repair)
+    if claim.is_score:
+        return prove_scores_over_regions(network, task.regions, claim)
+    return prove_regions(network, task.regions)
+
+
+def prove_by_blindness(network: Network, task: RepairTask) -> Proof | ScoreProof:
+    """Return the proof for a network that ignores all in which similar people may differ."""
+    if task.spec.claim.is_score:
+        return ScoreProof.by_blindness(network.logits(task.X_repair).astype(np.float64), task.spec.claim)
+    return Proof.by_blindness(network.predict(task.X_repair))

@@ -1,0 +1,127 @@
+"""Step 2 of ProF: the smallest change of the head that gives every neighbourhood one prediction (Eq. milp).
+
+The paper solves one MILP over all regions with a big constant M. The optimum here is the same. The problem is smaller
+(`features`: the closed form of the dual), and so is the search (`branch`, or `milp_search` for other solvers).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmend.base.arrays import Floats, Ints
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
+from fairmend.milp import get_solver
+from fairmend.repairing.head.branch import BranchSearch
+from fairmend.repairing.head.features import FeatureSet
+from fairmend.repairing.head.milp_search import MilpSearch
+from fairmend.repairing.head.problem import HeadProblem, HeadSearchResult, SearchLimits
+
+_logger = logging.getLogger(__name__)
+
+SEARCHES = ("branch", "milp")
+
+
+@dataclass(frozen=True)
+class HeadSolution:
+    """A change of the head that gives each region one prediction, or scores that differ by no more than is allowed.
+
+    ``objective`` is its l1 norm, and ``bound`` a proven lower bound on the smallest possible one. ``classes (count,)``
+    are the predictions of the regions, None for a claim about scores. ``solves`` counts solver runs, and
+    ``regions_in_play`` the regions that entered the search.
+    """
+
+    weight: Floats
+    bias: Floats
+    classes: Ints | None
+    objective: float
+    bound: float
+    solves: int
+    regions_in_play: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """The relative distance between the objective and the proven lower bound; 0 if optimal."""
+        distance = self.objective - self.bound
+        return 0.0 if distance <= 1e-9 else distance / self.objective
+
+
+def repair_head(
+    weight: np.ndarray,
+    bias: np.ndarray,
+    features: FeatureSet,
+    *,
+    bias_shift: Floats | None = None,
+    margin: float | Floats = 1e-6,
+    delta_limit: float = math.inf,
+    solver: str = "highs",
+    search: str | None = None,
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    most_solves: float = math.inf,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> HeadSolution:
+    """Change ``weight (outputs, dimension)`` and ``bias (outputs,)`` as little as possible (l1).
+
+    Parameters
+    ----------
+    features : the features of each region.
+    bias_shift : ``(dimension,)`` if the head stores no bias: its bias then changes by the change of its weights times
+        this, which is 0 unless a norm stands before the head. None if the bias can change.
+    margin : how far every region must stay from the decision threshold: one number, or one for each region.
+    delta_limit : largest change of one parameter; unlimited by default, and then there is always a solution if the
+        bias can change.
+    solver, search : search "branch" is the default for solver "highs"; "milp" works with any solver.
+    time_limit, gap, most_solves : stop after so many seconds, at this relative gap, or with search "branch" after so
+        many solver runs, with the best change so far.
+    """
+    started = time.perf_counter()
+    if not np.all(np.asarray(margin) > 0):
+        raise FairmendError(f"margin is {margin}; give a number above 0: a margin of 0 would count ties as fair")
+    search = choose_search(solver, search)
+    head = HeadProblem(weight.astype(np.float64), bias.astype(np.float64), features, margin, bias_shift)
+    limits = SearchLimits(delta_limit, time_limit, gap, most_solves)
+    if (head.initial_slack.max(axis=1) >= head.margin).all():
+        found = HeadSearchResult(head.no_change(), 0.0, 0, 0)
+    elif search == "branch":
+        found = BranchSearch(head, limits, progress).run()
+    else:
+        found = MilpSearch(head, get_solver(solver), limits, seed, progress).run()
+    repaired = HeadSolution(
+        weight=found.change.weight,
+        bias=found.change.bias,
+        classes=head.slack(found.change).argmax(axis=1),
+        objective=found.change.objective,
+        bound=found.bound,
+        solves=found.solves,
+        regions_in_play=found.regions_in_play,
+        seconds=time.perf_counter() - started,
+    )
+    _logger.info(
+        "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
+        features.count,
+        repaired.regions_in_play,
+        repaired.objective,
+        repaired.bound,
+        repaired.solves,
+        repaired.seconds,
+    )
+    return repaired
+
+
+def choose_search(solver: str, search: str | None) -> str:
+    """Return the search to use. Raise FairmendError for an unknown solver or search, or if they do not fit."""
+    get_solver(solver)
+    chosen = search or ("branch" if solver == "highs" else "milp")
+    if chosen not in SEARCHES or (chosen == "branch" and solver != "highs"):
+        raise FairmendError(
+            f"search {chosen!r} does not work with solver {solver!r}; use 'branch' with 'highs' or 'milp' with any"
+        )
+    return chosen

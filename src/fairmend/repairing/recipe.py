@@ -1,0 +1,516 @@
+"""Recipes: every repair except the baselines is the same sequence of stages with its own settings.
+
+1. Blind the network, if the recipe says so, and train it towards the original network's predictions (distillation).
+2. Train it on three losses: the width of its features, labels, and the original network's predictions (step 1).
+3. Change the head as little as possible, unless blindness alone is a proof (step 2).
+4. Prove the result.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairmend.base.arrays import Bools, FloatArray, Floats
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
+from fairmend.network import Activation, Affine, Network, Node
+from fairmend.network.graph import reached_columns
+from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
+from fairmend.prove.proof import HEADROOM, Proof, prove_regions
+from fairmend.prove.score_proof import ScoreProof
+from fairmend.repairing.blind import (
+    blind_at_best_reference,
+    columns_of,
+    ignored_features,
+    is_blind,
+    match_rate,
+    mean_reference,
+    zero_columns,
+)
+from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
+from fairmend.repairing.certified import one_target_for_each_group, train_certified
+from fairmend.repairing.demands import (
+    HeadToChange,
+    check_head_options,
+    demands_of,
+    prove_by_blindness,
+    prove_repair_inputs,
+)
+from fairmend.repairing.distil import Student, distil
+from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
+from fairmend.repairing.head.solve import HeadSolution
+from fairmend.repairing.task import RepairTask
+from fairmend.repairing.training_rows import expected_training_rows, original_outputs, training_rows
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+from fairmend.spec.neighbourhoods import Regions
+
+_logger = logging.getLogger(__name__)
+
+_MOST_ATTEMPTS = 40
+_LEAST_SOLVER_SECONDS = 0.1
+"""What step 2 gets where training used up the time limit: enough for a change that can be proven."""
+
+_MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
+MOST_VALUES = 20
+"""The values of whole-number features, at most, that certified training proves one by one in each neighbourhood: two
+tolerances of 1, or one of 9. On synthetic data this proves more neighbourhoods than boxes, and keeps more elsewhere."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to repair a network. The defaults are the paper's.
+
+    ``blind_to`` names the features that the network shall ignore: "protected", "varying" (all in which similar people
+    may differ), or further features besides the protected ones; None does not blind the network. ``reference`` selects
+    what the network reads in their place: "mean", or "best", the values with the best balanced accuracy on the
+    calibration set. ``distil_steps`` trains the blind network before step 1, and ``match_rate`` then shifts its head so
+    that it predicts each of two classes as often as the original does; other networks stay as they are.
+    ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
+    network's probabilities. With ``expected``, distillation aims at what these are on average over the ignored
+    features. With ``certified``, certified training takes the place of step 1, and step 2 runs only if a proof is
+    missing after it: for claims about classes.
+    """
+
+    name: str = "prof"
+    reference: str | None = None
+    fairness_weight: float = 1.0
+    label_weight: float = 1.0
+    steps: int = PAPER_STEPS
+    learning_rate: float = PAPER_LEARNING_RATE
+    bounds: str = "linear"
+    batch_size: int | None = None
+    patience: int | None = None
+    blind_to: str | tuple[str, ...] | None = None
+    distil_steps: int = 0
+    match_rate: bool = False
+    expected: bool = False
+    certified: bool = False
+
+    def blinded_features(self, spec: Spec) -> list[Feature]:
+        """Return the features that the recipe blinds the network to, in the order of the spec."""
+        if self.blind_to is None:
+            return []
+        if self.blind_to == "varying":
+            return spec.varying
+        further = () if self.blind_to == "protected" else self.blind_to
+        return [feature for feature in spec.varying if feature.protected or feature.name in further]
+
+
+@dataclass(frozen=True)
+class RepairAttempt:
+    """A repaired network, its proof, and the time that each stage took.
+
+    ``blind_features`` are the features that the network provably ignores: all protected ones and possibly others that
+    vary, or none. ``head`` is None if step 2 did not run. ``split`` is that of the task, for the proof.
+    """
+
+    network: Network
+    spec: Spec
+    proof: Proof | ScoreProof
+    blind_features: tuple[str, ...]
+    history: History
+    head: HeadSolution | None
+    margin: float
+    attempts: int
+    seconds: dict[str, float]
+    split: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def blind(self) -> bool:
+        """Whether the network provably ignores the protected features."""
+        return bool(self.blind_features)
+
+    @property
+    def blind_columns(self) -> tuple[int, ...]:
+        """The columns that the network provably ignores: those of ``blind_features``."""
+        ignored = [feature for feature in self.spec.varying if feature.name in self.blind_features]
+        return tuple(columns_of(self.spec, ignored))
+
+    @property
+    def everyone(self) -> bool:
+        """Whether the network ignores all features in which similar people may differ: nothing else is to be proven."""
+        return covers_everyone(self.blind_features, self.spec)
+
+
+def covers_everyone(ignored: tuple[str, ...], spec: Spec) -> bool:
+    """Return whether ignoring these features is a proof for everyone: similar people differ in nothing else."""
+    return all(feature.name in ignored for feature in spec.varying)
+
+
+def run_recipe(recipe: Recipe, task: RepairTask, progress: Progress | None = None) -> RepairAttempt:
+    """Repair with a recipe and prove the result. Raise FairmendError if it cannot be proven."""
+    return run_recipe_on_parts(recipe, [task], progress)[0]
+
+
+def run_recipe_on_parts(
+    recipe: Recipe,
+    tasks: Sequence[RepairTask],
+    progress: Progress | None = None,
+    networks: Sequence[Network] | None = None,
+) -> list[RepairAttempt]:
+    """Run a recipe on tasks that differ in their calibration and unlabelled rows only; they are distilled together.
+
+    ``networks`` are the result of `blind_and_distil`, if it is at hand.
+    """
+    started = time.perf_counter()
+    _logger.debug("%r with %d repair inputs", recipe, len(tasks[0].X_repair))
+    spec = tasks[0].spec
+    columns = columns_of(spec, recipe.blinded_features(spec))
+    networks = networks or blind_and_distil(recipe, tasks, progress)
+    if recipe.match_rate and not spec.regression:
+        networks = [_match_rate(network, task) for network, task in zip(networks, tasks, strict=True)]
+    before = (time.perf_counter() - started) / len(tasks)
+    return [
+        _calibrate_and_prove(recipe, task, network, columns, before, progress)
+        for task, network in zip(tasks, networks, strict=True)
+    ]
+
+
+def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None) -> list[Network]:
+    """Return the network of each task after stage 1: blind and distilled if the recipe says so."""
+    spec = tasks[0].spec
+    blinded = recipe.blinded_features(spec)
+    if not covers_everyone(tuple(feature.name for feature in blinded), spec):
+        require_provable_size(tasks[0])
+        check_head_options(tasks[0])
+    columns = columns_of(spec, blinded)
+    networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
+    return _distil(recipe, tasks, networks, columns, progress) if recipe.distil_steps else networks
+
+
+def _distil(
+    recipe: Recipe,
+    tasks: Sequence[RepairTask],
+    networks: Sequence[Network],
+    columns: list[int],
+    progress: Progress | None,
+) -> list[Network]:
+    students = []
+    for task, network in zip(tasks, networks, strict=True):
+        if recipe.expected:
+            X, targets = expected_training_rows(task, columns, recipe.label_weight)
+        else:
+            X, targets = training_rows(task, recipe.label_weight)
+        students.append(Student(network, zero_columns(X, columns), targets))
+    spec = tasks[0].spec
+    return distil(
+        students,
+        columns,
+        steps=recipe.distil_steps,
+        seed=tasks[0].seed,
+        squared_error=spec.regression,
+        device=tasks[0].device,
+        progress=progress,
+    )
+
+
+def _match_rate(network: Network, task: RepairTask) -> Network:
+    X = np.concatenate([task.X_cal, task.X_unlabelled])
+    return match_rate(network, X, float(np.mean(task.original_predictions == 1)))
+
+
+def _calibrate_and_prove(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], before: float, progress: Progress | None
+) -> RepairAttempt:
+    """Run steps 1 and 2 and prove the result; ``columns`` are blind, ``before`` is the time that this took."""
+    started = time.perf_counter() - before
+    if recipe.certified:
+        task = replace(task, split=features_to_split(recipe, task))
+    train = _train_certified if recipe.certified else _calibrate
+    trained = train(recipe, task, network, columns, progress)
+    calibrated = time.perf_counter()
+    ignored = ignored_features(trained.network, task.spec)
+    if covers_everyone(ignored, task.spec):
+        done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
+    elif recipe.certified and _is_proven(trained.network, task).all():
+        proof = prove_repair_inputs(trained.network, task)
+        done = _ProvenHead(trained.network, None, proof, task.head_options.margin, 0, 0.0)
+    else:
+        done = _repair_until_proven(trained.network, task, progress, ignored)
+    ended = time.perf_counter()
+    return RepairAttempt(
+        network=done.network,
+        spec=task.spec,
+        proof=done.proof,
+        blind_features=ignored_features(done.network, task.spec),
+        history=trained.history,
+        head=done.head,
+        margin=done.margin,
+        attempts=done.attempts,
+        seconds={
+            "calibrate": calibrated - started,
+            "solve": ended - calibrated - done.check_seconds,
+            "check": done.check_seconds,
+            "total": ended - started,
+        },
+        split=task.split,
+        warnings=_cut_short(recipe, task, trained),
+    )
+
+
+def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[str, ...]:
+    """Return a warning if the time limit ended the training."""
+    if not trained.cut_short:
+        return ()
+    limit, done = task.deadline.limit, len(trained.history)
+    return (f"the time limit of {limit:g} s ended the training after {done:,} of {recipe.steps:,} steps",)
+
+
+def _calibrate(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], progress: Progress | None
+) -> Calibration:
+    if recipe.steps == 0 and columns:
+        return Calibration(network, History(), 0, 0.0)
+    X, targets = training_rows(task, recipe.label_weight)
+    # Zeros in the blind columns keep their weights, and the widths that come from them, at zero.
+    regions = _blind_regions(task, columns) if columns else task.regions
+    X = zero_columns(X, columns) if columns else X
+    # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
+    units = _Units(*training_units(network, X)) if recipe.distil_steps else _Units.raw(network.inputs)
+    trained = calibrate(
+        units.standardise_network(network),
+        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
+        units.standardise(X),
+        targets,
+        steps=recipe.steps,
+        learning_rate=recipe.learning_rate,
+        fairness_weight=recipe.fairness_weight,
+        bounds=recipe.bounds,
+        batch_size=recipe.batch_size,
+        patience=recipe.patience,
+        seed=task.seed,
+        squared_error=task.spec.regression,
+        device=task.device,
+        is_over=lambda: task.cuts_training and task.deadline.passed,
+        progress=progress,
+    )
+    found = units.network_in_raw_inputs(trained.network)
+    return replace(trained, network=_still_blind(found, columns))
+
+
+def _train_certified(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int], progress: Progress | None
+) -> Calibration:
+    """Train until the proof holds for every repair input, if that succeeds: in standardised inputs."""
+    X, targets = expected_training_rows(task, columns, recipe.label_weight)
+    X = zero_columns(np.concatenate([X, task.X_repair]), columns)
+    targets = np.concatenate([targets, original_outputs(task, task.X_repair)])
+    targets, classes, shared = one_target_for_each_group(
+        X, targets, _blind_regions(replace(task, split=()), columns), network.offset
+    )
+    regions = _blind_regions(task, columns)
+    at_points = task.head_options.features == "points"
+    units = _Units(*training_units(network, X))
+
+    def in_raw_inputs(trained: Network) -> Network:
+        return _still_blind(units.network_in_raw_inputs(trained), columns)
+
+    trained = train_certified(
+        units.standardise_network(network),
+        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
+        classes,
+        units.standardise(X),
+        targets,
+        is_proven=lambda network: _is_proven(in_raw_inputs(network), task, None if at_points else regions),
+        shared=shared,
+        steps=recipe.steps,
+        seed=task.seed,
+        device=task.device,
+        progress=progress,
+    )
+    return replace(trained, network=in_raw_inputs(trained.network))
+
+
+def features_to_split(recipe: Recipe, task: RepairTask) -> tuple[str, ...]:
+    """Return the features that vary in whole numbers, as many of them as leave few pieces: their bounds are exact."""
+    spec = task.spec
+    if spec.links or task.head_options.features == "points":
+        return ()
+    ignored = recipe.blinded_features(spec)
+    found: list[str] = []
+    values = 1
+    for feature in spec.varying:
+        if feature.kind == "continuous" or feature.one_hot or feature in ignored:
+            continue
+        more = values * (2 * int(feature.reach) + 2)  # an input may be a value of its own, beside the whole numbers
+        pieces = len(task.X_repair) * more * spec.most_pieces
+        if more <= MOST_VALUES and pieces * sum(task.network.widths) <= _MOST_NUMBERS:
+            found.append(feature.name)
+            values = more
+    return tuple(found)
+
+
+def _is_proven(network: Network, task: RepairTask, regions: Regions | None = None) -> Bools:
+    """Return for each repair input whether the proof holds as the task demands, ``(inputs,)``.
+
+    ``regions`` are those of the task, but for columns that the network ignores.
+    """
+    proof = prove_repair_inputs(network, task) if regions is None else prove_regions(network, regions)
+    options = task.head_options
+    return (proof.covers_inference if options.cover_inference else proof.holds) & (proof.margin >= options.margin)
+
+
+def _still_blind(network: Network, columns: list[int]) -> Network:
+    """Return the network that ignores the columns again, if training on zeros there has used what follows from them."""
+    return (
+        network if not columns or is_blind(network, columns) else fix_columns(network, columns, np.zeros(len(columns)))
+    )
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The units of the inputs while a network is trained: Adam's steps have one size for all weights."""
+
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def raw(cls, width: int) -> _Units:
+        return cls(np.zeros(width), np.ones(width))
+
+    def standardise(self, X: FloatArray) -> FloatArray:
+        standard: FloatArray = ((X - self.mean) / self.deviation).astype(X.dtype)
+        return standard
+
+    def standardise_network(self, network: Network) -> Network:
+        """Return the network that computes from standardised inputs what this one does from raw inputs."""
+        return network.with_affines(in_units(network, network.affines, self.mean, self.deviation))
+
+    def network_in_raw_inputs(self, network: Network) -> Network:
+        """Undo `standardise_network`."""
+        return network.with_affines(in_raw_units(network, network.affines, self.mean, self.deviation))
+
+
+def _blind(recipe: Recipe, task: RepairTask, columns: list[int]) -> Network:
+    if recipe.reference == "best":
+        features = recipe.blinded_features(task.spec)
+        return blind_at_best_reference(task.network, task.spec, features, task.X_cal, task.y_cal)
+    return fix_columns(task.network, columns, mean_reference(columns, task.X_cal))
+
+
+def _blind_regions(task: RepairTask, columns: list[int]) -> Regions:
+    """Return one box around each neighbourhood, with zeros in these columns: what step 1 tightens, not the proof.
+
+    With links it is one box for each piece, as linked one-hot features jump from one point to another. So it is where
+    values are proven one by one.
+    """
+    if task.spec.links or task.split:
+        return _zeroed_pieces(task.regions, columns)
+    lower, upper = task.spec.hull(task.X_repair, task.network.dtype)
+    owner = np.arange(len(lower), dtype=np.int64)
+    return Regions(zero_columns(lower, columns), zero_columns(upper, columns), owner, len(lower))
+
+
+def _zeroed_pieces(regions: Regions, columns: list[int]) -> Regions:
+    """Return regions with zeros in these columns, and each of the pieces that this makes equal once."""
+    lower, upper = zero_columns(regions.lower, columns), zero_columns(regions.upper, columns)
+    _, first = np.unique(np.column_stack([regions.owner, lower, upper]), axis=0, return_index=True)
+    first = np.sort(first)
+    return Regions(lower[first], upper[first], regions.owner[first], regions.count)
+
+
+@dataclass(frozen=True)
+class _ProvenHead:
+    """A network after step 2 whose proof holds for every repair input."""
+
+    network: Network
+    head: HeadSolution | None
+    proof: Proof | ScoreProof
+    margin: float
+    attempts: int
+    check_seconds: float
+
+
+def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
+    """Return the features of the head: the inputs if it is the only layer."""
+    if task.head_options.features == "points":
+        return Points.from_network(network, task.spec, task.X_repair)
+    return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
+
+
+def require_provable_size(task: RepairTask) -> None:
+    """Raise an error, before any training, if neighbourhoods have too many pieces or points for a proof."""
+    if task.head_options.features == "points":
+        require_few_points(task.network, task.spec, task.X_repair)
+    else:
+        _logger.debug("%r", task.regions)
+
+
+def _features_of(network: Network, columns: list[int]) -> list[int]:
+    """Return the features that depend on these columns, which the network ignores: the head has no weight for them."""
+    if not columns:
+        return []
+    reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
+    return np.flatnonzero(reached[:, columns].any(axis=1)).tolist()
+
+
+def _without_features(network: Network, unused: list[int]) -> Network:
+    """Return the network after whose features comes a layer that passes on all of them but these, which become 0."""
+    width = network.head.weight.shape[1]
+    kept = np.eye(width, dtype=network.dtype)
+    kept[unused, unused] = 0
+    *body, head = network.nodes
+    layer = Affine(kept, np.zeros(width, network.dtype))
+    nodes = [*body, Node(layer, head.sources, _free_name(network)), Node(Activation("identity"), (len(body),))]
+    return Network.from_nodes([*nodes, Node(head.operation, (len(body) + 1,), head.name)])
+
+
+def _free_name(network: Network) -> str:
+    name = "kept"
+    while name in network.names:
+        name += "_"
+    return name
+
+
+def _repair_until_proven(
+    network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
+) -> _ProvenHead:
+    """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
+    settings = task.head_options
+    # A head may read inputs itself; a blind one must not use the ignored columns again.
+    blinded = [feature for feature in task.spec.varying if feature.name in ignored]
+    unused = _features_of(network, columns_of(task.spec, blinded))
+    features = _feature_set(_without_features(network, unused) if unused else network, task)
+    demands = demands_of(network, task, features.count)
+    before = HeadToChange.of(network, features, unused)
+    best: _ProvenHead | None = None
+    checking = 0.0
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        seconds_left = task.deadline.seconds_left()
+        seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
+        head = demands.solve(before, seconds, progress)
+        change = head.weight.copy()
+        change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
+        weight, bias = before.weight + change, before.bias + head.bias
+        new_head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
+        candidate = network.with_affines([*network.affines[:-1], new_head])
+        check_started = time.perf_counter()
+        proof = prove_repair_inputs(candidate, task)
+        checking += time.perf_counter() - check_started
+        wanted = HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        failed = ~(proof.covers_inference if settings.cover_inference else proof.holds)
+        proven = int((~failed).sum())
+        if progress is not None:
+            progress("check", proven, len(failed))
+        _logger.info("proof, attempt %d: %d of %d proven", attempt, proven, len(failed))
+        if not failed.any():
+            best = _ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
+            if head.objective == 0 or task.deadline.passed or not demands.relax(proof):
+                return best
+            continue
+        if best is not None:
+            return replace(best, attempts=attempt, check_seconds=checking)
+        if not demands.grow(failed, wanted - proof.margin):
+            break
+    raise FairmendError(
+        f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "
+        "growing margins: the rounding errors of this network are too large. The usual cause is inputs or weights of "
+        "very different sizes; scale the inputs, or pass cover_inference=False for a proof in real arithmetic"
+    )

@@ -1,0 +1,167 @@
+"""The inputs of a repair, checked once: network, spec, repair inputs, calibration set, options and time limit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike
+
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.device import WIDE
+from fairmend.base.errors import FairmendError
+from fairmend.base.gpu import CPU, choose_device
+from fairmend.network import Network
+from fairmend.prove.fit import require_fit
+from fairmend.prove.score_bounds import require_scores
+from fairmend.repairing.blind import protected_columns_of
+from fairmend.repairing.options import HeadOptions, has_tolerances
+from fairmend.repairing.regression import check_targets
+from fairmend.spec import Spec
+from fairmend.spec.neighbourhoods import Regions
+
+
+class TimeLimitError(FairmendError):
+    """The time limit of a call ended before a part of its work did."""
+
+
+class Deadline:
+    """The end of one call's time limit, counted in seconds from the creation of this object."""
+
+    def __init__(self, limit: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.limit, self._clock = limit, clock
+        self._end = math.inf if limit is None else clock() + limit
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self._end < math.inf and self._clock() >= self._end
+
+    def check(self, what: str) -> None:
+        """Raise TimeLimitError if the time is over; ``what`` is the work that does not go on."""
+        if self.passed:
+            raise TimeLimitError(f"time limit: the {self.limit:g} s ended {what}")
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds left, at least 0; None without a limit."""
+        return None if self._end == math.inf else max(0.0, self._end - self._clock())
+
+
+@dataclass(frozen=True)
+class RepairTask:
+    """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
+
+    ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
+    where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
+    between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
+    ``most_solves`` limits the solver runs of step 2.
+    """
+
+    network: Network
+    spec: Spec
+    X_repair: FloatArray
+    X_cal: FloatArray
+    y_cal: np.ndarray
+    X_unlabelled: FloatArray
+    head_options: HeadOptions
+    seed: int
+    deadline: Deadline
+    device: torch.device = CPU
+    split: tuple[str, ...] = ()
+    cuts_training: bool = False
+    most_solves: float = math.inf
+
+    @cached_property
+    def regions(self) -> Regions:
+        """The neighbourhoods of the repair inputs."""
+        return self.spec.regions(self.X_repair, self.network.dtype, self.split)
+
+    @cached_property
+    def protected_columns(self) -> list[int]:
+        """The network's input columns that hold protected features."""
+        return protected_columns_of(self.spec)
+
+    @property
+    def strict(self) -> bool:
+        """Whether similar people differ in protected features only: then blindness alone is a proof."""
+        return not has_tolerances(self.spec)
+
+    def predict(self, network: Network, X: FloatArray) -> np.ndarray:
+        """Return what a network predicts for rows: classes ``(rows,)``, or the numbers of a regression."""
+        return network.logits(X) if self.spec.regression else network.predict(X)
+
+    @cached_property
+    def original_predictions(self) -> np.ndarray:
+        """The original network's predictions for the calibration rows, then for the unlabelled rows."""
+        return self.predict(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
+
+    def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
+        """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
+        return replace(
+            self,
+            X_cal=np.delete(self.X_cal, labelled, axis=0),
+            y_cal=np.delete(self.y_cal, labelled, axis=0),
+            X_unlabelled=np.delete(self.X_unlabelled, unlabelled, axis=0),
+        )
+
+
+def prepare_task(
+    network: Network,
+    spec: Spec,
+    X_repair: pd.DataFrame | ArrayLike,
+    X_cal: pd.DataFrame | ArrayLike,
+    y_cal: ArrayLike,
+    head_options: HeadOptions,
+    seed: int,
+    deadline: Deadline | None = None,
+    X_unlabelled: pd.DataFrame | ArrayLike | None = None,
+    device: str = "cpu",
+) -> RepairTask:
+    """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
+    deadline = deadline or Deadline(head_options.time_limit)
+    require_fit(network, spec)
+    require_scores(network, spec.claim)
+    if head_options.features == "points" and not spec.finite:
+        raise FairmendError(
+            'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'
+        )
+    if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**31):
+        raise FairmendError(f"seed is {seed!r}; give a whole number from 0 to 2147483647")
+    calibration = spec.as_inputs(X_cal, network.dtype)
+    labels = _check_labels(y_cal, len(calibration), network, spec.regression)
+    repair_inputs = spec.as_inputs(X_repair, network.dtype)
+    unlabelled = calibration[:0]
+    if X_unlabelled is not None and len(np.asarray(X_unlabelled)):
+        unlabelled = spec.as_inputs(X_unlabelled, network.dtype)
+    return RepairTask(
+        network,
+        spec,
+        repair_inputs,
+        calibration,
+        labels,
+        unlabelled,
+        head_options,
+        seed,
+        deadline,
+        choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
+    )
+
+
+def _check_labels(y_cal: ArrayLike, rows: int, network: Network, regression: bool) -> np.ndarray:
+    labels = np.asarray(y_cal)
+    if regression:
+        return check_targets(labels, rows, network)
+    classes = 2 if network.outputs == 1 else network.outputs
+    if labels.shape != (rows,):
+        raise FairmendError(f"y_cal has shape {labels.shape}; it must be ({rows},), one class for each row of X_cal")
+    known = np.isin(labels, np.arange(classes))
+    if not known.all():
+        row = int(np.argmin(known))
+        raise FairmendError(f"y_cal, row {row}: {labels[row]!r} is not a class; give numbers from 0 to {classes - 1}")
+    return labels.astype(np.int64)

@@ -1,0 +1,142 @@
+"""Candidates are judged on rows that their networks did not see."""
+
+import numpy as np
+import pytest
+
+from fairmend import FairmendError, Feature, Spec
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.base.metrics import balanced_accuracy
+from fairmend.network.input_columns import fix_columns
+from fairmend.repairing import candidates
+from fairmend.repairing.candidates import (
+    FOLDS,
+    HopelessError,
+    Jury,
+    balanced_shares,
+    lost_classes,
+    make_folds,
+    smooth_shares,
+)
+from fairmend.repairing.options import HeadOptions
+from fairmend.repairing.recipe import Recipe, run_recipe, run_recipe_on_parts
+from fairmend.repairing.task import prepare_task
+from support.blind_cases import SPEC, TOLERANT, case
+
+
+def prepared(spec, unlabelled=40):
+    network, X_repair, X_cal, y_cal = case(spec, 2)
+    more = spec.sample_inputs(unlabelled, np.random.default_rng(1)) if unlabelled else None
+    return prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0, None, more)
+
+
+def test_every_row_judges_exactly_once_and_classes_are_spread():
+    task = prepared(SPEC)
+    folds = make_folds(task)
+    for name, rows in (("labelled", len(task.X_cal)), ("unlabelled", len(task.X_unlabelled))):
+        np.testing.assert_array_equal(np.sort(np.concatenate([getattr(f, name) for f in folds])), np.arange(rows))
+    counts = [np.bincount(task.y_cal[fold.labelled], minlength=2) for fold in folds]
+    assert np.ptp(counts, axis=0).max() <= 1
+
+
+def test_figures_come_from_networks_that_were_made_without_the_rows():
+    task = prepared(TOLERANT)
+    recipe = Recipe("few steps", "mean", 0.5, 0.5, steps=5, blind_to="protected")
+    jury = Jury(task)
+    folds, judged = jury.folds, jury.judge(recipe)
+    assert judged.attempt.network == run_recipe(recipe, task).network
+    for fold in folds:
+        alone = run_recipe(recipe, task.without_rows(fold.labelled, fold.unlabelled)).network
+        np.testing.assert_allclose(judged.outputs[fold.labelled], alone.logits(task.X_cal[fold.labelled]), rtol=1e-5)
+        rows = len(task.X_cal) + fold.unlabelled
+        expected = alone.logits(task.X_unlabelled[fold.unlabelled])
+        np.testing.assert_allclose(judged.outputs[rows], expected, rtol=1e-5)
+    candidate, all_rows = judged.candidate, (judged.outputs >= 0).astype(np.int64)
+    assert candidate.accuracy == np.mean(all_rows[: len(task.y_cal)] == task.y_cal)
+    assert candidate.changed == np.mean(all_rows != task.original_predictions)
+    assert candidate.agreement == balanced_accuracy(task.original_predictions, all_rows)
+    assert candidate.level == 1
+    assert candidate.blind_features == ("age",)
+
+
+def test_a_recipe_that_is_hopeless_on_its_own_rows_is_not_run_without_each_fold(monkeypatch):
+    jury = Jury(prepared(SPEC))
+    recipe = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying")
+    asked, parts = [], []
+
+    def counted(recipe, tasks, *rest):
+        parts.append(len(tasks))
+        return run_recipe_on_parts(recipe, tasks, *rest)
+
+    monkeypatch.setattr(candidates, "run_recipe_on_parts", counted)
+    with pytest.raises(HopelessError, match="stopped: even on the rows that it learnt from"):
+        jury.judge(recipe, lambda own: asked.append(own) or True)
+    assert parts == [1]
+    rows = np.concatenate([jury.task.X_cal, jury.task.X_unlabelled])
+    np.testing.assert_array_equal(asked[0].outputs, asked[0].attempt.network.logits(rows))
+    assert asked[0].candidate.level == 2
+    assert jury.judge(recipe, lambda own: False).candidate == Jury(jury.task).judge(recipe).candidate
+
+
+def test_nobody_is_compared_in_features_that_the_network_ignores_and_the_rate_is_the_same():
+    spec = Spec(
+        [
+            Feature("age", "integer", range=(0, 40), protected=True),
+            Feature("sex", "integer", range=(0, 1), protected=True),
+            Feature("amount", "integer", range=(0, 20), tolerance=2),
+            Feature("income", "continuous", range=(-3, 3)),
+        ]
+    )
+    network, X_repair, X_cal, y_cal = case(spec, 3)
+    task = prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0)
+    blind = fix_columns(network, [0, 1], np.array([20, 1]))
+    fewer = candidates._spec_of_differences(spec, blind)
+    assert [feature.name for feature in fewer.varying] == ["amount"]
+    rate = candidates._rate(blind, task, X_cal)
+    assert rate == find_unequal(blind, spec, X_cal).rate
+    assert rate > 0
+    assert candidates._spec_of_differences(spec, network) == spec
+
+
+def test_one_calibration_row_cannot_be_split():
+    network, X_repair, X_cal, y_cal = case(SPEC, 1)
+    task = prepare_task(network, SPEC, X_repair, X_cal[:1], y_cal[:1], HeadOptions(), 0)
+    with pytest.raises(FairmendError, match=f"at least {FOLDS} calibration rows"):
+        make_folds(task)
+
+
+def test_the_shares_of_rows_add_up_to_the_balanced_accuracy():
+    rng = np.random.default_rng(0)
+    true, guess = rng.integers(0, 3, 90), rng.integers(0, 3, 90)
+    assert np.isclose(balanced_shares(true, guess).mean(), balanced_accuracy(true, guess))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_smooth_shares_count_sure_rows_in_full_and_do_not_reward_confidence(classes):
+    rng = np.random.default_rng(1)
+    true = rng.integers(0, classes, 200)
+    logits = rng.normal(size=(200, classes))
+    shares = smooth_shares(true, logits)
+    assert np.allclose(shares, smooth_shares(true, 100 * logits))
+    sure = np.where(np.eye(classes)[true] > 0, 1.0, -1.0)
+    sure[:20] = -sure[:20]
+    assert abs(smooth_shares(true, sure).mean() - balanced_accuracy(true, sure.argmax(axis=1))) < 0.01
+    assert not smooth_shares(true, np.zeros((200, classes))).any()
+
+
+def test_a_lost_class_and_agreement_near_chance_are_a_collapse():
+    before = np.repeat([0, 1], [990, 10])
+    assert lost_classes(before, np.zeros(1000, np.int64))
+    assert not lost_classes(before, before)
+    few = before.copy()
+    few[-9:] = 0  # one of ten is left: agreement 0.55
+    assert lost_classes(before, few)
+    half = before.copy()
+    half[-5:] = 0
+    assert not lost_classes(before, half)
+    assert not lost_classes(np.zeros(10, np.int64), np.ones(10, np.int64))  # the original had one class only
+
+
+def test_a_class_that_the_original_gives_to_one_row_in_thousands_may_go():
+    before = np.repeat([0, 1, 2], [3000, 2999, 1])
+    after = np.repeat([0, 1, 1], [3000, 2999, 1])
+    assert not lost_classes(before, after)

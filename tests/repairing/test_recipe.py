@@ -1,0 +1,118 @@
+"""A recipe ends in a proven network, or in an error."""
+
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend import FairmendError, Feature, Spec
+from fairmend.network import Affine
+from fairmend.prove.proof import prove_regions
+from fairmend.repairing.blind import columns_of
+from fairmend.repairing.options import HeadOptions
+from fairmend.repairing.recipe import _blind_regions
+from fairmend.repairing.task import prepare_task
+from support.link_cases import expected_unequal, family_case
+from support.prof_cases import SPECS, case, check, repair
+from support.strategies import random_network
+
+
+def test_a_margin_that_was_asked_for_is_kept():
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=10)
+    result = repair(network, spec, X, X_cal, y_cal, steps=5, margin=0.1)
+    assert (result.proof.margin > 0.0999).all()
+    assert result.margin >= 0.1
+    proof = prove_regions(result.network, spec.regions(X))
+    np.testing.assert_array_equal(proof.margin, result.proof.margin)
+    np.testing.assert_array_equal(proof.classes, result.classes)
+
+
+@pytest.mark.parametrize("features", ["linear", "points"])
+def test_margins_grow_where_float32_needs_them_to(features):
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=11)
+    first, factor = network.affines[0], np.float32(1e5)
+    rest = [Affine(affine.weight, affine.bias * factor) for affine in network.affines[1:]]
+    large = network.with_affines([Affine(first.weight * factor, first.bias * factor), *rest])
+    result = repair(large, spec, X, X_cal, y_cal, steps=0, features=features)
+    check(large, result, spec, X)
+    assert result.attempts > 1
+    assert result.margin > 1e-6
+
+
+def test_real_arithmetic_alone_costs_no_more():
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=12)
+    covering = repair(network, spec, X, X_cal, y_cal, steps=0)
+    real = repair(network, spec, X, X_cal, y_cal, steps=0, cover_inference=False, margin=1e-9)
+    assert real.proof.holds.all()
+    assert real.objective <= covering.objective + 1e-6
+
+
+def test_a_network_that_float32_cannot_tell_apart_is_an_error_not_a_proof():
+    spec = Spec([Feature("a", "integer", range=(0, 1), protected=True), Feature("x", "continuous", range=(0, 1))])
+    rng = np.random.default_rng(0)
+    network = random_network(rng, 2, [3, 3])
+    huge = [Affine(affine.weight * np.float32(1e30), affine.bias) for affine in network.affines[:-1]]
+    X = spec.sample_inputs(4, rng)
+    with pytest.raises(FairmendError, match=r"could not be proven.*scale the inputs"):
+        repair(network.with_affines([*huge, network.head]), spec, X, X * 0, [0, 1, 0, 1], steps=0)
+
+
+def test_a_tiny_time_limit_still_ends_in_a_proof():
+    network, spec, X, X_cal, y_cal = case(SPECS["several"], seed=16, repairs=40)
+    check(network, repair(network, spec, X, X_cal, y_cal, steps=0, time_limit=1e-6), spec, X)
+
+
+@pytest.mark.parametrize("method", ["prof", "blind"])
+@pytest.mark.parametrize("patience", [None, 3])
+def test_the_time_limit_ends_training_but_not_the_proof(method, patience):
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=16)
+    options = {"steps": 40, "method": method, "patience": patience}
+    result = repair(network, spec, X, X_cal, y_cal, **options, time_limit=1e-6)
+    check(network, result, spec, X)
+    assert len(result.history) == 1
+    assert "ended the training after 1 of 40 steps" in str(result.warnings)
+    unlimited = repair(network, spec, X, X_cal, y_cal, **options, time_limit=1e6)
+    assert len(unlimited.history) > 1
+    assert "ended the training" not in str(unlimited.warnings)
+
+
+def test_points_cost_no_more_than_linear_and_linear_no_more_than_box():
+    costs = []
+    for features in ("points", "linear", "box"):
+        network, spec, X, X_cal, y_cal = case(SPECS["several"], seed=4)
+        costs.append(
+            repair(network, spec, X, X_cal, y_cal, steps=0, features=features, cover_inference=False).objective
+        )
+    assert costs[0] <= costs[1] + 1e-6
+    assert costs[1] <= costs[2] + 1e-6
+    assert costs[0] > 0
+
+
+@pytest.mark.parametrize("method", ["prof", "blind"])
+def test_links_are_repaired_over_the_neighbourhoods_that_they_define(method, tmp_path):
+    spec, network, X = family_case(rows=80)
+    assert expected_unequal(network, spec, X[:20]).any()
+    result = fairmend.repair(network, spec, X[:20], X[20:], network.predict(X[20:]), method, steps=5)
+    assert result.proof.covers_inference.all()
+    assert not expected_unequal(result.network, spec, X[:20]).any()
+    assert result.blind_features == (("sex", "age") if method == "blind" else ())
+    assert not result.everyone
+    result.network.save(tmp_path / "m.onnx")
+    result.certificate.save(tmp_path / "c.json", tmp_path / "m.onnx")
+    assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid
+
+
+def test_blind_regions_have_the_linked_pieces_once():
+    spec, network, X = family_case(rows=4)
+    task = prepare_task(network, spec, X, X, network.predict(X), HeadOptions(), 0)
+    columns = columns_of(spec, spec.protected)
+    regions = _blind_regions(task, columns)
+    assert not regions.lower[:, columns].any()
+    assert not regions.upper[:, columns].any()
+    rows, points = next(spec.points(X))
+    points[:, columns] = 0
+    for row, point in zip(rows, points, strict=True):
+        mine = regions.owner == row
+        assert ((regions.lower[mine] <= point) & (point <= regions.upper[mine])).all(axis=1).any()
+    for row in range(len(X)):
+        mine = np.column_stack([regions.lower, regions.upper])[regions.owner == row]
+        assert len(np.unique(mine, axis=0)) == len(mine)

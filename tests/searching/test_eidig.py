@@ -1,0 +1,13 @@
+"""The global phase of eidig follows its gradients to instances that are treated unequally."""
+
+from fairmend.searching import eidig
+from fairmend.searching.gradients import output_gradient
+from support.search_cases import check_starts
+
+
+def test_more_steps_reach_more_idis_and_every_start_is_one():
+    check_starts(eidig.find_starts)
+
+
+def test_the_local_phase_uses_the_gradient_of_the_paper():
+    assert eidig.RULE.gradient is output_gradient
