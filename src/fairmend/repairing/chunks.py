@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairmend.network import Affine, Network
+from fairmend.network import Network
 from fairmend.spec.neighbourhoods import Regions
 
 _COPIES = 8
@@ -15,7 +15,7 @@ _COPIES = 8
 
 def step_entries(network: Network, bounds: str) -> int:
     """Return how many numbers the bounds of one piece may need: a pair of layers has a matrix of coefficients."""
-    widths = [network.widths[i] for i, node in enumerate(network.nodes[:-1]) if isinstance(node.operation, Affine)]
+    widths = [network.widths[i] for i in network.affine_nodes[:-1]]
     if bounds == "interval":
         return _COPIES * (network.inputs + sum(widths))
     pairs = (sum(widths) ** 2 - sum(width**2 for width in widths)) // 2
