@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairmend.auditing.score_summary import ScoreSummary
+from fairmend.auditing.disparity import ScoreSummary
 from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.utility import RegressionUtility
 from fairmend.spec import Claim

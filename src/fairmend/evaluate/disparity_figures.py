@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairmend.auditing.disparity import ScoreDisparity
 from fairmend.auditing.result import AuditPair
-from fairmend.auditing.score_disparity import ScoreDisparity
 from fairmend.base.arrays import histogram
 from fairmend.base.text import plain_value, short
 from fairmend.evaluate.document import DisparityFigures, ScorePair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fairmend.auditing.score_summary import ScoreSummary
+from fairmend.auditing.disparity import ScoreSummary
 from fairmend.base.arrays import histogram
 from fairmend.evaluate.document import ScoreFigures
 from fairmend.evaluate.utility import RegressionUtility
