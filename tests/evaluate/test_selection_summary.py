@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairmend.evaluate.selection_summary import describe_collapse, describe_policy, describe_unrun, was_run
-from fairmend.repairing.policy import Policy
+from fairmend.repairing.options import Policy
 from fairmend.repairing.recipe import Recipe
 from fairmend.repairing.selection import Candidate
 from support.cli_case import small_spec

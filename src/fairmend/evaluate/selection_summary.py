@@ -11,7 +11,7 @@ from fairmend.base.text import listed, number
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:  # these import PyTorch
-    from fairmend.repairing.policy import Policy
+    from fairmend.repairing.options import Policy
     from fairmend.repairing.result import RepairResult
     from fairmend.repairing.selection import Candidate
 
