@@ -6,7 +6,7 @@ import pytest
 from import_graph import CHECKER, FLOOR, SRC, draw, import_graph, part_graph, part_of, without_detours
 
 # The kernel decides what is proven, so parts that bound networks import it, and the errors that it raises. Nothing else
-# calls the checker but these (quantify certifies what it confirms). The paper and the command line may use public names,
+# calls the checker but these (quantify certifies what it confirms). The paper and the command line use public names,
 # such as `fairmend.check`.
 ROOT = "fairmend"
 KERNEL = ("fairmend_check.kernel", "fairmend_check.errors")
