@@ -29,7 +29,6 @@ from fairmend.spec.draft.draft import require_columns
 from fairmend.spec.draft.from_data import draft_from_data
 from fairmend.spec.read_values import is_frame
 
-
 ProtectedColumns = Sequence[str | int] | str | int
 
 

@@ -1,13 +1,41 @@
 """Small changes of an encoding exchange columns, move one, or read one in another way; a descent applies them."""
 
 import numpy as np
+import pytest
 
-from fairmend.evaluate.encoding_search.candidates import build, common_styles
-from fairmend.evaluate.encoding_search.columns import columns_of
-from fairmend.evaluate.encoding_search.distance import Distance
-from fairmend.evaluate.encoding_search.moves import all_moves, descend, order_moves
+from fairmend.evaluate.encoding.candidates import build, columns_of, common_styles
+from fairmend.evaluate.encoding.moves import Distance, all_moves, descend, order_moves
+from fairmend.network.scores import scores_of
 from fairmend.spec.draft.from_data import draft_from_data
+from fairmend.spec.draft.readings import Reading
+from support.cli_case import small_network, small_people, small_spec
 from support.encoding_cases import network_for, scores_for, strangers
+
+FOUR = small_people(60)
+NUMBERS = tuple(Reading(feature, ("x",)) for feature in small_spec().features)
+X = small_spec().encode(FOUR, np.float64)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("on", ["probability", "logit", "output"])
+def test_only_the_right_state_has_no_distance(outputs, on):
+    net = small_network(outputs).astype(np.float64)
+    given = scores_of(net.logits(X), on)
+    wrong = (NUMBERS[0], NUMBERS[1], NUMBERS[3], NUMBERS[2])
+    for scores in [given] if outputs != 2 or on == "output" else [given, given[:, 1:] - (on == "logit") * given[:, :1]]:
+        distance = Distance(net, FOUR, scores, regression=on == "output")
+        right, other = distance.of([NUMBERS, wrong])
+        assert right < 1e-15
+        assert other > 1e-3
+    assert distance.evaluations == 2
+
+
+def test_certain_probabilities_are_no_infinite_logits():
+    net = small_network()
+    given = net.probabilities(X).astype(np.float64)[:, None]
+    given[0], given[1] = 0.0, 1.0
+    assert np.isfinite(Distance(net, FOUR, given, regression=False).of([NUMBERS])).all()
+
 
 PEOPLE = strangers(100)
 COLUMNS = columns_of(draft_from_data(PEOPLE, ["Geschlecht"], "Ausfall"), PEOPLE, codes=False)

@@ -1,4 +1,4 @@
-"""A spec and a network are compared with the scores that the model gave: only the right one reproduces them."""
+"""Scores and matrices are read as they are, and a spec that does not reproduce them is not verified."""
 
 import warnings
 
@@ -6,12 +6,80 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmend.evaluate.score_match import match_scores, require_informative, require_scores
+from fairmend.evaluate.encoding.given import (
+    match_matrix,
+    match_scores,
+    read_matrix,
+    read_score_column,
+    read_scores,
+    require_informative,
+    require_scores,
+)
 from fairmend.network import Affine, load_network
 from fairmend.network.scores import scores_of
 from fairmend.spec import Label, Spec
 from support.cli_case import small_network, small_people, small_spec
 from support.spec_cases import refused
+
+SCORES = np.linspace(0.1, 0.9, 12)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_scores_come_from_any_table_or_array(tmp_path, suffix, columns):
+    path, table = tmp_path / f"scores{suffix}", pd.DataFrame({f"p{i}": SCORES for i in range(columns)})
+    if suffix == ".npy":
+        np.save(path, table.to_numpy() if columns > 1 else SCORES)
+    elif suffix == ".csv":
+        table.to_csv(path)  # with row numbers, as pandas writes them by default
+    else:
+        table.to_parquet(path)
+    np.testing.assert_array_equal(read_scores(path, 12, 1), table.to_numpy())
+    if columns > 1 or suffix != ".npy":
+        assert read_matrix(path, 12).shape == (12, columns)
+
+
+@pytest.mark.parametrize(
+    ("content", "outputs", "words"),
+    [
+        ({"p": SCORES[1:]}, 1, ["has 11 rows, but the data has 12", "header"]),
+        ({"a": SCORES, "b": SCORES, "c": SCORES}, 1, ["has 3 columns", "2 classes"]),
+        ({"a": SCORES}, 3, ["has one column of scores, but the network has 3"]),
+        ({"p": ["high"] * 12}, 1, ["column p holds text"]),
+        ({"p": [None] * 12, "q": [None] * 12}, 1, ["has no scores"]),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused(tmp_path, content, outputs, words):
+    pd.DataFrame(content).to_csv(tmp_path / "s.csv", index=False)
+    with refused("s.csv", *words):
+        read_scores(tmp_path / "s.csv", 12, outputs)
+
+
+def test_files_that_hold_no_numbers_are_refused(tmp_path):
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "texts.npy", np.array(["a"]))
+    np.save(tmp_path / "holes.npy", np.full((3, 2), np.nan))
+    np.save(tmp_path / "line.npy", np.zeros(3))
+    (tmp_path / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    for name, words in {
+        "objects.npy": "not a readable .npy file of numbers",
+        "cut.npy": "not a readable .npy file of numbers",
+        "texts.npy": "holds no array of numbers",
+        "absent.npy": "no such file",
+        "holes.npy": "row 0, column 0: not a finite number",
+        "line.npy": "has the shape (3,)",
+        "scores.txt": "read from .csv, .parquet or .npy",
+    }.items():
+        with refused(name, words):
+            read_matrix(tmp_path / name, 3)
+
+
+def test_a_column_of_the_data_is_read_if_the_label_names_it():
+    frame = pd.DataFrame({"y": [0, 1], "p": [0.25, None]})
+    np.testing.assert_array_equal(read_score_column(Label("y", "1", score="p"), frame), [[0.25], [np.nan]])
+    for label in (None, Label("y", "1"), Label("y", "1", score="q")):
+        assert read_score_column(label, frame) is None
+
 
 PEOPLE = small_people()
 X = small_spec().encode(PEOPLE)
@@ -153,3 +221,30 @@ def test_what_a_framework_computes_is_reproduced_and_exchanged_columns_are_not(t
     assert match_scores(net, X, given).verified
     exchanged = X[:, [0, 1, 2, 4, 3]]
     assert not match_scores(net, exchanged, given).verified
+
+
+SPEC = small_spec()
+OURS = SPEC.encode(small_people(), np.float64)
+
+
+def test_float32_is_rounding_and_a_changed_column_is_named():
+    match = match_matrix(OURS, OURS.astype(np.float32).astype(np.float64), SPEC.column_names)
+    assert match.verified
+    assert str(match).startswith("verified: 200 rows of 5 columns, largest difference")
+    given = OURS.copy()
+    given[7, 3] += 0.01
+    match = match_matrix(OURS, given, SPEC.column_names)
+    assert [(found.column, found.name, found.rows, found.row) for found in match.differing] == [(3, "income", 1, 7)]
+    assert "1 of 5 columns differ" in str(match)
+    assert "column 3 (income): 1 row, most in row 7" in str(match.differing[0])
+
+
+def test_exchanged_columns_are_both_named():
+    match = match_matrix(OURS, OURS[:, [0, 2, 1, 3, 4]], SPEC.column_names)
+    assert [found.name for found in match.differing] == ["gender=f", "gender=m"]
+
+
+def test_other_widths_are_a_problem():
+    match = match_matrix(OURS, OURS[:, :4], SPEC.column_names)
+    assert not match.verified
+    assert "the matrix has 4 columns, the spec describes 5" in str(match)

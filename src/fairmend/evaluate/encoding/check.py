@@ -10,11 +10,9 @@ import pandas as pd
 
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.encoding_search.columns import columns_of
-from fairmend.evaluate.encoding_search.search import changes_that_verify
-from fairmend.evaluate.given_outputs import read_score_column
-from fairmend.evaluate.matrix_match import MatrixMatch, match_matrix
-from fairmend.evaluate.score_match import ScoreMatch, match_scores
+from fairmend.evaluate.encoding.candidates import columns_of
+from fairmend.evaluate.encoding.given import MatrixMatch, ScoreMatch, match_matrix, match_scores, read_score_column
+from fairmend.evaluate.encoding.search import changes_that_verify
 from fairmend.evaluate.split import read_classes
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.network import Network

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairmend.evaluate.spec_check import NeighbourhoodSizes, check_spec
+from fairmend.evaluate.encoding.check import NeighbourhoodSizes, check_spec
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
 from support.cli_case import small_network, small_people, small_spec

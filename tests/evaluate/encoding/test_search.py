@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairmend.evaluate.encoding_search.columns import columns_of
-from fairmend.evaluate.encoding_search.search import changes_that_verify, search_encoding
+from fairmend.evaluate.encoding.candidates import columns_of
+from fairmend.evaluate.encoding.search import changes_that_verify, draft_from_scores, search_encoding
 from fairmend.network import Affine, Network
 from fairmend.spec import Spec
 from fairmend.spec.draft.from_data import draft_from_data
@@ -12,6 +12,34 @@ from support.encoding_cases import column_transformers, matrix_of, network_for, 
 from support.spec_cases import refused
 
 PEOPLE = strangers()
+
+
+def test_the_draft_encodes_as_the_model_does():
+    X = matrix_of(column_transformers()["categories first"], PEOPLE)
+    net = network_for(X)
+    draft = draft_from_data(PEOPLE, ["Geschlecht", "Alter"], "Ausfall", inputs=net.inputs)
+    assert draft.several
+    made, match = draft_from_scores(draft, PEOPLE, net, scores_for(net, X))
+    assert match.verified
+    np.testing.assert_allclose(made.spec.encode(PEOPLE, np.float64), X, atol=1e-6)
+    assert [feature.name for feature in made.spec.protected] == ["Geschlecht", "Alter"]
+    assert made.label == draft.label
+    assert not made.several
+    assert made.review == ()
+    assert dict(made.left_out).keys() == {"Kunde"}
+    assert "verified with scores" in made.toml("title")
+
+
+def test_scores_that_no_encoding_reproduces_are_refused():
+    order = ["Alter", "Geschlecht", "Guthaben"]
+    few = PEOPLE.iloc[:60]
+    X = matrix_of(ordered(order), few)
+    net = network_for(X)
+    draft = draft_from_data(few, ["Geschlecht"], "Ausfall", inputs=net.inputs, order=order)
+    with refused("encodings reproduces the scores", "The nearest, Alter", "not verified: ", "--scaler", "--encoded"):
+        draft_from_scores(draft, few, net, scores_for(network_for(X, 9), X), codes=False, fixed_order=True)
+
+
 ORDER = ["Alter", "Geschlecht", "Guthaben", "Größe", "Stufe"]
 
 

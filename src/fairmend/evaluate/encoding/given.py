@@ -1,12 +1,14 @@
-"""Compare a spec and a network with scores that the model itself gave: the check that a wrong spec does not pass.
+"""What the model itself gave, its scores or the matrix that it read, and whether spec and network reproduce it.
 
-Accuracy can look plausible with two columns exchanged. The scores cannot: to reproduce all of them to rounding, every
-column must be where the model reads it, encoded as in training.
+This is the check that a wrong spec does not pass. Accuracy can look plausible with two columns exchanged. The scores
+cannot: to reproduce all of them to rounding, every column must be where the model reads it, encoded as in training.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +16,12 @@ import pandas as pd
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import count
-from fairmend.evaluate.given_outputs import read_score_column
+from fairmend.base.text import count, first_line, listed, short
 from fairmend.network import Network
 from fairmend.network.scores import scores_of
-from fairmend.spec import Spec
+from fairmend.spec import Label, Spec
 from fairmend.spec.read_values import RowNumber
+from fairmend.tables import read_table
 
 _NEAR = 1e-5  # frameworks compute in float32 and in another order; measured rounding is added to it
 _SAFETY = 4.0  # times the rounding that is measured on the given rows
@@ -38,6 +40,101 @@ _FORMS = {
     "log_probability": "the logarithm of the probability of the positive class",
     "log_probabilities": "the logarithms of the probabilities of the classes",
 }
+
+
+_RELATIVE = 2e-6  # rounding of a number in float32, with a margin
+_OF_SPREAD = 5e-5  # rounding of scaling in float32, relative to the spread of the column
+
+
+def read_scores(path: Path, rows: int, outputs: int) -> Floats:
+    """Return the scores (rows, 1 or classes) in a .csv, .parquet or .npy file; a missing score is NaN.
+
+    ``rows`` is the number of rows of the data, ``outputs`` the number of outputs of the network.
+    """
+    scores = _array(path) if path.suffix.lower() == ".npy" else _table(path)
+    scores = scores[:, None] if scores.ndim == 1 else scores
+    classes = max(2, outputs)
+    if scores.ndim != 2 or scores.shape[1] not in (1, classes):
+        raise FairmendError(
+            f"{path}: has {scores.shape[1] if scores.ndim == 2 else scores.ndim} columns. Keep one column of scores, "
+            f"or one for each of the {classes} classes."
+        )
+    if outputs > 2 and scores.shape[1] == 1:
+        raise FairmendError(f"{path}: has one column of scores, but the network has {outputs}. Give one for each.")
+    _require_rows(path, len(scores), rows)
+    if not np.isfinite(scores).any():
+        raise FairmendError(f"{path}: has no scores. Give the probabilities or the raw outputs of the model.")
+    return scores
+
+
+def read_score_column(label: Label | None, frame: pd.DataFrame) -> Floats | None:
+    """Return the scores (rows, 1) in the column that [label] names; None if the spec names none, or the data has none.
+
+    A missing score is NaN.
+    """
+    if label is None or label.score is None or label.score not in frame.columns:
+        return None
+    return _numbers(frame[[label.score]], "the data")
+
+
+def read_matrix(path: Path, rows: int) -> Floats:
+    """Return the encoded inputs (rows, columns) in a .npy, .csv or .parquet file."""
+    matrix = _array(path) if path.suffix.lower() == ".npy" else _table(path)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise FairmendError(f"{path}: has the shape {matrix.shape}. Give one row for each row of the data.")
+    _require_rows(path, len(matrix), rows)
+    bad = np.argwhere(~np.isfinite(matrix))
+    if bad.size:
+        raise FairmendError(
+            f"{path}, row {bad[0][0]}, column {bad[0][1]}: not a finite number. Save what the model read."
+        )
+    return matrix
+
+
+def _array(path: Path) -> npt.NDArray[np.float64]:
+    """Return the numbers in a .npy file; objects in it, which would run code, are not read."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise FairmendError(f"{path}: no such file") from error
+    except (OSError, ValueError, EOFError) as error:
+        raise FairmendError(
+            f"{path}: not a readable .npy file of numbers ({first_line(error)}). Save it with numpy.save."
+        ) from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise FairmendError(f"{path}: holds no array of numbers. Save it with numpy.save.")
+    return array.astype(np.float64)
+
+
+def _table(path: Path) -> Floats:
+    """Return the numbers in a table, without the row numbers that pandas writes by default."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise FairmendError(f"{path}: is read from .csv, .parquet or .npy files; convert it first")
+    frame = read_table(path)
+    first = frame.iloc[:, 0]
+    numbered = str(frame.columns[0]).startswith("Unnamed:") and frame.shape[1] > 1
+    if numbered and pd.api.types.is_integer_dtype(first.dtype):
+        frame = frame.iloc[:, 1:]
+    return _numbers(frame, str(path))
+
+
+def _numbers(frame: pd.DataFrame, where: str) -> Floats:
+    texts = [str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
+    texts = [name for name in texts if pd.to_numeric(frame[name], errors="coerce").isna().ne(frame[name].isna()).any()]
+    if texts:
+        hold = "holds" if len(texts) == 1 else "hold"
+        columns = f"column{'' if len(texts) == 1 else 's'} {listed(texts)}"
+        raise FairmendError(f"{where}: {columns} {hold} text. Keep only the numbers that the model gave.")
+    return np.asarray(frame.apply(pd.to_numeric).to_numpy(np.float64, na_value=np.nan))
+
+
+def _require_rows(path: Path, found: int, rows: int) -> None:
+    if found == rows:
+        return
+    hint = " Does the file have a header?" if found == rows - 1 and path.suffix.lower() == ".csv" else ""
+    raise FairmendError(
+        f"{path}: has {found:,} rows, but the data has {rows:,}. Give one for each, in the same order.{hint}"
+    )
 
 
 def describe_form(form: str) -> str:
@@ -200,3 +297,77 @@ def _quantum(given: Floats) -> float:
         if np.array_equal(np.round(given, digits), given):
             return float(10.0**-digits)
     return 0.0
+
+
+@dataclass(frozen=True)
+class ColumnDifference:
+    """A column in which the two differ: how many rows, and the values of the row that differs most."""
+
+    column: int
+    name: str
+    rows: int
+    row: int
+    ours: float
+    given: float
+
+    def __str__(self) -> str:
+        """Return the difference as one clause."""
+        return (
+            f"column {self.column} ({short(self.name)}): {count(self.rows)} row{'s' if self.rows > 1 else ''}, most in "
+            f"row {self.row}: {self.ours:.6g} instead of {self.given:.6g}"
+        )
+
+
+@dataclass(frozen=True)
+class MatrixMatch:
+    """How the encoded data compares with a given matrix; ``problem`` says why they cannot be compared at all."""
+
+    rows: int
+    columns: int
+    largest: float
+    differing: tuple[ColumnDifference, ...] = ()
+    problem: str = ""
+
+    @property
+    def verified(self) -> bool:
+        """Whether the spec reproduces the matrix to rounding."""
+        return not self.differing and not self.problem
+
+    def __str__(self) -> str:
+        """Return the result as one sentence without the final stop."""
+        if self.problem:
+            return f"not verified: {self.problem}"
+        if self.differing:
+            return (
+                f"not verified: {count(len(self.differing))} of {self.columns} columns differ from the encoded matrix"
+            )
+        return f"verified: {count(self.rows)} rows of {self.columns} columns, largest difference {self.largest:.1g}"
+
+
+def match_matrix(ours: FloatArray, given: Floats, names: Sequence[str]) -> MatrixMatch:
+    """Compare the encoded data with a given matrix, both (rows, columns); ``names`` are those of our columns."""
+    rows, columns = ours.shape
+    if given.shape != ours.shape:
+        return MatrixMatch(
+            rows,
+            columns,
+            float("nan"),
+            problem=f"the matrix has {given.shape[1]} columns, the spec describes {columns}",
+        )
+    differences = np.abs(ours - given)
+    allowed = _RELATIVE * np.abs(given) + _OF_SPREAD * given.std(axis=0) + np.finfo(np.float32).tiny
+    far = differences > allowed
+    found = []
+    for column in np.flatnonzero(far.any(axis=0)).tolist():
+        row = int(differences[:, column].argmax())
+        found.append(
+            ColumnDifference(
+                column,
+                names[column],
+                int(far[:, column].sum()),
+                row,
+                float(ours[row, column]),
+                float(given[row, column]),
+            )
+        )
+    return MatrixMatch(rows, columns, float(differences.max()), tuple(found))

@@ -1,4 +1,6 @@
-"""The encodings that libraries commonly produce: one style for all numbers, one for all categories, and an order.
+"""The readings of each column, and the encodings that libraries commonly produce of all of them.
+
+An encoding has one style for all numbers, one for all categories, and an order.
 
 A style is tried only if it gives as many columns as the network reads. Columns of whole numbers may be categories, and
 columns that look like ids may be read or not: the sets of them that give the right number of columns are tried.
@@ -6,13 +8,20 @@ columns that look like ids may be read or not: the sets of them that give the ri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
-from fairmend.evaluate.encoding_search.columns import Column
-from fairmend.evaluate.encoding_search.distance import State
-from fairmend.spec.draft.readings import Reading
+import pandas as pd
+
+from fairmend.spec.draft.draft import Draft
+from fairmend.spec.draft.guess import guess_feature, indicator_of
+from fairmend.spec.draft.readings import Reading, category_readings, is_code, number_readings
+
+State = tuple[Reading, ...]
+"""The readings of the columns, in the order of the network's inputs."""
+
 
 _SCALES = ("standard", "none", "min-max", "robust", "max-abs", "min-max from -1")
 _MORE_SCALES = ("standard, sample", "standard of the known values")
@@ -37,6 +46,70 @@ _ARRANGEMENTS = ("data", "numbers first", "categories first", "by name", "one-ho
 _INDICATORS = ("after the numbers", "after the numbers, standard", "after its column", "last", "first")
 _MOST_CHANGED = 3  # columns that are read in another way than the others of their kind
 _MOST_SETS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of the data and its readings, by style.
+
+    Attributes
+    ----------
+    name : its name
+    numbers, categories : its readings as a number and as a category; empty if it cannot be one
+    text : whether it is a category unless codes are meant
+    optional : whether the model may not read it, such as an id
+    gap_share : the share of missing values
+    """
+
+    name: str
+    numbers: Mapping[tuple[str, ...], Reading] = field(default_factory=dict)
+    categories: Mapping[tuple[str, ...], Reading] = field(default_factory=dict)
+    text: bool = False
+    optional: bool = False
+    gap_share: float = 0.0
+
+    @property
+    def readings(self) -> list[Reading]:
+        """All readings."""
+        return [*self.numbers.values(), *self.categories.values()]
+
+    def indicator(self, standard: bool) -> Reading:
+        """Return the column that marks missing values as a reading: 0 and 1, or standardized."""
+        feature, share = indicator_of(self.name), self.gap_share
+        if not standard:
+            return Reading(feature, ("marks missing values",))
+        scale = {"mean": share, "std": math.sqrt(share * (1 - share))}
+        return Reading(replace(feature, scale=scale), ("marks missing values", "standard"))
+
+
+def columns_of(
+    draft: Draft,
+    frame: pd.DataFrame,
+    *,
+    scales: Mapping[str, Mapping[str, float]] | None = None,
+    codes: bool = True,
+    optional: Sequence[str] = (),
+) -> list[Column]:
+    """Return the columns of a draft, in its order, and ``optional`` ones, which the model may read too.
+
+    ``codes`` says whether whole numbers may be codes of categories. With ``scales``, those of the numbers are known.
+    """
+    found = []
+    features = [drafted.feature for drafted in draft.features if drafted.feature.indicates is None]
+    features += [guess_feature(name, frame[name], False, "none").feature for name in optional]
+    for feature in features:
+        raw = frame[feature.name]
+        rest = (feature.name in optional, float(raw.isna().mean()))
+        if feature.categories:
+            found.append(Column(feature.name, {}, category_readings(feature, raw), True, *rest))
+            continue
+        scale = None if scales is None else scales.get(feature.name, {"mean": 0.0, "std": 1.0})
+        numbers = number_readings(replace(feature, scale=None, missing=None), raw, scale)
+        categories = category_readings(feature, raw) if codes and scale is None and is_code(raw) else {}
+        found.append(Column(feature.name, numbers, categories, False, *rest))
+    if optional:  # in the order of the data, among the others
+        found.sort(key=lambda column: list(frame.columns).index(column.name))
+    return found
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ of the columns. Some rows guide the search; an encoding counts only if it reprod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +15,17 @@ import pandas as pd
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.evaluate.encoding_search.assign import assign_order
-from fairmend.evaluate.encoding_search.candidates import Style, build, common_styles, related_styles
-from fairmend.evaluate.encoding_search.columns import Column
-from fairmend.evaluate.encoding_search.distance import Distance, State
-from fairmend.evaluate.encoding_search.fit_scales import fit_scales
-from fairmend.evaluate.encoding_search.moves import Move, all_moves, descend, order_moves
-from fairmend.evaluate.score_match import ScoreMatch, match_scores
+from fairmend.base.text import count
+from fairmend.evaluate.encoding.candidates import Column, State, Style, build, columns_of, common_styles, related_styles
+from fairmend.evaluate.encoding.fit import assign_order, fit_scales
+from fairmend.evaluate.encoding.given import ScoreMatch, match_scores
+from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend, order_moves
 from fairmend.network import Network
+from fairmend.spec.draft.draft import Draft, DraftFeature
+
+_MOST_OTHERS = 5
+_RANGE = "range: the lowest and highest value in the data; widen it to all possible values"
+
 
 _GUIDING_ROWS = 64  # that rank encodings; rows with rare categories and missing values are added
 _MOST_GUIDING_ROWS = 160
@@ -57,6 +60,84 @@ class FoundEncoding:
     match: ScoreMatch
     others: tuple[str, ...]
     tried: int
+
+
+def search_encoding(
+    columns: Sequence[Column],
+    frame: pd.DataFrame,
+    net: Network,
+    given: Floats,
+    *,
+    regression: bool = False,
+    fixed_order: bool = False,
+    progress: Progress = lambda stage, done, total: None,
+) -> FoundEncoding:
+    """Return the encoding of the columns that comes nearest to the given scores (rows, 1 or classes).
+
+    With ``fixed_order``, the network reads the columns in the given order. ``progress`` gets the stage
+    and how far it is.
+    """
+    search = _Search(columns, frame, net, given, regression=regression, fixed_order=fixed_order, progress=progress)
+    state, verified = search.run()
+    match = _match_all(state, search, frame, given)
+    others: list[str] = []
+    if match.verified:
+        others = [_difference(state, other) for other in verified[1:] if search._differs(state, other)]
+        others += search.changes(state)
+    return FoundEncoding(state, match, tuple(dict.fromkeys(others)), search.tried)
+
+
+def draft_from_scores(
+    draft: Draft,
+    frame: pd.DataFrame,
+    net: Network,
+    given: Floats,
+    *,
+    scales: Mapping[str, Mapping[str, float]] | None = None,
+    codes: bool = True,
+    fixed_order: bool = False,
+    first_row: int = 0,
+    progress: Progress = lambda stage, done, total: None,
+) -> tuple[Draft, ScoreMatch]:
+    """Return the draft with the encoding and order that reproduce the given scores; raise an error if none is found.
+
+    ``codes`` says whether whole numbers may be codes of categories; with ``fixed_order``, the order is known. Error
+    messages count rows from ``first_row``.
+    """
+    ids = [name for name, reason in draft.left_out if "look like ids" in reason and not fixed_order]
+    columns = columns_of(draft, frame, scales=scales, codes=codes, optional=ids)
+    found = search_encoding(
+        columns, frame, net, given, regression=draft.claim.on == "output", fixed_order=fixed_order, progress=progress
+    )
+    if not found.match.verified:
+        match = replace(found.match, differing=found.match.differing + first_row)
+        raise FairmendError(
+            f"none of {count(found.tried)} encodings reproduces the scores. The nearest, {_shown(found)}, is "
+            f"{match}. Check that this model gave the scores for these rows, in this order. Leave out the columns that "
+            "the model does not read with --drop; name --categorical, --order or --scaler; or pass the matrix that the "
+            "model read with --encoded."
+        )
+    before = {drafted.feature.name: drafted for drafted in draft.features}
+    features = []
+    for reading in found.state:
+        notes = before[reading.feature.name].notes[:1] if reading.feature.name in before else ()
+        notes += () if reading.feature.categories or reading.feature.indicates else (_RANGE,)
+        features.append(DraftFeature(reading.feature, (*notes, f"read as: {reading.words}; verified with scores")))
+    used = {drafted.feature.name for drafted in features}
+    review = [line for line in draft.review if line.startswith("claim")]
+    if found.others:
+        more = f" and {len(found.others) - _MOST_OTHERS} others" if len(found.others) > _MOST_OTHERS else ""
+        review.append(
+            f"These rows do not tell this encoding from others that reproduce the scores as well: "
+            f"{'; '.join(found.others[:_MOST_OTHERS])}{more}. Give the scores of more rows."
+        )
+    left_out = tuple((name, reason) for name, reason in draft.left_out if name not in used)
+    made = replace(draft, features=tuple(features), review=tuple(review), left_out=left_out, several=bool(found.others))
+    return made, found.match
+
+
+def _shown(found: FoundEncoding) -> str:
+    return ", ".join(f"{reading.feature.name} ({reading.words})" for reading in found.state)
 
 
 class _Search:
@@ -237,31 +318,6 @@ class _Search:
         if self.net.is_chain:
             return self.net.affines[0].weight.astype(np.float64)
         return np.diag(self.net.read_columns.astype(np.float64))
-
-
-def search_encoding(
-    columns: Sequence[Column],
-    frame: pd.DataFrame,
-    net: Network,
-    given: Floats,
-    *,
-    regression: bool = False,
-    fixed_order: bool = False,
-    progress: Progress = lambda stage, done, total: None,
-) -> FoundEncoding:
-    """Return the encoding of the columns that comes nearest to the given scores (rows, 1 or classes).
-
-    With ``fixed_order``, the network reads the columns in the given order. ``progress`` gets the stage
-    and how far it is.
-    """
-    search = _Search(columns, frame, net, given, regression=regression, fixed_order=fixed_order, progress=progress)
-    state, verified = search.run()
-    match = _match_all(state, search, frame, given)
-    others: list[str] = []
-    if match.verified:
-        others = [_difference(state, other) for other in verified[1:] if search._differs(state, other)]
-        others += search.changes(state)
-    return FoundEncoding(state, match, tuple(dict.fromkeys(others)), search.tried)
 
 
 def changes_that_verify(
