@@ -178,12 +178,12 @@ def run_audit(
     from fairmend.cli.disparity import show_disparity
     from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
-    from fairmend.evaluate.audit_document import audit_document, audit_warnings
+    from fairmend.evaluate.build_document import audit_document, audit_warnings
+    from fairmend.evaluate.document_parts import describe_origin
     from fairmend.evaluate.labelled import LabelledRows
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.evaluate.people import choose_policy
     from fairmend.evaluate.people_stream import PeopleStream
-    from fairmend.evaluate.provenance import describe_origin
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.spec.out_of_range import OutOfRange

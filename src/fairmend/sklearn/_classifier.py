@@ -74,7 +74,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         the spec, or 0.5. Two of them that differ are an error.
     method : the repair method, as in `fairmend.repair`.
     keep, guarantee, prefer : for the method "auto", what it may give up and what it must not; see
-        `fairmend.repairing.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
+        `fairmend.repairing.options.Policy`. `fit` raises ValueError if no candidate meets what you give here.
     repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy. The
         methods "auto" and "blind" use the remaining rows without their labels, to keep the predictions of the network.
         If `fit` trains the network, it does so without the calibration rows, which are then at most a fifth of X: a

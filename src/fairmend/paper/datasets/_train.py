@@ -38,7 +38,7 @@ def train_biased(
     from torch.nn.functional import binary_cross_entropy_with_logits, linear
 
     from fairmend.base.threads import few_threads
-    from fairmend.repairing.adam import Adam
+    from fairmend.repairing.training import Adam
 
     widths = _widths(dataset, hidden, epochs)
     X = dataset.X_train.astype(np.float64)
