@@ -7,7 +7,7 @@ import pytest
 
 from fairmend.cli.candidates import _ranges, show_candidates
 from fairmend.cli.screen import Screen
-from fairmend.repairing.policy import Policy
+from fairmend.repairing.options import Policy
 from fairmend.repairing.recipe import Recipe
 from fairmend.repairing.selection import Candidate
 

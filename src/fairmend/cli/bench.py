@@ -52,10 +52,9 @@ def run_bench(
 
     from fairmend.base.folders import check_folder
     from fairmend.cli.console import progress_bars, show_json
-    from fairmend.paper.jobs import QUICK, Effort, default_workers
-    from fairmend.paper.protocol import Sources
-    from fairmend.paper.render import show_tables, write_tables
+    from fairmend.paper.protocol import QUICK, Effort, Sources, default_workers
     from fairmend.paper.run import run
+    from fairmend.paper.tables import show_tables, write_tables
 
     for folder in (models_dir, data_dir, splits_dir):
         if folder is not None and not folder.is_dir():

@@ -39,7 +39,7 @@ _REGRESSION_NOTE = (
 
 def show_candidates(screen: Console, result: RepairResult) -> None:
     """Print what auto tried, grouped by guarantee, the strongest first, and why the others were not taken."""
-    from fairmend.evaluate.selection_summary import accuracy_measure, describe_policy, describe_unrun, was_run
+    from fairmend.evaluate.summary import accuracy_measure, describe_policy, describe_unrun, was_run
 
     regression = result.original_accuracy is None
     figures = _REGRESSION_FIGURES if regression else _CLASS_FIGURES

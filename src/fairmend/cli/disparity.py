@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from fairmend.auditing.disparity import ScoreDisparity, ThresholdCurve
     from fairmend.auditing.result import AuditPair, AuditResult
-    from fairmend.auditing.score_disparity import ScoreDisparity, ThresholdCurve
     from fairmend.spec import Spec
 
 
