@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from fairmend.auditing.disparity import ScoreSummary
     from fairmend.auditing.plan import AuditPlan
     from fairmend.auditing.result import AuditResult
-    from fairmend.auditing.score_summary import ScoreSummary
     from fairmend.base.progress import Progress
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
@@ -188,7 +188,7 @@ def run_audit(
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import describe_broken, local_files
-    from fairmend.workers.open_engine import open_engine
+    from fairmend.workers.engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     spec = add_about(spec, about)

@@ -132,7 +132,7 @@ def run_certify(
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
-    from fairmend.workers.open_engine import open_engine
+    from fairmend.workers.engine import open_engine
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")

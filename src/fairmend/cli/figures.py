@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fairmend.auditing.result import AuditPair, AuditResult
-    from fairmend.auditing.score_disparity import ScoreDisparity, ThresholdCurve
+    from fairmend.auditing.disparity import ScoreDisparity, ThresholdCurve
     from fairmend.evaluate.compare import Measurement, RepairComparison
     from fairmend.repairing.result import RepairResult
     from fairmend.repairing.selection import Candidate
