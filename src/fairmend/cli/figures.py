@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fairmend.auditing.result import AuditPair, AuditResult
     from fairmend.auditing.disparity import ScoreDisparity, ThresholdCurve
+    from fairmend.auditing.result import AuditPair, AuditResult
     from fairmend.evaluate.compare import Measurement, RepairComparison
     from fairmend.repairing.result import RepairResult
     from fairmend.repairing.selection import Candidate
