@@ -175,7 +175,7 @@ def run_audit(
         show_out_of_range,
         show_warnings,
     )
-    from fairmend.cli.disparity import show_disparity
+    from fairmend.cli.figures import show_disparity
     from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.build_document import audit_document, audit_warnings
@@ -331,7 +331,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
 
     from fairmend.base.text import percent
     from fairmend.cli.console import figures_table
-    from fairmend.cli.disparity import add_disparity
+    from fairmend.cli.figures import add_disparity
 
     table = figures_table(title, "", " ", right=(" ",))
     least = "" if result.exact else "at least "

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
 
 

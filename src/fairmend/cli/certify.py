@@ -241,8 +241,7 @@ def _show(screen: Console, result: CertifyResult, people: People, negative: str 
 
     from fairmend.auditing.result import name_row
     from fairmend.base.text import percent
-    from fairmend.cli.console import ROW_NUMBERS, figures_table
-    from fairmend.cli.screen import Rows
+    from fairmend.cli.console import ROW_NUMBERS, Rows, figures_table
 
     spec = people.spec
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))

@@ -10,8 +10,7 @@ import click
 
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import DATA, DATA_FORMATS, FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import load_scores, require_with, scores_document, scores_option
