@@ -81,7 +81,8 @@ def test_values_between_bounds_stay_between_them(name):
     for share in torch.linspace(0, 1, 5, dtype=torch.float64):
         inside = operation.torch([low + share * (high - low) for low, high in zip(lower, upper, strict=True)])
         for below, above in bounds:
-            assert (below <= inside + 1e-12).all() and (inside <= above + 1e-12).all()
+            assert (below <= inside + 1e-12).all()
+            assert (inside <= above + 1e-12).all()
 
 
 @pytest.mark.parametrize("name", [*CASES, "relu"])
