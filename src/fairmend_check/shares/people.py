@@ -91,6 +91,7 @@ class Boxes:
         """The cell in the middle of each box (boxes, axes)."""
         return np.asarray((self.first + self.last) // 2)
 
+
 @dataclass(frozen=True, eq=False)
 class Axis:
     """A feature, its first column and its number of cells.
@@ -347,7 +348,7 @@ class People:
 
     @cached_property
     def values(self) -> Cases:
-        """Cells of protected values, each with a choice of linked ones: all combinations, or a grid if they are many."""
+        """Cells of protected values, each with a choice of linked ones: all combinations, or a grid if many."""
         counts = divide(self._counts, MAX_VALUES)
         ranges = [np.linspace(0, size - 1, n).round() for size, n in zip(self._counts, counts, strict=True)]
         return self._combined(np.array(list(product(*ranges)), np.int64))
@@ -379,29 +380,52 @@ class People:
             columns[:, axis.columns] = axis.columns_of(cells[:, k])
         return columns
 
-    def columns(self, boxes: Boxes) -> tuple[Array, Array]:
-        """Return the ends of columns of people in boxes (boxes, width): 0 in protected and in one-hot ones."""
-        lower, upper = np.zeros((2, len(boxes), self.width))
-        for k, axis in enumerate(self.axes):
-            if not axis.one_hot:
-                lower[:, axis.column] = axis.lower(boxes.first[:, k])
-                upper[:, axis.column] = axis.upper(boxes.last[:, k])
-        return lower, upper
-
     def least(self, boxes: Boxes, A: Array, c: Array) -> Array:
         """Return lower bounds of A·x + c over the people of boxes (boxes, forms), for forms A (boxes, forms, width).
 
         Protected columns do not count.
         """
-        ends = [A * column[:, None] for column in self.columns(boxes)]
-        least, size = np.minimum(*ends).sum(axis=2) + c, np.maximum(*map(np.abs, ends)).sum(axis=2) + np.abs(c)
+        least, size = self._ends(boxes, A)
+        return down(least + c - (gamma(self.width + len(self.axes) + 8) * (size + np.abs(c)) + TINY))
+
+    def sizes(self, boxes: Boxes, A: Array) -> Array:
+        """Return how large the terms of A·x are together, at most, over the people of boxes (boxes, forms)."""
+        return self._ends(boxes, A)[1]
+
+    def _ends(self, boxes: Boxes, A: Array) -> tuple[Array, Array]:
+        """Return the least of A·x over the people of boxes, and how large its terms are together; but for rounding."""
+        lower, upper = np.zeros((2, len(boxes), self.width))
+        for k, axis in enumerate(self.axes):
+            if not axis.one_hot:
+                lower[:, axis.column] = axis.lower(boxes.first[:, k])
+                upper[:, axis.column] = axis.upper(boxes.last[:, k])
+        ends = A * lower[:, None], A * upper[:, None]
+        least, size = np.minimum(*ends).sum(axis=2), np.maximum(*map(np.abs, ends)).sum(axis=2)
         for k, axis in enumerate(self.axes):
             if axis.one_hot:
-                forms, count = A[:, :, axis.columns].reshape(len(boxes) * A.shape[1], -1), A.shape[1]
-                values = axis.ends(forms, *(np.repeat(end[:, k], count) for end in (boxes.first, boxes.last)))
-                least = least + values.min(axis=1).reshape(c.shape)
-                size = size + np.abs(values).max(axis=1).reshape(c.shape)
-        return down(least - (gamma(self.width + len(self.axes) + 8) * size + TINY))
+                forms = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
+                values = axis.ends(forms, *(np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last)))
+                least = least + values.min(axis=1).reshape(least.shape)
+                size = size + np.abs(values).max(axis=1).reshape(least.shape)
+        return least, size
+
+    def steps(self, boxes: Boxes, A: Array) -> tuple[Array, Array]:
+        """Return by how much forms A (boxes, forms, width) of similar people can be lower, and are higher for someone.
+
+        Each is (boxes, forms). Someone has a value that is higher, or lower, by the tolerance, unless that is outside
+        its range for people of the box.
+        """
+        lower, higher = np.zeros((2, *A.shape[:2]))
+        for k, axis in enumerate(self.axes):
+            if axis.reach:
+                slope = A[:, :, axis.column]
+                least, most = axis.steps
+                rises = (boxes.last[:, k] + axis.reach < axis.cells)[:, None]
+                falls = (boxes.first[:, k] >= axis.reach)[:, None]
+                lower = lower + np.abs(slope) * most
+                higher = higher + np.where(np.where(slope > 0, rises, falls), np.abs(slope) * least, 0.0)
+        room = gamma(2 * len(self.axes) + 8)
+        return lower * (1 + room) + TINY, np.maximum(higher * (1 - room) - TINY, 0.0)
 
     def inputs(self, cells: Whole, values: Cases) -> Array:
         """Return the inputs of someone in each cell with these values of each (people * values, inputs)."""
