@@ -234,7 +234,6 @@ def run_repair(
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
     from fairmend.base.folders import check_folder
-    from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import (
         at_threshold,
         console,
@@ -245,6 +244,7 @@ def run_repair(
         show_out_of_range,
         warn_before,
     )
+    from fairmend.cli.figures import show_comparison
     from fairmend.cli.inputs import add_about, load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, form_warning, show_report
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
@@ -340,7 +340,7 @@ def _show_collapse(screen: Console, comparison: RepairComparison) -> None:
     """Say in the first line that the network is worth little, whatever is proven about it, and what may help."""
     from rich.text import Text
 
-    from fairmend.evaluate.selection_summary import describe_collapse
+    from fairmend.evaluate.summary import describe_collapse
 
     people = comparison.split
     sentence = describe_collapse(comparison.result, people.spec, len(people.calibration))
@@ -353,7 +353,7 @@ def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
 
     Beside a new certificate it would pass for the network that the certificate is about.
     """
-    from fairmend.evaluate.provenance import file_digest
+    from fairmend.evaluate.document_parts import file_digest
     from fairmend.report import load_report
 
     try:

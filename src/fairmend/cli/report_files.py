@@ -164,7 +164,7 @@ def describe_repair(
 
     The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None.
     """
-    from fairmend.evaluate.provenance import describe_origin
+    from fairmend.evaluate.document_parts import describe_origin
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.tables import find_files
