@@ -19,26 +19,26 @@ from fairmend.base.text import printable
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repairing.options import methods_with
 from fairmend.repairing.run import repair
-from fairmend.sklearn._errors import InputError, as_input_errors
 from fairmend.sklearn._estimators import (
+    InputError,
+    ProtectedColumns,
+    agree_on_threshold,
+    as_frame,
+    as_input_errors,
     can_train_on_some_rows,
     choose_estimator,
+    encode_any_value,
     find_mlp,
     fit_pipeline,
+    guess_spec,
     is_frozen,
     is_pipeline,
     preprocessing_of,
     replace_mlp,
-)
-from fairmend.sklearn._specs import (
-    ProtectedColumns,
-    as_frame,
-    encode_any_value,
-    guess_spec,
     spec_of_pipeline,
     transform,
+    with_threshold,
 )
-from fairmend.sklearn._thresholds import agree_on_threshold, with_threshold
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.paper.datasets._common import Dataset
+from fairmend.paper.datasets._raw import Dataset
 
 # Widths of the hidden layers, as in the paper.
 HIDDEN = {"adult": (16, 8), "compas": (16, 8), "german": (50,), "bank": (64, 16)}
