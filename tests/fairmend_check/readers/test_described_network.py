@@ -93,9 +93,9 @@ def test_a_changed_network_with_digests_that_fit_is_not_that_of_the_file(name, t
         nudge(changed, key)
         described = changed["model"]["network"]
         described["sha256"] = network_digest(described_model(described, content["model"]["dtype"]))
-        for result in both_ways(tmp_path, changed, model):
-            assert result.verdict == "invalid"
-            assert "network" in result.reasons[0]
+        result = fairmend.check(write(tmp_path, changed), model)
+        assert result.verdict == "invalid"
+        assert "network" in result.reasons[0]
         described["steps"] = described["tensors"] = None  # the digest alone
         result = fairmend.check(write(tmp_path, changed), model)
         assert result.verdict == "invalid"
