@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo check test test-random lint coverage picture checker release-check test-clusters test-oldest test-newest clean
+.PHONY: setup demo check test test-random test-orders lint coverage picture checker release-check test-clusters test-oldest test-newest clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,13 @@ check: setup
 # Run the tests with new random examples; what they find becomes a case of its own.
 test-random: setup
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=random
+
+# Run the tests in five random orders, with one, two and four workers: none may depend on another.
+test-orders: setup
+	for run in 1:1 2:2 3:4 4:2 5:2; do \
+	  echo "order $${run%:*}, $${run#*:} workers"; \
+	  $(BIN)/python -m pytest -q -n $${run#*:} --random-order --random-order-seed=$${run%:*} || exit 1; \
+	done
 
 lint: setup
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ from fairmend.cli.repair import command
 from fairmend.evaluate import compare
 from fairmend.network import load_network
 from fairmend.prove.certificate import Certificate
-from fairmend.repairing.policy import GUARANTEES, PREFERENCES
+from fairmend.repairing.options import GUARANTEES, PREFERENCES
 from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import FIRST_ROW, read_table
@@ -440,7 +440,7 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
 
     monkeypatch.setattr(compare, "repair_and_compare", without_a_certificate)
     with monkeypatch.context() as patch:
-        patch.setattr("fairmend.cli.report_files.write_report", full)
+        patch.setattr("fairmend.workflows.outputs.write_report", full)
         result = case.repair(method="flip", steps=1)
     assert result.exit_code == 2
     assert "No space left on device" in result.stderr

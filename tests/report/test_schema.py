@@ -1,13 +1,100 @@
 """The JSON schema: it is shipped as generated, every report fits it, and a changed one does not."""
 
 import json
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 
 import jsonschema
 import pytest
 
-from fairmend.report.schema import SCHEMA_NAME, document_schema
+from fairmend.base.errors import FairmendError
+from fairmend.evaluate.document import Document
+from fairmend.report.schema import SCHEMA_NAME, document_schema, from_plain
 from support.report_cases import audit_of, hostile, repair_of
+
+# Strict reading of plain data: every field of a report is checked, and the error names it.
+
+
+def test_every_field_of_a_report_is_checked():
+    plain = json.loads(json.dumps(asdict(repair_of().document)))
+
+    def places(value, path=()):
+        yield path
+        entries = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+        for key, entry in entries:
+            yield from places(entry, (*path, key))
+
+    paths = [path for path in places(plain) if path]
+    assert len(paths) > 100
+    for path in paths:
+        broken = json.loads(json.dumps(plain))
+        at = broken
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = {"no": ["such", "thing"]}
+        with pytest.raises(FairmendError, match=r": unknown field|: the field is missing| is not (a|true)"):
+            from_plain(Document, broken)
+
+
+@dataclass(frozen=True)
+class Inner:
+    rate: float
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Outer:
+    count: int
+    inner: Inner
+    many: list[Inner]
+    named: dict[str, float]
+    maybe: list[int] | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+GOOD = {"count": 1, "inner": {"rate": 1}, "many": [{"rate": 0.5, "name": "x"}], "named": {"a": 2}}
+
+
+def test_good_data_becomes_the_dataclass():
+    assert from_plain(Outer, GOOD) == Outer(1, Inner(1.0), [Inner(0.5, "x")], {"a": 2.0})
+    assert isinstance(from_plain(Outer, GOOD).inner.rate, float)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"extra": 1}, "extra: unknown field"),
+        ({"inner": {}}, "inner.rate: the field is missing"),
+        ({"inner": {"rate": 1, "more": 2}}, "inner.more: unknown field"),
+        ({"inner": [1]}, "inner: [1] is not an object"),
+        ({"many": [{"rate": 1}, {"rate": "1"}]}, "many[1].rate: '1' is not a finite number"),
+        ({"many": "abc"}, "many: 'abc' is not a list"),
+        ({"many": {"rate": 1}}, "many: {'rate': 1} is not a list"),
+        ({"named": {"b": float("nan")}}, "named.b: nan is not a finite number"),
+        ({"named": {"b": float("-inf")}}, "named.b: -inf is not a finite number"),
+        ({"named": {"b": True}}, "named.b: True is not a finite number"),
+        ({"count": True}, "count: True is not a whole number"),
+        ({"count": 1.0}, "count: 1.0 is not a whole number"),
+        ({"count": "1"}, "count: '1' is not a whole number"),
+        ({"maybe": [None]}, "maybe[0]: None is not a whole number"),
+        ({"notes": [7]}, "notes[0]: 7 is not a text"),
+    ],
+)
+def test_an_error_names_the_path_of_its_field(change, message):
+    with pytest.raises(FairmendError) as error:
+        from_plain(Outer, GOOD | change)
+    assert str(error.value) == message
+
+
+def test_a_whole_number_beyond_the_largest_float_is_refused():
+    with pytest.raises(FairmendError, match=r"^inner\.rate: 1000+ is not a finite number$"):
+        from_plain(Outer, GOOD | {"inner": {"rate": 10**400}})
+
+
+def test_what_is_not_an_object_is_no_document():
+    with pytest.raises(FairmendError, match=r"^the document: \[\] is not an object$"):
+        from_plain(Outer, [])
+
 
 SHIPPED = json.loads((files("fairmend.report") / SCHEMA_NAME).read_text(encoding="utf-8"))
 REPORTS = {

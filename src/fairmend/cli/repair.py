@@ -234,7 +234,6 @@ def run_repair(
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
     from fairmend.base.folders import check_folder
-    from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import (
         at_threshold,
         console,
@@ -243,16 +242,18 @@ def run_repair(
         show_files,
         show_json,
         show_out_of_range,
+        show_report,
         warn_before,
     )
-    from fairmend.cli.inputs import add_about, load_model, without_scores
-    from fairmend.cli.report_files import REPORT_FILES, form_warning, show_report
+    from fairmend.cli.figures import show_comparison
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.network.formats import require_room
     from fairmend.repairing.options import check_applicable, has_tolerances
     from fairmend.tables import local_files, read_table
+    from fairmend.workflows.inputs import add_about, load_model, without_scores
+    from fairmend.workflows.outputs import REPORT_FILES, form_warning
 
     repaired = f"model{model.suffix.lower()}"
     files = {
@@ -340,7 +341,7 @@ def _show_collapse(screen: Console, comparison: RepairComparison) -> None:
     """Say in the first line that the network is worth little, whatever is proven about it, and what may help."""
     from rich.text import Text
 
-    from fairmend.evaluate.selection_summary import describe_collapse
+    from fairmend.evaluate.summary import describe_collapse
 
     people = comparison.split
     sentence = describe_collapse(comparison.result, people.spec, len(people.calibration))
@@ -353,7 +354,7 @@ def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
 
     Beside a new certificate it would pass for the network that the certificate is about.
     """
-    from fairmend.evaluate.provenance import file_digest
+    from fairmend.evaluate.document_parts import file_digest
     from fairmend.report import load_report
 
     try:
@@ -404,8 +405,8 @@ def _write(
     """
     from fairmend.base.files import write_json
     from fairmend.base.folders import staged_folder
-    from fairmend.cli.report_files import describe_repair, save_checked, save_unchecked, write_report
     from fairmend.tables import write_csv
+    from fairmend.workflows.outputs import describe_repair, save_checked, save_unchecked, write_report
 
     certificate, checked = comparison.result.certificate, None
     # a certificate of an earlier repair is about another network

@@ -1,4 +1,4 @@
-"""The document of a repair's report, from the comparison of the networks before and after."""
+"""Build the document of a repair from the comparison of the networks before and after."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from fairmend._version import __version__
 from fairmend.auditing.run import audit
+from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison
-from fairmend.evaluate.disparity_figures import disparity_figures
 from fairmend.evaluate.document import (
     FORMAT,
     REPAIR,
@@ -18,6 +18,7 @@ from fairmend.evaluate.document import (
     DecisiveFeatures,
     Document,
     FeatureGroups,
+    LayerChange,
     NetworkFigures,
     Origin,
     Outcomes,
@@ -26,21 +27,114 @@ from fairmend.evaluate.document import (
     RecipeSummary,
     Repair,
     ScoreRanges,
+    WeightChange,
+    WeightChanges,
+)
+from fairmend.evaluate.document_parts import (
+    class_names,
+    describe_similarity,
+    disparity_figures,
+    regression_errors,
+    score_figures,
 )
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
-from fairmend.evaluate.score_figures import regression_errors, score_figures
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
-from fairmend.evaluate.selection_summary import accuracy_measure, describe_policy, was_run
-from fairmend.evaluate.spec_summary import class_names, describe_similarity
-from fairmend.evaluate.weight_changes import compare_weights
+from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
 from fairmend.network import Network
 from fairmend.prove.condition import model_condition
 from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
+from fairmend.spec import Spec
+
+# Which weights a repair changed: by layer, by input column, and in the head.
+
+
+_MOST_COLUMNS, _MOST_UNITS = 30, 40
+
+
+def compare_weights(before: Network, after: Network, spec: Spec) -> WeightChanges:
+    """Compare the weights of two networks of the same shape."""
+    columns = _columns(before, after, spec)
+    head = _head(before, after)
+    return WeightChanges(
+        _layers(before, after),
+        _most_changed(columns, _MOST_COLUMNS),
+        max(0, len(columns) - _MOST_COLUMNS),
+        _most_changed(head, _MOST_UNITS),
+        max(0, len(head) - _MOST_UNITS),
+    )
+
+
+def _layers(before: Network, after: Network) -> list[LayerChange]:
+    layers = []
+    for name, old, new in zip(before.names, before.affines, after.affines, strict=True):
+        was, now = (affine.parameters.astype(np.float64) for affine in (old, new))
+        distance = np.abs(now - was)
+        outputs, inputs = old.weight.shape
+        changed = int((was != now).sum())
+        l1, largest = float(distance.sum()), float(distance.max())
+        layers.append(LayerChange(short(name), inputs, outputs, changed, len(was), l1, largest))
+    return layers
+
+
+def _columns(before: Network, after: Network, spec: Spec) -> list[WeightChange]:
+    """Return the l1 norm of the weights that read each input column first."""
+    was, now = (_first_weights(net) for net in (before, after))
+    protected = np.zeros(spec.width, dtype=np.bool_)
+    for feature in spec.protected:
+        protected[spec.columns(feature.name)] = True
+    names = spec.column_names
+    return [
+        WeightChange(short(n), *v) for n, *v in zip(names, was.tolist(), now.tolist(), protected.tolist(), strict=True)
+    ]
+
+
+def _first_weights(net: Network) -> Floats:
+    """Return the sum of the sizes of all weights that read an input column before any other weight does (inputs,).
+
+    Look-ups count with the spread of their table.
+    """
+    total = np.zeros(net.inputs)
+    passed: list[Ints] = []  # for each number of a node, the input column that it passes on; -1 if it is none
+    for node, width in zip(net.nodes, net.widths, strict=True):
+        sources, sizes = [passed[source] for source in node.sources], node.operation.weight_sizes
+        if sizes is None:
+            passed.append(node.operation.follow(sources, width))
+        else:
+            known = sources[0] >= 0
+            np.add.at(total, sources[0][known], sizes[known])
+            passed.append(np.full(width, -1))
+    return total
+
+
+def _head(before: Network, after: Network) -> list[WeightChange]:
+    """Return the weights and biases of the head, class by class."""
+    several = before.outputs > 1
+    changes = []
+    for output in range(before.outputs):
+        who = f"class {output}, " if several else ""
+        was, now = (net.head.weight[output].astype(np.float64).tolist() for net in (before, after))
+        changes += [
+            WeightChange(f"{who}unit {unit + 1}", a, b) for unit, (a, b) in enumerate(zip(was, now, strict=True))
+        ]
+        if before.head.derived_bias is None:
+            changes.append(WeightChange(f"{who}bias", float(before.head.bias[output]), float(after.head.bias[output])))
+    return changes
+
+
+def _most_changed(changes: list[WeightChange], most: int) -> list[WeightChange]:
+    """Return at most `most` of them, in their own order: protected columns first, then those that changed most."""
+    if len(changes) <= most:
+        return changes
+    rank = sorted(
+        range(len(changes)), key=lambda i: (not changes[i].marked, -abs(changes[i].after - changes[i].before))
+    )
+    return [changes[i] for i in sorted(rank[:most])]
+
 
 MOST_RANGES = 240
 _MOST_STEPS = 400

@@ -10,7 +10,6 @@ regenerates the page. docs/report-format.md documents report.json.
 """
 
 from fairmend.report.build import audit_report, repair_report
-from fairmend.report.load import load_report
-from fairmend.report.report import Report
+from fairmend.report.report import Report, load_report
 
 __all__ = ["Report", "audit_report", "load_report", "repair_report"]

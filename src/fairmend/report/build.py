@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairmend.auditing.result import AuditResult
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.provenance import describe_origin
+from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.network import Network
@@ -120,7 +120,7 @@ def audit_report(
     what_if : whether the page carries the network, if it is small, and computes the scores of any person
     what_if_rows : how many random rows of the data it then holds, to start from
     """
-    from fairmend.evaluate.audit_document import audit_document, audit_warnings
+    from fairmend.evaluate.build_document import audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.evaluate.split import read_classes

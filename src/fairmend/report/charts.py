@@ -1,14 +1,175 @@
-"""The charts of a report. Colours come from CSS classes: the style sheet sets them for light, dark and print."""
+"""The charts of a report, as SVG. Colours come from CSS classes, which the style sheet sets for screen and print."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from fairmend.base.text import fine_percent, number, percent
-from fairmend.evaluate.document import ScoreRange, WeightChange
-from fairmend.report.svg import drawing, element, line, path, strip, text
+from fairmend.base.text import fine_percent, number, percent, printable, score_difference
+from fairmend.evaluate.document import DisparityFigures, ScoreFigures, ScoreRange, WeightChange
+
+# Write SVG element by element. Every attribute and every text is escaped here, and nowhere else.
+
+
+def element(name: str, *children: object, **attributes: object) -> Markup:
+    """Return an element; `class_` is class, `text_anchor` is text-anchor, and None leaves an attribute out."""
+    given = Markup("").join(
+        Markup(' {}="{}"').format(Markup(key.rstrip("_").replace("_", "-")), _plain(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inner = Markup("").join(child if isinstance(child, Markup) else escape(printable(child)) for child in children)
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), given, inner)
+
+
+def drawing(width: int, height: int, label: str, *children: object, class_: str = "chart") -> Markup:
+    """Return an image of `width` by `height` units that scales to its place; screen readers read `label`."""
+    # viewBox keeps its capital letter, which HTML parsers require.
+    attributes = {"viewBox": f"0 0 {width} {height}", "role": "img", "aria_label": label, "class_": class_}
+    return element("svg", *children, **attributes)
+
+
+def strip(label: str, *children: object) -> Markup:
+    """Return an image one line high and as wide as its place; its children have places in per cent."""
+    return element("svg", *children, class_="strip", role="img", aria_label=label)
+
+
+def text(x: float, y: float, content: object, *, class_: str = "", anchor: str | None = None) -> Markup:
+    """Return a text element."""
+    return element("text", content, x=x, y=y, class_=class_ or None, text_anchor=anchor)
+
+
+def line(x1: object, y1: object, x2: object, y2: object, class_: str) -> Markup:
+    """Return a line element."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def path(steps: Iterable[str], class_: str, **attributes: object) -> Markup:
+    """Return a path element of all steps, or nothing if there are none."""
+    shape = "".join(steps)
+    return element("path", d=shape, class_=class_, **attributes) if shape else Markup("")
+
+
+def _plain(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else printable(value)
+
+
+# The chart of differences of scores: how many people have which, with the delta of a claim marked.
+
+
+_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, _DIFFERENCE_LEFT, _DIFFERENCE_RIGHT, _DIFFERENCE_TOP, _DIFFERENCE_FLOOR = (
+    520,
+    250,
+    52,
+    12,
+    24,
+    206,
+)
+
+
+def difference_chart(scores: ScoreFigures | DisparityFigures) -> Markup:
+    """Draw a histogram of the differences; bars above delta, if there is one, are marked."""
+    end, most = scores.edges[-1], max([1, *scores.counts])
+    delta = scores.delta if isinstance(scores, ScoreFigures) else None
+
+    def place(value: float) -> float:
+        return _DIFFERENCE_LEFT + (_DIFFERENCE_WIDTH - _DIFFERENCE_LEFT - _DIFFERENCE_RIGHT) * value / end
+
+    parts = [
+        line(_DIFFERENCE_LEFT, _DIFFERENCE_FLOOR, _DIFFERENCE_WIDTH - _DIFFERENCE_RIGHT, _DIFFERENCE_FLOOR, "grid"),
+        text(_DIFFERENCE_LEFT - 8, _DIFFERENCE_TOP + 4, f"{most:,}", anchor="end", class_="tick"),
+        text(_DIFFERENCE_LEFT - 8, _DIFFERENCE_FLOOR + 4, "0", anchor="end", class_="tick"),
+    ]
+    for low, high, count in zip(scores.edges, scores.edges[1:], scores.counts, strict=False):
+        height = (_DIFFERENCE_FLOOR - _DIFFERENCE_TOP) * count / most
+        state = "two" if delta is not None and (low + high) / 2 > delta else "one"
+        width = max(1.0, place(high) - place(low) - 1)
+        bar = {"x": place(low), "y": _DIFFERENCE_FLOOR - height, "width": width, "height": height}
+        parts += [element("rect", class_=f"fill {state}", **bar)] if count else []
+    for value, anchor in ((0.0, "start"), (end, "end")):
+        caption = score_difference(value, scores.on)
+        parts.append(text(place(value), _DIFFERENCE_FLOOR + 20, caption, anchor=anchor, class_="tick"))
+    if delta is None:
+        label = f"How many people have which difference of scores, from 0 to {score_difference(end, scores.on)}."
+        return drawing(_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, label, *parts)
+    limit = score_difference(delta, scores.on)
+    at = place(delta)
+    side = "end" if at > _DIFFERENCE_WIDTH / 2 else "start"
+    parts += [
+        line(at, _DIFFERENCE_TOP - 8, at, _DIFFERENCE_FLOOR, "decision"),
+        text(at + (-6 if side == "end" else 6), _DIFFERENCE_TOP - 8, f"delta {limit}", anchor=side, class_="tick"),
+    ]
+    label = f"Differences of scores from 0 to {score_difference(end, scores.on)}, with delta {limit} marked."
+    return drawing(_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, label, *parts)
+
+
+# The chart of the share treated unequally against the threshold of the decision.
+
+
+_CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_LEFT, _CURVE_RIGHT, _CURVE_TOP, _CURVE_FLOOR = 520, 250, 56, 14, 18, 206
+_TOPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the vertical axis
+
+
+def threshold_chart(figures: DisparityFigures) -> Markup:
+    """Draw the curve from threshold 0 to 1, with the threshold that decides and the highest point."""
+    most = max(figures.unequal, default=0.0)
+    top = next(end for end in _TOPS if end >= most or end == 1.0)
+
+    def across(threshold: float) -> float:
+        return _CURVE_LEFT + (_CURVE_WIDTH - _CURVE_LEFT - _CURVE_RIGHT) * threshold
+
+    def up(share: float) -> float:
+        return _CURVE_FLOOR - (_CURVE_FLOOR - _CURVE_TOP) * share / top
+
+    parts: list[Markup] = []
+    for share in (0.0, top / 2, top):
+        digits = 0 if top >= 0.1 else max(0, 1 - math.floor(math.log10(100 * top)))
+        parts += [
+            line(_CURVE_LEFT, up(share), _CURVE_WIDTH - _CURVE_RIGHT, up(share), "grid"),
+            text(_CURVE_LEFT - 8, up(share) + 4, percent(share, digits), anchor="end", class_="tick"),
+        ]
+    for mark in (0, 0.25, 0.5, 0.75, 1):
+        parts.append(text(across(mark), _CURVE_FLOOR + 20, f"{mark:g}", anchor="middle", class_="tick"))
+    points = list(zip(figures.thresholds, figures.unequal, strict=True))
+    steps = [f"{'L' if i else 'M'}{across(t):.1f} {up(share):.1f}" for i, (t, share) in enumerate(points)]
+    parts.append(path(steps, "curve two"))
+    if figures.threshold is not None and points:
+        at = across(figures.threshold)
+        mine = _share_at(figures, figures.threshold)
+        side = "end" if at > _CURVE_WIDTH / 2 else "start"
+        parts += [
+            line(at, _CURVE_TOP - 6, at, _CURVE_FLOOR, "decision"),
+            text(at + (-6 if side == "end" else 6), _CURVE_TOP - 6, "your threshold", anchor=side, class_="tick"),
+            element("circle", cx=at, cy=up(mine), r=5, class_="dot two"),
+        ]
+    parts.append(
+        text(
+            _CURVE_WIDTH - _CURVE_RIGHT, _CURVE_HEIGHT - 6, "threshold of the probability", anchor="end", class_="tick"
+        )
+    )
+    return drawing(_CURVE_WIDTH, _CURVE_HEIGHT, f"{describe_curve(figures)}.", *parts)
+
+
+def describe_curve(figures: DisparityFigures) -> str:
+    """Return the share at the threshold that decides and the highest one, in a few words."""
+    if figures.threshold is None:
+        return ""
+    least = "" if figures.exact else "at least "
+    share = max(figures.unequal)
+    at = figures.thresholds[figures.unequal.index(share)]
+    mine = _share_at(figures, figures.threshold)
+    if share == 0:
+        return "no one, at any threshold" if figures.exact else "no one was found, at any threshold"
+    return (
+        f"{least}{percent(mine)} at {figures.threshold:g}, your threshold; highest at {at:g}: {least}{percent(share)}"
+    )
+
+
+def _share_at(figures: DisparityFigures, threshold: float) -> float:
+    return figures.unequal[figures.thresholds.index(threshold)]
+
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fairmend.base.text import percent
 from fairmend.evaluate.document import PolicySummary, RecipeSummary
-from fairmend.report.svg import drawing, element, line, text
+from fairmend.report.charts import drawing, element, line, text
 
 GUARANTEES = ("everyone", "everyone, and the repair inputs with tolerance or links", "the repair inputs", "nobody")
 """From the strongest, which is at the top of the chart, to the weakest."""

@@ -17,8 +17,7 @@ from fairmend.evaluate.document import Document, Pair, PairTable
 from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
-from fairmend.report.score_chart import difference_chart
-from fairmend.report.threshold_chart import describe_curve, threshold_chart
+from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
 from fairmend.report.what_if import what_if_data
 
 LARGEST = 4_500_000

@@ -1,0 +1,144 @@
+"""The origin of a report: files and arrays by their sha256, versions, and the date."""
+
+import hashlib
+import re
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend.auditing.disparity import ScoreSummary
+from fairmend.base.errors import FairmendError
+from fairmend.evaluate.document_parts import (
+    class_names,
+    describe_origin,
+    describe_similarity,
+    disparity_figures,
+    file_digest,
+    regression_errors,
+    score_figures,
+)
+from fairmend.evaluate.utility import RegressionUtility
+from fairmend.spec import Claim, Feature, Spec
+from support.cli_case import small_network, small_people, small_spec
+from support.link_cases import family_spec
+from support.price_case import price_network, price_people, price_spec
+
+
+def test_files_are_named_and_hashed(tmp_path):
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"x" * 3_000_000)
+    created = datetime(2030, 1, 2, 3, 4, tzinfo=timezone.utc)
+    origin = describe_origin({"model": file}, command="fairmend audit", seed=7, created=created)
+    (described,) = origin.files
+    assert (described.role, described.name) == ("model", "model.onnx")
+    assert described.sha256 == hashlib.sha256(b"x" * 3_000_000).hexdigest()
+    assert (origin.created, origin.command, origin.seed) == ("2030-01-02 03:04 UTC", "fairmend audit", 7)
+    assert {"fairmend", "Python", "numpy", "torch", "system"} <= set(origin.versions)
+
+
+def test_the_hash_of_an_array_depends_on_values_shape_and_type():
+    arrays = (np.zeros((2, 3)), np.zeros((3, 2)), np.zeros((2, 3), np.float32), np.ones((2, 3)))
+    hashes = [describe_origin(arrays={"data": array}).files[0].sha256 for array in arrays]
+    assert len(set(hashes)) == 4
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in hashes)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(FairmendError, match=r"none\.csv: cannot read the file"):
+        file_digest(tmp_path / "none.csv")
+
+
+# What a spec says in a report: who counts as similar, and what the classes are called.
+
+
+def test_similar_people_differ_in_protected_features_and_within_tolerances():
+    spec = Spec(
+        [
+            Feature("sex", "categorical", categories=("f", "m"), protected=True),
+            Feature("hours", "integer", range=(1, 99), tolerance=2),
+            Feature("income", "continuous", range=(0, 9)),
+        ]
+    )
+    similarity = describe_similarity(spec, exact=False)
+    assert (similarity.protected, similarity.tolerances) == (["sex"], {"hours": 2.0})
+    assert not similarity.everything_looked_at
+
+
+def test_two_classes_are_named_by_the_label():
+    spec, net = small_spec(), small_network()
+    assert class_names(spec, net, small_people()) == ["no", "yes"]
+    assert class_names(spec, net, None) == ["not yes", "yes"]
+    assert class_names(spec, net, small_people().assign(good=["yes", "no", "maybe", None] * 50)) == ["not yes", "yes"]
+
+
+def test_classes_without_a_label_are_numbered():
+    assert class_names(small_spec(), small_network(3), small_people()) == ["class 0", "class 1", "class 2"]
+    assert class_names(Spec(small_spec().features), small_network(), None) == ["class 0", "class 1"]
+
+
+def test_links_are_named_and_explained():
+    similarity = describe_similarity(family_spec(), exact=True)
+    assert similarity.linked == ["relationship", "years"]
+    assert similarity.links[0] == "With sex Female: relationship Wife instead of Husband."
+
+
+# Differences of scores for a report: every input is counted, and two histograms may share a scale.
+
+
+SCORES = ScoreSummary(Claim("score", 0.1, "logit"), np.array([0.0, 0.05, 0.1, 0.4]))
+
+
+def test_the_histogram_counts_every_input_and_reaches_to_the_largest_difference_or_delta():
+    figures = score_figures(SCORES)
+    assert (sum(figures.counts), figures.edges[0], figures.edges[-1]) == (4, 0.0, 0.4)
+    assert (figures.on, figures.delta, figures.largest) == ("logit", 0.1, 0.4)
+    small = score_figures(ScoreSummary(SCORES.claim, np.array([0.0, 0.01])))
+    assert small.edges[-1] == 0.1
+    assert score_figures(SCORES, end=2.0).edges[-1] == 2.0
+
+
+def test_an_error_that_is_not_defined_is_left_out():
+    assert regression_errors(None) == {}
+    errors = regression_errors(RegressionUtility(None, 1.0, 2.0))
+    assert errors == {"mean_absolute_error": 1.0, "root_mean_squared_error": 2.0}
+    assert score_figures(SCORES, RegressionUtility(0.5, 1.0, 2.0)).errors["r2"] == 0.5
+
+
+# The score disparity of a report is that of the audit, with both people of the worst pair.
+
+
+def test_the_figures_are_those_of_the_audit():
+    spec = small_spec()
+    found = fairmend.audit(small_network(), spec, small_people()).disparity
+    figures = disparity_figures(found, spec, ["no", "yes"])
+    assert (figures.on, figures.exact, figures.largest) == ("probability", True, found.largest)
+    assert figures.p99 == found.quantiles["p99"]
+    assert figures.above == {f"{100 * limit:g}": count / 200 for limit, count in found.above.items()}
+    assert list(figures.above) == ["1", "5", "10"]
+    assert sum(figures.counts) == 200
+    assert figures.edges[-1] == found.largest
+    assert figures.thresholds[0] == 0.01
+    assert figures.unequal[figures.thresholds.index(0.3)] == found.curve.share_at(0.3)
+    assert figures.threshold == 0.5
+
+
+def test_both_people_of_the_worst_pair_are_there():
+    spec = small_spec()
+    found = fairmend.audit(small_network(), spec, small_people()).disparity
+    pair = disparity_figures(found, spec, ["no", "yes"]).worst
+    assert pair.answer == "yes"
+    assert pair.columns == ["age", "gender", "income", "credits"]
+    both = np.stack([found.worst.x, found.worst.other])
+    assert pair.scores == pytest.approx(small_network().probabilities(both), abs=1e-6)
+    assert pair.values[0] != pair.others[0]
+    assert pair.values[2:] == pair.others[2:]
+
+
+def test_a_regression_network_has_no_curve_and_no_class():
+    spec = price_spec()
+    found = fairmend.audit(price_network(), spec, price_people()).disparity
+    figures = disparity_figures(found, spec, ["class 0", "class 1"])
+    assert (figures.threshold, figures.thresholds, figures.above) == (None, [], {})
+    assert figures.worst.answer is None
