@@ -333,7 +333,7 @@ def _with_claims(
 
 
 def identify(network: Network) -> dict[str, Any]:
-    """Return which network a claim is about: the digest of its weights, the kernel's of all, and itself if not large."""
+    """Return which network a claim is about: the digests of its weights and of all, and itself if it is not large."""
     digest = network_digest(kernel_model(network))
     return {
         "weights_sha256": weights_digest(network),
