@@ -4,7 +4,7 @@ python benchmarks/speed/walk.py [COMMAND ...] [--rows 5000] [--against PATH]
 
 The commands are repair, audit, quantify and check, on the demo's network and applicants. A repeat is a run of the same
 network on the same rows as a run before it. `--against` follows the commands through another checkout as well. Exits
-with 1 if a command of this checkout runs a network twice on the same rows, or reads a file twice.
+with 1 if a command of this checkout runs a network again on the same rows.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def main() -> int:
 
 def _make_case(folder: Path, rows: int) -> None:
     """Write the demo's network, applicants and spec."""
-    code = f"from pathlib import Path; from fairmend.cli.demo import run_demo; run_demo(Path({str(folder)!r}), rows={rows})"
+    code = f"from pathlib import Path; from fairmend.cli.demo import run_demo; run_demo(Path('{folder}'), rows={rows})"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=environment)
 
