@@ -123,7 +123,7 @@ def run_search(
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.searching.run import search
-    from fairmend.spec.sanity import spec_warnings
+    from fairmend.spec.out_of_range import spec_warnings
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.engine import open_engine
     from fairmend.workflows.inputs import load_model, load_people, save_widened_spec, widened_spec_file

@@ -39,8 +39,7 @@ from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score,
 from fairmend.network import Network
 from fairmend.quantifying.result import QuantifyBox, QuantifyResult
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 
 # The document of an audit's report, from the result of the audit.
 
