@@ -7,9 +7,8 @@ import re
 from decimal import ROUND_FLOOR, Decimal
 
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares
-from fairmend_check.kernel.links import Effect, Runs
 from fairmend_check.kernel.scores import Score
-from fairmend_check.kernel.spec import Feature, ScoreClaim, Spec
+from fairmend_check.kernel.spec import Effect, Feature, Runs, ScoreClaim, Spec
 from fairmend_check.kernel.threshold import HALF
 
 _MAX_CATEGORIES = 12

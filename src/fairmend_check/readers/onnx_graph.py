@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
-from fairmend_check.kernel.norms import Norm, batch_norm, scaling
+from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
 from fairmend_check.readers.onnx_decision import ELEMENTS
 from fairmend_check.readers.onnx_nodes import Node
 from fairmend_check.readers.onnx_patterns import find_function

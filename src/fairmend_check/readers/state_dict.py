@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.assemble import Affine, Step, assemble
 from fairmend_check.kernel.model import Layer, Model
-from fairmend_check.kernel.norms import Norm, batch_norm
+from fairmend_check.kernel.operations.affine import Norm, batch_norm
 from fairmend_check.readers.named_graph import NamedGraph, graph_model
 
 Tensors = dict[str, NDArray[Any]]

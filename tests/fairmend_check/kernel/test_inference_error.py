@@ -21,7 +21,7 @@ from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.kernel.functions import function_of
 from fairmend_check.kernel.inference_error import _forward, inference_error, output_errors
 from fairmend_check.kernel.model import Activation, make_model
-from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.kernel.threshold import HALF, Threshold
 from fairmend_check.readers.read_model import read_model
