@@ -17,7 +17,6 @@ from fairmend_check.kernel.assemble import assemble
 from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
-from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import Dense, Scale, batch_norm, fold_layer, joined_norm, scaling
 from fairmend_check.kernel.operations.base import Form, Operation, Read
 from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum

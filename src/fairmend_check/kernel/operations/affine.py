@@ -1,4 +1,9 @@
-"""The affine layer W x + b, batch normalisation and scaling, and how one is folded into the other."""
+"""The affine layer W x + b, batch normalisation and scaling, and how one is folded into the other.
+
+A program computes these steps one after the other, each with its own roundings. Bounds are those of the one affine
+layer that all of them fold into, in numbers that are defined operation by operation. What the program computes is off
+from that layer by the roundings of its steps (`inference_error`).
+"""
 
 from __future__ import annotations
 
@@ -26,13 +31,6 @@ from fairmend_check.kernel.operations.base import (
     total,
 )
 from fairmend_check.kernel.rounding import TINY, Array, Precision, affine, ball, down, gamma, power_below, up
-
-# Batch normalisation and scaling beside an affine layer: docs/certificate.md, "Folded layers".
-#
-# A program computes these steps one after the other, each with its own roundings. Bounds are those of the one affine
-# layer that all of them fold into, in numbers that are defined operation by operation. What the program computes is off
-# from that layer by the roundings of its steps (`inference_error`).
-
 
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
@@ -158,9 +156,6 @@ def joined_norm(norms: Sequence[Norm], width: int) -> Norm:
         if not (np.maximum(found.reach, found.size) <= _MOST).all():
             raise CheckError("batch normalisation or scaling has a number that is too large, too small or not finite")
     return found
-
-
-# The affine layer W x + b, perhaps with norms that are folded into it.
 
 
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
@@ -333,9 +328,6 @@ def _folded_rounding(
     wide = size * fold.before.reach + fold.before.size
     reach = scaled * beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
     return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
-
-
-# A factor and a shift for each unit: a norm with no affine layer beside it to fold it into.
 
 
 _SCALING = 2  # roundings beside those of the norms: its numbers are rounded to the type of the model

@@ -23,8 +23,6 @@ from fairmend_check.kernel.operations.base import (
 )
 from fairmend_check.kernel.rounding import TINY, Array, Precision, down, gamma, power_below, up
 
-# The inputs, some columns of a node, and the row of a table that an input names.
-
 
 @dataclass(frozen=True)
 class Input(Operation):
@@ -167,9 +165,6 @@ class Lookup(Operation):
     def stored(self) -> list[Array]:
         """The table."""
         return [self.table]
-
-
-# Several nodes in one: their sum, or their columns side by side.
 
 
 @dataclass(frozen=True)
