@@ -17,7 +17,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - claim.py: what is claimed of margins and of scores, and the sentence that says so
    - neighbourhood.py: which inputs count as similar to an input
    - rounding.py: arithmetic that rounds outward
-   - model.py: a network is a graph of operations; the digest of the weights
+   - model.py: a network is a graph of operations; the digests of its weights and of all
    - assemble.py: builds graphs from the steps of a file
    - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; affine.py has
      layers and the norms beside them, columns.py inputs, choices, tables, sums and concatenations
@@ -41,6 +41,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
 5. readers/: from bytes to a network
    - read_model.py: selects the reader by suffix
+   - described_network.py: the network that a certificate contains
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py: .onnx
    - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names, and
