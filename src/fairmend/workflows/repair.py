@@ -15,6 +15,7 @@ from fairmend.base.files import write_json
 from fairmend.base.folders import check_folder, staged_folder
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.compare import RepairComparison, claim_needs_range, measure, repair_and_compare
+from fairmend.evaluate.document import Document
 from fairmend.evaluate.document_parts import describe_origin, file_digest
 from fairmend.evaluate.people import choose_policy, require_given_scores
 from fairmend.evaluate.repair_document import repair_document
