@@ -124,7 +124,7 @@ def _show_bias(screen: Console, biased: BiasedNetwork) -> None:
     _headline(screen, "What the network learned")
     people, before, net = biased.people, biased.before, biased.network
     accuracy = float((net.predict(people.X) == people.y).mean())
-    unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
+    unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.idi_rate)})"
     screen.print(
         Text.assemble(
             f"The network agrees with the loan officers on {percent(accuracy)} of the applicants. But ",
@@ -158,7 +158,7 @@ def _show_again(screen: Console, comparison: RepairComparison, biased: BiasedNet
     for pair in biased.pairs:
         if comparison.result.blind or pair.row in people.repair:
             verdict = Text("yes, proven", style="bold green")
-        elif comparison.after.data.rows[pair.row]:
+        elif comparison.after.data.unequal[pair.row]:
             verdict = Text("no", style="yellow")
         else:
             verdict = Text("yes, all tried", style="green")

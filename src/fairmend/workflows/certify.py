@@ -19,7 +19,7 @@ from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.spec import Spec
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.out_of_range import spec_warnings
 from fairmend.tables import describe_broken, local_files
 from fairmend.workers.engine import open_engine
 from fairmend.workflows.inputs import (

@@ -15,7 +15,7 @@ from fairmend.base.folders import staged_folder
 from fairmend.base.progress import Progress
 from fairmend.base.threads import few_threads
 from fairmend.evaluate.compare import Measurement, RepairComparison, measure
-from fairmend.evaluate.demo_pairs import ExamplePair, choose_example_pairs, tabulate_unequal_rows
+from fairmend.evaluate.demo_pairs import ExamplePair, UnequalRows, choose_example_pairs
 from fairmend.evaluate.split import DataSplit, split_data
 from fairmend.evaluate.what_if import WHAT_IF_ROWS
 from fairmend.network import Network, load_network
@@ -158,6 +158,7 @@ class BiasedNetwork:
     network: Network
     people: DataSplit
     before: Measurement
+    unequal: UnequalRows
     pairs: list[ExamplePair]
 
     def number(self, pair: ExamplePair) -> int:
@@ -183,14 +184,15 @@ def learn_bias(
     """Train a network on the decisions, and find whom it treats unequally."""
     net = train_network(spec.encode(frame), spec.labels(frame), epochs=epochs, seed=seed, progress=progress)
     people = split_data(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
-    before = measure(net, people, stage="audit original", seed=seed, progress=progress)
+    unequal = UnequalRows()
+    before = measure(net, people, stage="audit original", seed=seed, progress=progress, witnesses=unequal.add)
     # among the repair inputs and among the others: the proof may cover only the former
     assert people.repair is not None
-    covered = people.repair[before.data.rows[people.repair]]
-    others = np.setdiff1d(np.flatnonzero(before.data.rows), people.repair)
+    covered = people.repair[before.data.unequal[people.repair]]
+    others = np.setdiff1d(np.flatnonzero(before.data.unequal), people.repair)
     pairs = choose_example_pairs(net, spec, people.X, covered, _SHOWN - 2)
     pairs += choose_example_pairs(net, spec, people.X, others, _SHOWN - len(pairs))
-    return BiasedNetwork(net, people, before, pairs)
+    return BiasedNetwork(net, people, before, unequal, pairs)
 
 
 def write_demo(
@@ -204,7 +206,7 @@ def write_demo(
         write_csv(stage / "applicants.csv", people.frame)
         people.spec.save(stage / "spec.toml")
         net.save(stage / "model.onnx")
-        unequal = tabulate_unequal_rows(people.spec, people.frame, people.X, biased.before.data, net, result.network)
+        unequal = biased.unequal.tabulate(people.spec, people.frame, net, result.network)
         write_csv(stage / "unfair_pairs.csv", unequal)
         model, certificate = stage / "repaired-model.onnx", stage / "certificate.json"
         result.network.save(model)

@@ -20,8 +20,7 @@ from fairmend.quantifying.result import QuantifyResult
 from fairmend.quantifying.run import quantify
 from fairmend.report.report import PAGE_NAME
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 from fairmend.tables import describe_broken, find_files, local_files
 from fairmend.workers.engine import open_engine
 from fairmend.workflows.certify import require_folder

@@ -14,11 +14,11 @@ from fairmend.auditing.result import AuditPair, make_pairs
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.pairs_file import PairsFile
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows
 from fairmend.searching.result import SearchResult
 from fairmend.searching.run import search
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 from fairmend.tables import describe_broken, local_files
 from fairmend.workers.engine import open_engine
 from fairmend.workflows.inputs import (
@@ -135,4 +135,4 @@ def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPai
     """Return a few pairs, spread over the results; `row` is their number, counted from 1."""
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
     numbers = [row + 1 for row in rows]
-    return make_pairs(net, spec, numbers, result.idis[rows], result.others[rows]) if rows else []
+    return make_pairs(spec, numbers, ScoredRows.of(net, result.idis[rows]), result.others[rows]) if rows else []
