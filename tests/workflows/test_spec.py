@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend.cli.spec.given import load_scores, matrix_document, require_with, scores_document
 from fairmend.evaluate.encoding.given import match_matrix, match_scores
 from fairmend.spec import Label
+from fairmend.workflows.spec import describe_match, load_scores, require_with
 from support.cli_case import small_network, small_people, small_spec
 from support.spec_cases import refused
 
@@ -35,8 +35,10 @@ def test_options_need_their_files():
 
 def test_comparisons_become_plain_data():
     scores = NET.probabilities(X.astype(np.float32)).astype(np.float64)[:, None]
-    document = scores_document(match_scores(NET, X, np.where(np.arange(len(X))[:, None] == 3, 0.0, scores)))
+    match = match_scores(NET, X, np.where(np.arange(len(X))[:, None] == 3, 0.0, scores))
+    document = describe_match(match)["scores"]
     assert (document["verified"], document["differing_rows"], document["first_rows"].tolist()) == (False, 1, [3])
-    document = matrix_document(match_matrix(X, X[:, :2], small_spec().column_names))
+    document = describe_match(match_matrix(X, X[:, :2], small_spec().column_names))["encoded"]
+    assert describe_match(None) == {}
     assert document["verified"] is False
     assert document["largest_difference"] is None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
-from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
@@ -18,22 +15,21 @@ from fairmend.cli.options import (
     FILE,
     activation_option,
     common_options,
+    encoded_option,
     json_option,
     out_of_range_option,
+    scores_option,
     threshold_option,
 )
-from fairmend.cli.spec.given import encoded_option, require_with, scores_option
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.base.arrays import Ints
     from fairmend.evaluate.encoding.check import SpecCheck
 
 
 FITS, DOES_NOT_FIT = 0, 2
 
-_ROWS_NAMED = 5
 _COLUMNS_NAMED = 10
 _DIGITS = 6  # of a scale in the table; --json has all
 
@@ -56,125 +52,25 @@ def command(
     spec_file: Path,
     data: DataSource | None,
     model: Path | None,
-    out_of_range: str,
-    threshold: float | None,
-    scores: Path | None,
-    encoded: Path | None,
-    activation: str | None,
     json_output: bool,
+    **options: Any,
 ) -> None:
     """Explain a spec and check that data and model fit it.
 
     SPEC is a .toml file. The scores that the model gave, or the matrix that it read, verify the encoding.
     Exits with 0 if everything fits, 2 if something does not.
     """
-    import numpy as np
-
     from fairmend.cli.console import console, show_json, show_out_of_range
-    from fairmend.cli.spec.given import load_scores
-    from fairmend.evaluate.encoding.check import check_spec
-    from fairmend.evaluate.encoding.given import read_matrix
-    from fairmend.evaluate.people import naming_file
-    from fairmend.network import load_network
-    from fairmend.prove.threshold import network_of_spec
-    from fairmend.spec.out_of_range import OutOfRange
-    from fairmend.tables import FIRST_ROW, read_table
-    from fairmend.workflows.inputs import load_spec
+    from fairmend.workflows.spec import check_spec_file
 
-    require_with("--scores", scores, data=data, model=model)
-    require_with("--encoded", encoded, data=data)
-    spec, frame, done = (
-        load_spec(spec_file, threshold),
-        None if data is None else read_table(data),
-        OutOfRange(out_of_range),
-    )
-    rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
-    if frame is not None and data is not None and out_of_range != "refuse":
-        if scores is not None or encoded is not None:
-            raise FairmendError("--scores and --encoded are of the data as it is; leave out --out-of-range")
-        with naming_file(data):
-            inside = spec.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
-        spec, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    net = None if model is None else network_of_spec(load_network(model, activation), spec)
-    check = check_spec(
-        spec,
-        frame,
-        net,
-        scores=None if frame is None or net is None else load_scores(scores, spec.label, frame, net, data),
-        matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
-    )
-    check = _with_row_numbers(check, rows)
+    checked = check_spec_file(spec_file, data, model, **options)
     if json_output:
-        show_json({**_document(check, spec_file, data), "out_of_range": done.as_dict()})
+        show_json(checked.document)
     else:
         screen = console()
-        _show(screen, check, spec_file, data, model)
-        show_out_of_range(screen, done)
-    ctx.exit(FITS if check.fits else DOES_NOT_FIT)
-
-
-def _with_row_numbers(check: SpecCheck, rows: Ints) -> SpecCheck:
-    """Return the check with the numbers of the rows in the file."""
-    scores, matrix = check.scores, check.matrix
-    if scores is not None:
-        scores = replace(scores, differing=rows[scores.differing])
-    if matrix is not None:
-        matrix = replace(matrix, differing=tuple(replace(d, row=int(rows[d.row])) for d in matrix.differing))
-    problems = tuple(replace(p, rows=rows[p.rows]) for p in check.problems)
-    return replace(check, problems=problems, scores=scores, matrix=matrix)
-
-
-def _document(check: SpecCheck, spec_file: Path, data: DataSource | None) -> dict[str, Any]:
-    from fairmend.cli.spec.given import matrix_document, scores_document
-    from fairmend.spec.describe import (
-        describe_claim,
-        describe_encoding,
-        describe_links,
-        describe_neighbourhood,
-        describe_role,
-        describe_similarity,
-        describe_values,
-    )
-
-    spec, sizes = check.spec, check.sizes
-    features = [
-        {
-            "name": feature.name,
-            "columns": [spec.columns(feature.name).start, spec.columns(feature.name).stop],
-            "values": describe_values(feature),
-            "reads": describe_encoding(feature),
-            "similar_people": describe_role(feature, feature in spec.linked),
-        }
-        for feature in spec.features
-    ]
-    document: dict[str, Any] = {
-        "fairmend": __version__,
-        "spec": spec_file.name,
-        "columns": spec.width,
-        "features": features,
-        "similar": describe_similarity(spec),
-        "claim": describe_claim(spec.claim),
-        "threshold": spec.threshold,
-        "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
-    }
-    if spec.links:
-        document["links"] = describe_links(spec)
-    if sizes is not None:
-        document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
-    if data is not None:
-        problems = [
-            {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:_ROWS_NAMED], "problem": p.message}
-            for p in check.problems
-        ]
-        document["data"] = {"file": data.name, "rows": check.rows, "fits": not problems, "problems": problems}
-    if check.inputs is not None:
-        document["model"] = {"inputs": check.inputs, "fits": check.inputs == spec.width}
-    document["verified"] = check.verified
-    if check.scores is not None:
-        document["scores"] = scores_document(check.scores)
-    if check.matrix is not None:
-        document["encoded"] = matrix_document(check.matrix)
-    return document
+        _show(screen, checked.check, spec_file, data, model)
+        show_out_of_range(screen, checked.out_of_range)
+    ctx.exit(FITS if checked.check.fits else DOES_NOT_FIT)
 
 
 def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource | None, model: Path | None) -> None:
@@ -207,7 +103,7 @@ def _show_verification(screen: Console, check: SpecCheck) -> None:
     """Show as the last line whether the encoding is verified, and what differs."""
     from rich.text import Text
 
-    from fairmend.cli.spec.given import HOW_TO_VERIFY
+    from fairmend.cli.spec import HOW_TO_VERIFY
 
     if check.matrix is not None:
         style = "green" if check.matrix.verified else "bold red"
@@ -275,13 +171,15 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
 def _show_problems(screen: Console, check: SpecCheck, name: str) -> None:
     from rich.text import Text
 
+    from fairmend.workflows.spec import ROWS_NAMED
+
     if not check.problems:
         screen.print(Text(f"All {check.rows:,} rows of {name} fit the spec.", style="green"))
         return
     screen.print(Text(f"{name} does not fit the spec:", style="bold red"))
     for problem in check.problems:
-        named = ", ".join(str(row) for row in problem.rows[:_ROWS_NAMED])
-        more = ", …" if problem.rows.size > _ROWS_NAMED else ""
+        named = ", ".join(str(row) for row in problem.rows[:ROWS_NAMED])
+        more = ", …" if problem.rows.size > ROWS_NAMED else ""
         count = f"{problem.rows.size:,} row{'s' if problem.rows.size > 1 else ''} ({named}{more}), the first: "
         screen.print(
             Text(f'  - "{problem.feature}": {count if problem.rows.size else ""}{problem.message}'), soft_wrap=True
