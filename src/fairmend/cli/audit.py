@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
@@ -186,6 +185,7 @@ def run_audit(
     from fairmend.evaluate.people_stream import PeopleStream
     from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
     from fairmend.evaluate.what_if import add_what_if
+    from fairmend.report.report import PAGE_NAME
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.open_engine import open_engine
@@ -230,50 +230,45 @@ def run_audit(
     broken = () if table is None else table.broken
     warnings = [*describe_broken(broken), *labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
     title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
-    if report is not None:
-        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
-        sources |= {} if data is None else {"data": data}
-        document = audit_document(
-            net,
+    wider = save_widened_spec(spec, done, spec_out)
+    wider = report / WIDENED if report is not None and done.ranges else wider
+    page = None if report is None else report / PAGE_NAME
+    written = [*([] if report is None else [report / name for name in REPORT_FILES]), out, wider]
+    sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
+    sources |= {} if data is None else {"data": data}
+    parts = None if table is None else {"data": table.files}
+    document = audit_document(
+        net,
+        spec,
+        result,
+        describe_origin(sources, parts=parts, command=typed, seed=seed, digests=report is not None),
+        title=title,
+        labelled=figures,
+        labels=labelled.distinct_values,
+        warnings=warnings,
+        rows=numbers,
+        out_of_range=done,
+        broken=broken,
+        files={path.name: path for path in written if path is not None},
+        page=report is not None,
+    )
+    if what_if_rows is not None and report is not None:
+        document = add_what_if(
+            document,
             spec,
-            result,
-            describe_origin(sources, parts=None if table is None else {"data": table.files}, command=typed, seed=seed),
-            title=title,
-            labelled=figures,
-            frame=labelled.distinct_labels(),
-            warnings=warnings,
-            rows=numbers,
-            out_of_range=done,
+            result.examined.X,
+            net,
+            people=result.examined.rows,
+            numbers=numbers,
+            rows=what_if_rows,
+            seed=seed,
         )
-        if what_if_rows is not None:
-            document = add_what_if(
-                document,
-                spec,
-                result.examined.X,
-                net,
-                people=result.examined.rows,
-                numbers=numbers,
-                rows=what_if_rows,
-                seed=seed,
-            )
+    if report is not None:
         with staged_folder(report) as stage:
             write_report(stage, document)
             save_widened_spec(spec, done, stage / WIDENED)
-    wider = save_widened_spec(spec, done, spec_out)
-    wider = report / WIDENED if report is not None and done.ranges else wider
-    page = None if report is None else report / "report.html"
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {
-            "seed": seed,
-            "threshold": spec.threshold,
-            "about": spec.about.to_dict(),
-            **result.as_dict(),
-            **_labelled_figures(figures),
-        }
-        handled: dict[str, Any] = {"out_of_range": done.as_dict(), "widened_spec": wider}
-        handled |= {"broken_files": [file.as_dict() for file in broken]}
-        show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
+        show_json(document.printed())
     else:
         screen = console()
         _show(screen, title, result, figures)
@@ -310,20 +305,6 @@ def _announce(plan: AuditPlan) -> None:
     if plan.method != "sample":
         line += " --method sample gives a lower bound sooner."
     stderr_console().print(line)
-
-
-def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
-    from dataclasses import asdict
-
-    utility = None if labelled.utility is None else asdict(labelled.utility)
-    if utility is not None:
-        del utility["changed"]  # there is no other network to compare with
-    return {
-        "labelled_rows": labelled.rows,
-        "utility": utility,
-        "regression": None if labelled.regression is None else asdict(labelled.regression),
-        "groups": [asdict(group) for group in labelled.groups],
-    }
 
 
 def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:

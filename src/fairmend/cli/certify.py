@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from fairmend.base.arrays import FloatArray
     from fairmend.base.progress import Progress
+    from fairmend.evaluate.document import CertificateSummary
     from fairmend.evaluate.people import People
     from fairmend.network import Network
     from fairmend.prove.result import CertifyResult
@@ -129,6 +129,8 @@ def run_certify(
         show_warnings,
     )
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
+    from fairmend.evaluate.build_document import certify_document
+    from fairmend.evaluate.document_parts import describe_origin
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
@@ -154,39 +156,40 @@ def run_certify(
             seed=seed,
             progress=lambda _, done, total: progress("certify", done, total),
         )
-        written = {} if certificate is None else _write_certificate(certificate, model, net, spec, X, result, progress)
+        certified = None
+        if certificate is not None:
+            certified = _write_certificate(certificate, model, net, spec, X, result, progress)
     warnings = describe_broken(people.broken)
     warnings += [] if spec.regression else spec_warnings(net.predict(X), classes=spec.classes)
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
+    title = f"{model.name} on {data.name}{at_threshold(spec)}"
     if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": data.name, "seed": seed, "rows": people.rows}
-        names |= {"ids": people.ids, "threshold": spec.threshold}
-        done: dict[str, Any] = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
-        done |= {"broken_files": [file.as_dict() for file in people.broken]}
-        show_json(
-            {
-                **names,
-                **result.as_dict(spec, people.negative if net.outputs <= 2 else None),
-                **written,
-                **done,
-                "warnings": warnings,
-            }
+        document = certify_document(
+            net,
+            people,
+            result,
+            describe_origin({"model": model, "spec": spec_file, "data": data}, seed=seed, digests=False),
+            title=title,
+            warnings=warnings,
+            certificate=certified,
+            files={path.name: path for path in (certificate, wider) if path is not None},
         )
+        show_json(document.printed())
     else:
         screen = console()
         negative = people.negative if net.outputs <= 2 else None
-        _show(screen, result, people, negative, f"{model.name} on {data.name}{at_threshold(spec)}")
+        _show(screen, result, people, negative, title)
         show_condition(screen, result.condition)
         show_out_of_range(screen, people.out_of_range, wider)
         show_warnings(screen, warnings)
-        if certificate is not None:
-            covered, fair = written["certified"], result.counts["fair"]
+        if certified is not None:
+            covered, fair = certified.inputs, result.counts["fair"]
             inputs = f"{covered:,} of the {fair:,} FAIR inputs"
             if covered == fair:
                 inputs = "the FAIR input" if fair == 1 else f"all {fair:,} FAIR inputs"
             screen.print()
             screen.print(Text.assemble(f"Certificate for {inputs}: ", (str(certificate), "bold")), soft_wrap=True)
-            if written["arithmetic"] == "real":
+            if certified.arithmetic == "real":
                 screen.print(Text(_REAL_ONLY, style="yellow"))
     counts = result.counts
     return SOME_UNFAIR if counts["unfair"] else UNDECIDED if counts["unknown"] else ALL_FAIR
@@ -194,13 +197,14 @@ def run_certify(
 
 def _write_certificate(
     path: Path, model: Path, net: Network, spec: Spec, X: FloatArray, result: CertifyResult, progress: Progress
-) -> dict[str, Any]:
-    """Write a certificate for the FAIR inputs and return its file, how many it covers, and in which arithmetic."""
+) -> CertificateSummary:
+    """Write a certificate for the FAIR inputs and return what it claims, and for how many."""
     from tempfile import TemporaryDirectory
 
     import numpy as np
 
     from fairmend.cli.report_files import check_certificate
+    from fairmend.evaluate.document_parts import certificate_summary
     from fairmend.prove.certificate import certificate_of_fair
     from fairmend.prove.result import Verdict
 
@@ -215,9 +219,11 @@ def _write_certificate(
         )
     with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
         certificate.save(Path(folder, "certificate.json"), model)
-        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only, progress=progress)
+        checked = check_certificate(
+            Path(folder, "certificate.json"), model, real=certificate.real_only, progress=progress
+        )
     certificate.save(path, model)
-    return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
+    return certificate_summary(certificate, inputs=int(covered.sum()), check=checked)
 
 
 def _meanings(claim: Claim) -> dict[str, str]:

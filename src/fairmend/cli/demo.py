@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fairmend.evaluate.compare import Measurement, RepairComparison
     from fairmend.evaluate.demo_pairs import ExamplePair
+    from fairmend.evaluate.document import DemoExample
     from fairmend.evaluate.split import DataSplit
     from fairmend.network import Network
 
@@ -31,7 +33,6 @@ FILES = {
     "repaired-model.onnx": "the repaired network",
     "certificate.json": "the certificate, for fairmend check",
     "repair_inputs.csv": "the applicants it was repaired with",
-    "result.json": "all figures, losses and warnings",
     **REPORT_FILES,
 }
 _ANSWERS = (("refused", "red"), ("approved", "green"))
@@ -68,7 +69,6 @@ def run_demo(
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
 
-    from fairmend.base.files import write_json
     from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json
@@ -101,7 +101,6 @@ def run_demo(
     show_comparison(screen, comparison, "The network before and after the repair")
     _show_again(screen, comparison, pairs, net)
 
-    document = {**comparison.as_dict(), "seed": seed, "pairs": _plain_pairs(comparison, pairs, net)}
     with staged_folder(out) as stage:
         write_csv(stage / "applicants.csv", frame)
         spec.save(stage / "spec.toml")
@@ -113,16 +112,24 @@ def run_demo(
         real = comparison.result.certificate.real_only
         checked = check_certificate(stage / "certificate.json", stage / "repaired-model.onnx", real=real)
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
-        write_json(stage / "result.json", document)
         sources = {role: stage / name for role, name in _SOURCES.items()}
-        write_report(
+        document = describe_repair(
+            net,
+            comparison,
+            out,
             stage,
-            describe_repair(
-                net, comparison, out, stage, "repaired-model.onnx", sources, typed, seed, what_if_rows=WHAT_IF_ROWS
-            ),
+            "repaired-model.onnx",
+            sources,
+            typed,
+            seed,
+            what_if_rows=WHAT_IF_ROWS,
+            check=checked,
+            files=FILES,
         )
+        document = replace(document, examples=_examples(comparison, pairs, net))
+        write_report(stage, document)
     if json_output:
-        show_json({**document, "certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}})
+        show_json(document.printed())
         return
     show_files(screen, out, FILES)
     show_check(screen, checked, out / "certificate.json", out / "repaired-model.onnx", real=real)
@@ -238,17 +245,19 @@ def _number(people: DataSplit, pair: ExamplePair) -> int:
     return int(people.frame["applicant"].iloc[pair.row])
 
 
-def _plain_pairs(comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> list[dict[str, Any]]:
+def _examples(comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> list[DemoExample]:
+    from fairmend.evaluate.document import DemoExample
+
     people, result = comparison.split, comparison.result
     assert people.repair is not None
     return [
-        {
-            "applicant": _number(people, pair),
-            "difference": people.spec.describe_pair(pair.x, pair.other),
-            "before": [_ANSWERS[answer][0] for answer in pair.answers(net)],
-            "after": [_ANSWERS[answer][0] for answer in pair.answers(result.network)],
-            "proven": result.blind or bool(pair.row in people.repair),
-        }
+        DemoExample(
+            applicant=_number(people, pair),
+            difference=people.spec.describe_pair(pair.x, pair.other),
+            before=[_ANSWERS[answer][0] for answer in pair.answers(net)],
+            after=[_ANSWERS[answer][0] for answer in pair.answers(result.network)],
+            proven=result.blind or bool(pair.row in people.repair),
+        )
         for pair in pairs
     ]
 

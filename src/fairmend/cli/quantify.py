@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fairmend.base.progress import Progress
+    from fairmend.evaluate.document import CertificateSummary
     from fairmend.quantifying.result import QuantifyResult
 
 
@@ -147,6 +147,7 @@ def run_quantify(
     from fairmend.evaluate.build_document import quantify_document
     from fairmend.evaluate.document_parts import describe_origin
     from fairmend.quantifying.run import quantify
+    from fairmend.report.report import PAGE_NAME
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, find_files, local_files
     from fairmend.workers.open_engine import open_engine
@@ -181,73 +182,67 @@ def run_quantify(
         warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=spec.classes)]
     within = f", {spec.claim.on} within {spec.claim.delta:g}" if spec.claim.is_score else ""
     title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}{within}"
-    page = None if report is None else report / "report.html"
-    if report is not None:
-        sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        broken = [] if people is None else [file.name for file in people.broken]
-        parts = None if data is None else {"data": [f.name for f in find_files(data) if f.name not in broken]}
-        document = quantify_document(
-            net,
-            spec,
-            found,
-            describe_origin(sources, parts=parts, command=typed, seed=seed),
-            title=title,
-            boxes=boxes,
-            frame=None if people is None else people.frame,
-            out_of_range=None if people is None else people.out_of_range,
-            warnings=warnings,
-        )
-        with staged_folder(report) as stage:
-            write_report(stage, document)
-    names = {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": None if data is None else data.name,
-        "seed": seed,
-        "threshold": spec.threshold,
-        "out_of_range": None if people is None else people.out_of_range.as_dict(),
-        "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
-        "report": page,
-        "warnings": warnings,
-    }
     screen = console()
     if not json_output:  # before the certificate: its errors must not cost the result of a long run
         _show(screen, title, found, boxes, None if data is None else data.name)
-    written: dict[str, Any] = {}
+    certified = wider = None
     if certificate is not None:
         with progress_bars(quiet=json_output) as progress:
             certified = _write_certificate(certificate, model, found, progress)
         wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
-        written = {"certificate": certificate, "certified": certified, "widened_spec": wider}
+    page = None if report is None else report / PAGE_NAME
+    written = [*([] if report is None else [report / name for name in REPORT_FILES]), certificate, wider]
+    sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
+    broken = [] if people is None else [file.name for file in people.broken]
+    parts = None if data is None else {"data": [f.name for f in find_files(data) if f.name not in broken]}
+    document = quantify_document(
+        net,
+        spec,
+        found,
+        describe_origin(sources, parts=parts, command=typed, seed=seed, digests=report is not None),
+        title=title,
+        boxes=boxes,
+        labels=() if people is None else people.labels,
+        out_of_range=None if people is None else people.out_of_range,
+        broken=() if people is None else people.broken,
+        warnings=warnings,
+        certificate=certified,
+        files={path.name: path for path in written if path is not None},
+    )
+    if report is not None:
+        with staged_folder(report) as stage:
+            write_report(stage, document)
     if json_output:
-        figures = found.as_dict()
-        show_json({**names, **figures, "boxes": figures["boxes"][:boxes], **written})
+        show_json(document.printed())
     else:
-        if certificate is not None:
-            _show_certificate(screen, certificate, written["certified"])
+        if certificate is not None and certified is not None:
+            _show_certificate(screen, certificate, certified)
         if people is not None:
-            show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
+            show_out_of_range(screen, people.out_of_range, wider)
             show_warnings(screen, warnings)
         if page is not None:
             show_report(screen, page)
     return _exit_code(found, share)
 
 
-def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
-    """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
+def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> CertificateSummary:
+    """Write a certificate of as much as the checker confirms, and return what it claims."""
+    from fairmend.evaluate.document_parts import certificate_summary
     from fairmend.quantifying.confirm import confirmed_certificate
 
     certificate = confirmed_certificate(found.evidence, found.fair, found.unfair, progress)
     certificate.save(path, model)
-    return {name: certificate.content["shares"][name] for name in ("fair", "unfair")}
+    return certificate_summary(certificate, shares=certificate.content["shares"])
 
 
-def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
+def _show_certificate(screen: Console, path: Path, certified: CertificateSummary) -> None:
     from rich.text import Text
 
     from fairmend.base.text import at_least_percent
 
-    shares = f"{at_least_percent(certified['fair'])} equally, {at_least_percent(certified['unfair'])} unequally"
+    assert certified.fair is not None
+    assert certified.unfair is not None
+    shares = f"{at_least_percent(certified.fair)} equally, {at_least_percent(certified.unfair)} unequally"
     screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from fairmend import CheckResult
     from fairmend.evaluate.compare import RepairComparison
+    from fairmend.evaluate.document import RepairDocument
     from fairmend.network import Network
 
 
@@ -179,7 +180,7 @@ def command(
     candidate) collapsed: it lost a class, or agrees with the original hardly more than chance would.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
-    spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
+    spec.toml, repair_inputs.csv, result.json (all figures) and report.html.
     """
     refuse_together(ctx, "repair_rows", "repair_data")
     refuse_together(ctx, "what_if_rows", "no_what_if")
@@ -260,7 +261,6 @@ def run_repair(
         "certificate.json": "the certificate, for fairmend check",
         "spec.toml": "the spec",
         "repair_inputs.csv": "the repair inputs",
-        "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
     roles = {"data": data, "repair data": repair_data, "test data": test_data}
@@ -295,17 +295,9 @@ def run_repair(
     with progress_bars(quiet=json_output) as progress:
         before = measure(net, people, stage="audit original", seed=seed, progress=progress)
         comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
-    about_run = {
-        "seed": seed,
-        "threshold": spec.threshold,
-        "about": spec.about.to_dict(),
-        "model": model.name,
-        "data": data.name,
-        "test_data": None if test_data is None else test_data.name,
-    }
     sources = {"model": model, "data": data, "spec": spec_file, **tables}
-    comparison, checked = _write(
-        out, net, comparison, about_run, sources, typed, seed, what_if_rows, without=replaced_model
+    comparison, checked, document = _write(
+        out, net, comparison, sources, files, typed, seed, what_if_rows, without=replaced_model
     )
     certificate = comparison.result.certificate
     covers = comparison.guarantee.partial_coverage()
@@ -316,9 +308,7 @@ def run_repair(
     collapsed = comparison.result.collapsed
     code = BAD if comparison.after.repair.count or collapsed else GOOD
     if json_output:
-        check = None if checked is None else checked.as_dict()
-        written = {name: out / name for name in files}
-        show_json({**comparison.as_dict(), **about_run, "certificate_check": check, "files": written})
+        show_json(document.printed())
         return code
     screen = console()
     if collapsed:
@@ -389,20 +379,19 @@ def _write(
     out: Path,
     original: Network,
     comparison: RepairComparison,
-    about_run: Mapping[str, object],
     sources: Mapping[str, DataSource],
+    files: Iterable[str],
     typed: str | None,
     seed: int,
     what_if_rows: int | None,
     *,
     without: Sequence[str],
-) -> tuple[RepairComparison, CheckResult | None]:
+) -> tuple[RepairComparison, CheckResult | None, RepairDocument]:
     """Write the folder, once the certificate is checked; return the result of that check, or None without one.
 
     The comparison is returned with a warning if the file has another form than the original. Files named in `without`
     are deleted, unless they are written anew.
     """
-    from fairmend.base.files import write_json
     from fairmend.base.folders import staged_folder
     from fairmend.cli.report_files import describe_repair, save_checked, save_unchecked, write_report
     from fairmend.tables import write_csv
@@ -410,6 +399,7 @@ def _write(
     certificate, checked = comparison.result.certificate, None
     # a certificate of an earlier repair is about another network
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
+    written = [name for name in files if name not in outdated[len(without) :]]
     with staged_folder(out, without=outdated) as stage:
         model = stage / f"model{Path(sources['model'].name).suffix.lower()}"
         if certificate is None:
@@ -420,7 +410,8 @@ def _write(
             comparison = replace(comparison, warnings=(*comparison.warnings, other))
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
-        write_json(stage / "result.json", {**comparison.as_dict(), **about_run})
-        page = describe_repair(original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows)
-        write_report(stage, page if checked is None else replace(page, condition=checked.condition))
-    return comparison, checked
+        document = describe_repair(
+            original, comparison, out, stage, model.name, sources, typed, seed, what_if_rows, checked, written
+        )
+        write_report(stage, document)
+    return comparison, checked, document

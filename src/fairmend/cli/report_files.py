@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from fairmend import CheckResult
     from fairmend.base.progress import Progress
     from fairmend.evaluate.compare import RepairComparison
-    from fairmend.evaluate.document import Document
+    from fairmend.evaluate.document import RepairDocument
     from fairmend.network import Network
     from fairmend.prove.certificate import Certificate
+    from fairmend.report.report import PagedDocument
 
 
 REPORT_FILES = {
     "report.html": "the report, for a browser",
-    "report.json": "the data of the report, for fairmend report",
+    "result.json": "the result as data, for fairmend report and other programs",
 }
 
 _SELF_CONTAINED = (".onnx", ".h5", ".hdf5", ".keras")  # files that name their layers and activations
 _TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
 
 
-def write_report(folder: Path, document: Document) -> None:
-    """Write the page and its data into a folder."""
+def write_report(folder: Path, document: PagedDocument) -> None:
+    """Write the page and the document into a folder."""
     from fairmend.report import Report
     from fairmend.report.report import DATA_NAME, PAGE_NAME
 
@@ -159,27 +160,37 @@ def describe_repair(
     command: str | None,
     seed: int,
     what_if_rows: int | None,
-) -> Document:
+    check: CheckResult | None = None,
+    files: Iterable[str] = (),
+) -> RepairDocument:
     """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model.
 
-    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None.
+    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None. `check` is
+    what the checker says of the certificate, and `files` are the names of all that is written.
     """
     from fairmend.evaluate.document_parts import describe_origin
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.tables import find_files
 
-    files: dict[str, DataSource] = {**sources, "repaired model": stage / repaired}
-    check = None
+    origins: dict[str, DataSource] = {**sources, "repaired model": stage / repaired}
+    typed = None
     certificate = stage / "certificate.json"
     if certificate.exists():
-        files["certificate"] = certificate
+        origins["certificate"] = certificate
         claimed = comparison.result.certificate
         real = ["--real"] if claimed is not None and claimed.real_only else []
-        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
-    parts = {role: [file.name for file in find_files(files[role])] for role in _TABLES if role in files}
-    where = describe_origin(files, parts=parts, command=command, seed=seed)
-    document = repair_document(original, comparison, where, title=sources["model"].name, check=check)
+        typed = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
+    parts = {role: [file.name for file in find_files(origins[role])] for role in _TABLES if role in origins}
+    document = repair_document(
+        original,
+        comparison,
+        describe_origin(origins, parts=parts, command=command, seed=seed),
+        title=sources["model"].name,
+        command=typed,
+        check=check,
+        files={name: folder / name for name in files},
+    )
     if what_if_rows is None:
         return document
     people, network = comparison.split, comparison.result.network

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
@@ -122,6 +121,8 @@ def run_search(
 
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
+    from fairmend.evaluate.build_document import search_document
+    from fairmend.evaluate.document_parts import describe_origin
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.searching.run import search
     from fairmend.spec.sanity import spec_warnings
@@ -153,22 +154,23 @@ def run_search(
     wider = save_widened_spec(spec, people.out_of_range, spec_out)
     warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(X), classes=spec.classes)]
     pairs = _some_pairs(net, spec, result)
+    title = f"{model.name}, searched from {data.name}{at_threshold(spec)}"
     if json_output:
-        names = {
-            "fairmend": __version__,
-            "model": model.name,
-            "data": data.name,
-            "seed": seed,
-            "threshold": spec.threshold,
-        }
-        listed = [pair.as_dict() for pair in pairs]
-        done: dict[str, Any] = {"out_of_range": people.out_of_range.as_dict(), "widened_spec": wider}
-        done |= {"broken_files": [file.as_dict() for file in people.broken]}
-        done |= {"warnings": warnings}
-        show_json({**names, "local_steps": local_steps, **result.as_dict(), "pairs": listed, "out": out, **done})
+        document = search_document(
+            net,
+            people,
+            result,
+            describe_origin({"model": model, "spec": spec_file, "data": data}, seed=seed, digests=False),
+            title=title,
+            local_steps=local_steps,
+            pairs=pairs,
+            warnings=warnings,
+            files={path.name: path for path in (out, wider) if path is not None},
+        )
+        show_json(document.printed())
     else:
         screen = console()
-        _show(screen, f"{model.name}, searched from {data.name}{at_threshold(spec)}", result, spec, net.outputs, pairs)
+        _show(screen, title, result, spec, net.outputs, pairs)
         show_out_of_range(screen, people.out_of_range, wider)
         show_warnings(screen, warnings)
         if out is not None:
