@@ -677,7 +677,7 @@ class WeightChanges:
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """How the method auto selects a candidate; see `fairmend.repairing.policy.Policy`. `text` says it in sentences.
+    """How the method auto selects a candidate; see `fairmend.repairing.options.Policy`. `text` says it in sentences.
 
     `original_accuracy` and `original_balanced_accuracy` are those of the original network on the rows on which the
     candidates are measured; None if they are not known. `measure` is what `balanced_accuracy` is: R² for a regression

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
 from fairmend.auditing.result import AuditPair
-from fairmend.auditing.score_disparity import ScoreDisparity
-from fairmend.auditing.score_summary import ScoreSummary
 from fairmend.base.arrays import histogram
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fairmend.auditing.disparity import ScoreSummary
 from fairmend.auditing.neighbours import UnequalInputs
 from fairmend.auditing.run import audit
-from fairmend.auditing.score_summary import ScoreSummary
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison

@@ -19,7 +19,7 @@ from fairmend.network import Network
 from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
 from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
 from fairmend.repairing.head.features import FeatureSet, require_few_points
-from fairmend.repairing.head.program import KeptRows
+from fairmend.repairing.head.problem import KeptRows
 from fairmend.repairing.head.scores import repair_scores
 from fairmend.repairing.head.solve import HeadSolution, repair_head
 from fairmend.repairing.task import RepairTask

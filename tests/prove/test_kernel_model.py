@@ -1,0 +1,86 @@
+"""The kernel's model of a network is the one that the checker reads from its file: in structure, and in every bound."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fairmend.base.errors import FairmendError
+from fairmend.network import Activation, Affine, Columns, Network, load_network
+from fairmend.network.graph import Node
+from fairmend.network.operations import Input
+from fairmend.prove.kernel_model import kernel_model
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.bounds import form_bounds
+from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.kernel.model import weights_digest
+from fairmend_check.readers.read_model import read_model
+from support.checker_graphs import FUNCTIONS, checker_model
+from support.graph_files import with_names
+from support.graphs import graphs, hard_graphs
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+
+
+def assert_same(ours, theirs):
+    assert structure(ours) == structure(theirs)
+    assert weights_digest(ours) == weights_digest(theirs)
+    for one, other in zip(bounds(ours), bounds(theirs), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def structure(model):
+    return [(type(node.operation), node.sources) for node in model.nodes]
+
+
+def bounds(model):
+    """Linear bounds of the outputs, and of the error of inference, over boxes whose ends are rows of tables."""
+    rng = np.random.default_rng(0)
+    lower = rng.integers(0, 2, (3, model.inputs)).astype(float)
+    upper = lower + rng.integers(0, 2, lower.shape)
+    forms = np.concatenate([np.eye(model.outputs), -np.eye(model.outputs)])
+    forms = np.broadcast_to(forms, (len(lower), *forms.shape))
+    found, nodes = form_bounds(model, forms, lower, upper)
+    return found, *(output_errors(model, lower, upper, nodes, forms, thorough=thorough) for thorough in (False, True))
+
+
+def test_the_checker_reads_the_same_model_from_the_files_of_the_corpus():
+    suffixes = {".onnx", ".h5", ".keras", ".nnet"}
+    compared = dict.fromkeys(suffixes, 0)
+    for path in sorted(path for path in CORPUS.rglob("*") if path.suffix in suffixes):
+        try:
+            theirs, _ = read_model(path)
+        except CheckError:  # a file that is refused
+            continue
+        ours = kernel_model(load_network(path))
+        assert_same(ours, theirs)
+        assert ours.closed == theirs.closed
+        compared[path.suffix] += 1
+    assert min(compared.values()) >= 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(graphs(FUNCTIONS), hard_graphs(FUNCTIONS)))
+def test_the_checker_builds_the_same_model_from_the_steps_of_a_state_dict(network):
+    network = with_names(network)
+    ours, theirs = kernel_model(network), checker_model(network)
+    assume(structure(ours) == structure(theirs))  # a network that is read is in the normal form of graphs
+    # Batch normalisation without a name is written as a scaling, and that of one unit may be rounded to float32.
+    assume(network.dtype == np.float32 or min(network.widths) > 1)
+    assert_same(ours, theirs)
+
+
+def test_a_column_that_is_chosen_twice_becomes_two_choices():
+    head = Affine(np.ones((1, 3)), np.zeros(1))
+    nodes = [Node(Input(2)), Node(Columns((0, 1, 0)), (0,)), Node(Activation("relu"), (1,)), Node(head, (2,), "head")]
+    network = with_names(Network.from_nodes(nodes))
+    assert_same(kernel_model(network), checker_model(network))
+
+
+def test_a_network_that_is_too_large_for_the_kernel_is_refused():
+    square = Affine(np.ones((1, 1)), np.zeros(1))
+    network = Network([square] * 1001, [Activation("relu")] * 1000)
+    with pytest.raises(FairmendError, match=r"nothing can be proven about this network: .* 2 to 2,000"):
+        kernel_model(network)
