@@ -44,7 +44,7 @@ def test_rounding_is_no_disparity():
 
 
 def test_the_report_has_it_before_and_after():
-    repair = repair_of("prof").document.repair
+    repair = repair_of("prof").document
     result, spec, net, frame, _ = repaired("prof")
     for figures, network in ((repair.before, net), (repair.after, result.network)):
         expected = fairmend.audit(network, spec, frame, pairs=0).disparity

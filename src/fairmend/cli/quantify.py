@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,16 +183,7 @@ def run_quantify(
         warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=spec.classes)]
     within = f", {spec.claim.on} within {spec.claim.delta:g}" if spec.claim.is_score else ""
     title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}{within}"
-    screen = console()
-    if not json_output:  # before the certificate: its errors must not cost the result of a long run
-        _show(screen, title, found, boxes, None if data is None else data.name)
-    certified = wider = None
-    if certificate is not None:
-        with progress_bars(quiet=json_output) as progress:
-            certified = _write_certificate(certificate, model, found, progress)
-        wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
     page = None if report is None else report / PAGE_NAME
-    written = [*([] if report is None else [report / name for name in REPORT_FILES]), certificate, wider]
     sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
     broken = [] if people is None else [file.name for file in people.broken]
     parts = None if data is None else {"data": [f.name for f in find_files(data) if f.name not in broken]}
@@ -206,12 +198,25 @@ def run_quantify(
         out_of_range=None if people is None else people.out_of_range,
         broken=() if people is None else people.broken,
         warnings=warnings,
-        certificate=certified,
-        files={path.name: path for path in written if path is not None},
+        files={} if report is None else {name: report / name for name in REPORT_FILES},
     )
+    screen = console()
+    # Before the certificate: its errors must not cost the result of a long run.
     if report is not None:
         with staged_folder(report) as stage:
             write_report(stage, document)
+    if not json_output:
+        _show(screen, title, found, boxes, None if data is None else data.name)
+    certified = wider = None
+    if certificate is not None:
+        with progress_bars(quiet=json_output) as progress:
+            certified = _write_certificate(certificate, model, found, progress)
+        wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
+        more = {path.name: str(path) for path in (certificate, wider) if path is not None}
+        document = replace(document, certificate=certified, files={**document.files, **more})
+        if report is not None:
+            with staged_folder(report) as stage:
+                write_report(stage, document)
     if json_output:
         show_json(document.printed())
     else:

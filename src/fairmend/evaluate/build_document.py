@@ -92,6 +92,7 @@ def audit_document(
         condition=result.condition,
         files=files,
     )
+    known = labelled.utility or labelled.regression
     classes = None if spec.regression else result.rows.decide(net)
     values = {} if classes is None else values_of_rows(spec, result.rows)
     return AuditDocument(
@@ -110,7 +111,7 @@ def audit_document(
         scores=None if result.scores is None else score_figures(result.scores),
         disparity=disparity_figures(result.disparity),
         labelled_rows=labelled.rows,
-        utility=utility_figures(labelled.utility or labelled.regression) if labelled.rows else None,
+        utility=None if known is None else utility_figures(known),
         groups=[]
         if classes is None
         else tabulate_groups(spec, values, labelled.groups, classes, classes=net.outputs, unfair=result.rows.unequal),

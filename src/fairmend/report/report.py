@@ -200,7 +200,9 @@ def _page_problems(page: Page, repaired: bool, score: bool) -> Iterator[str]:
 def _candidate_problems(document: RepairDocument) -> Iterator[str]:
     if any(candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.candidates):
         yield f"candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
-    if document.policy is not None and document.policy.prefer not in _PREFERENCES:
+    if document.policy is None:
+        yield from ["policy: must be given with candidates"] if document.candidates else []
+    elif document.policy.prefer not in _PREFERENCES:
         yield f"policy.prefer: {document.policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
 
 

@@ -41,7 +41,7 @@ def from_plain(kind: type[_T], value: object, where: str = "") -> _T:
 def _read(kind: Any, value: object, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return _plain_value(value, where)
     if origin in (Union, types.UnionType):
         return None if value is None else _read(next(a for a in arguments if a is not types.NoneType), value, where)
     if origin is list:
@@ -76,6 +76,16 @@ def _dataclass(kind: Any, value: Mapping[str, object], where: str) -> Any:
 def _types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {entry.name: hints[entry.name] for entry in fields(kind)}
+
+
+def _plain_value(value: object, where: str) -> object:
+    """Return one of the user's values, or a list of them."""
+    for entry in value if isinstance(value, list) else [value]:
+        if isinstance(entry, float):
+            _number(entry, where)
+        elif entry is not None and not isinstance(entry, str | int):
+            raise FairmendError(f"{where}: {value!r:.60} is not a text or a number")
+    return value
 
 
 def _number(value: object, where: str) -> float:
@@ -144,7 +154,7 @@ def _define(kind: Any, definitions: dict[str, Any]) -> None:
 def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return {}
+        return {"type": ["string", "number", "boolean", "array", "null"]}
     if origin in (Union, types.UnionType):
         given = next(argument for argument in arguments if argument is not types.NoneType)
         return {"anyOf": [_schema(given, definitions), {"type": "null"}]}
