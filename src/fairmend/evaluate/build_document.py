@@ -38,8 +38,7 @@ from fairmend.prove.witness import Witness
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.searching.result import SearchResult
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 from fairmend.tables import BrokenFile
 
 _MOST_RANGES = 240

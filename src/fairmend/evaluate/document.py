@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fairmend._version import __version__
-from fairmend.spec.about import About
-from fairmend.spec.claim import Claim
+from fairmend.spec.claim import About, Claim
 
 FORMAT, VERSION = "fairmend result", 1
 

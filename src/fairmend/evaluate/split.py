@@ -17,9 +17,8 @@ from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
+from fairmend.spec.out_of_range import OutOfRange, label_warnings, spec_warnings
 from fairmend.spec.read_values import RowNumber, raise_for_rows
-from fairmend.spec.sanity import label_warnings, spec_warnings
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50

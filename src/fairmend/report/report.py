@@ -33,7 +33,7 @@ from fairmend.evaluate.document import (
 )
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.what_if import what_if_problems
-from fairmend.spec.about import About, as_about
+from fairmend.spec.claim import About, as_about
 
 DATA_NAME, PAGE_NAME = "result.json", "report.html"
 """The files that the commands write into their folder."""
