@@ -184,10 +184,11 @@ def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPai
     import numpy as np
 
     from fairmend.auditing.result import make_pairs
+    from fairmend.network.scores import ScoredRows
 
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
     numbers = [row + 1 for row in rows]
-    return make_pairs(net, spec, numbers, result.idis[rows], result.others[rows]) if rows else []
+    return make_pairs(spec, numbers, ScoredRows.of(net, result.idis[rows]), result.others[rows]) if rows else []
 
 
 def _show(screen: Console, title: str, result: SearchResult, spec: Spec, outputs: int, pairs: list[AuditPair]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from fairmend.auditing.result import AuditPair, AuditResult, ExaminedInputs
+from fairmend.auditing.result import AuditPair, AuditResult
 from fairmend.base.text import short
 from fairmend.evaluate.document import (
     AuditDocument,
@@ -26,7 +25,7 @@ from fairmend.evaluate.document_parts import common_parts, disparity_figures, pa
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
-from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.people import People
 from fairmend.evaluate.report_pairs import tabulate_pairs
@@ -124,28 +123,26 @@ def audit_document(
 
 def _audit_page(net: Network, spec: Spec, result: AuditResult, numbers: RowNumbers) -> Page:
     """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
-    examined = result.examined
+    looked_at = len(result.examined.X)
     if result.scores is not None:
-        return Page(len(examined.X))
-    unequal = examined.unequal.nonzero()[0]
-    known = None if examined.other is None else examined.other[unequal]
-    nearest = find_nearest_counterfactuals(net, spec, examined.X, unequal, known)
-    nearest = replace(nearest, rows=examined.rows[nearest.rows])
+        return Page(looked_at)
+    nearest = nearest_in_audit(net, spec, result)
     return Page(
-        len(examined.X),
-        _score_ranges(net, spec, examined),
+        looked_at,
+        _score_ranges(net, spec, result),
         nearest.decisive_features(),
         tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
     )
 
 
-def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:
+def _score_ranges(net: Network, spec: Spec, result: AuditResult) -> ScoreRanges:
     """Return the score ranges of some of the inputs, evenly spaced in order of their score."""
-    order = order_by_score(net, examined.X)
+    people = result.scored_sample(net)
+    order = order_by_score(people)
     chosen = order[pick_evenly(len(order), _MOST_RANGES)]
-    found = compute_score_ranges(net, spec, examined.X[chosen])
-    listed = found.as_list(examined.unequal[chosen])
-    return ScoreRanges(score_kind(net), len(examined.X), found.exact, listed, [])
+    found = compute_score_ranges(spec, people.take(chosen))
+    listed = found.as_list(result.examined.unequal[chosen])
+    return ScoreRanges(score_kind(net), len(order), found.exact, listed, [])
 
 
 # Quantify

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from fairmend.auditing.disparity import ScoreSummary
-from fairmend.auditing.neighbours import UnequalInputs
-from fairmend.auditing.run import audit
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison
@@ -38,7 +36,7 @@ from fairmend.evaluate.document_parts import (
 )
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
-from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
@@ -89,13 +87,13 @@ def repair_document(
         certificate = certificate_summary(result.certificate, inputs=inputs, command=command, check=check)
     values, classes = {}, []
     if not spec.regression:
-        values = protected_values(spec, people.X_scored)
-        classes = [net.predict(people.X_scored) for net in (original, repaired)]
+        values = protected_values(spec, comparison.before.scored.X)
+        classes = [comparison.before.scored.classes, comparison.after.scored.classes]
     groups = [
         tabulate_groups(spec, values, figures.groups, predicted, classes=original.outputs)
         for figures, predicted in zip((comparison.before, comparison.after), classes, strict=False)
     ]
-    scores = _scores(original, comparison)
+    scores = _scores(comparison)
     before, after = (
         _network_figures(comparison, figures, number, scores, groups)
         for number, figures in enumerate((comparison.before, comparison.after))
@@ -141,16 +139,11 @@ def repair_document(
     )
 
 
-def _scores(original: Network, comparison: RepairComparison) -> list[ScoreSummary]:
+def _scores(comparison: RepairComparison) -> list[ScoreSummary]:
     """Return how far the scores of the repair inputs differ, before and after; empty for a claim about classes."""
-    people = comparison.split
-    if not people.spec.claim.is_score:
+    before, after = comparison.before.repair_scores, comparison.after.repair_scores
+    if before is None or after is None:
         return []
-    found = [
-        audit(network, people.spec, people.X_repair, pairs=0).scores
-        for network in (original, comparison.result.network)
-    ]
-    before, after = (summary for summary in found if summary is not None)
     if comparison.result.everyone:
         # What the network ignores changes no score; an audit sees how sums are rounded in different batches.
         after = replace(after, differences=np.zeros_like(after.differences))
@@ -169,18 +162,16 @@ def _network_figures(
     allowed = max([summary.claim.limit for summary in scores], default=0.0)
     score_end = max([allowed, *(summary.largest for summary in scores)])
     return NetworkFigures(
-        repair_inputs=_unequal(figures.repair),
-        data=_unequal(figures.data),
+        repair_inputs=Unequal(
+            figures.repair.count, len(figures.repair.rows), figures.repair.rate, exact=figures.repair.exact
+        ),
+        data=Unequal(figures.data.count, figures.data.total, figures.data.idi_rate, exact=figures.data.exact),
         scores=score_figures(scores[number], score_end) if scores else None,
-        largest_difference=figures.data.largest,
+        largest_difference=None if figures.data.scores is None else figures.data.scores.largest,
         disparity=disparity_figures(figures.disparity, end),
         utility=utility_figures(figures.utility or figures.regression),
         groups=groups[number] if groups else [],
     )
-
-
-def _unequal(found: UnequalInputs) -> Unequal:
-    return Unequal(found.count, len(found.rows), found.rate, found.exact)
 
 
 def _policy(result: RepairResult) -> PolicySummary | None:
@@ -230,10 +221,10 @@ def _finite(losses: tuple[float, ...]) -> list[float | None]:
 def _page(original: Network, comparison: RepairComparison) -> Page:
     """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
     people, unequal = comparison.split, comparison.before.data
+    looked_at = len(unequal.examined.X)
     if people.spec.claim.is_score:
-        return Page(len(people.X))
-    rows = np.flatnonzero(unequal.rows)
-    nearest = find_nearest_counterfactuals(original, people.spec, people.X, rows, unequal.other[rows])
+        return Page(looked_at)
+    nearest = nearest_in_audit(original, people.spec, unequal)
     pairs = tabulate_pairs(
         nearest,
         people.spec,
@@ -243,17 +234,16 @@ def _page(original: Network, comparison: RepairComparison) -> Page:
         exact=unequal.exact,
         numbers=people.rows,
     )
-    return Page(len(people.X), _score_ranges(original, comparison), nearest.decisive_features(), pairs)
+    return Page(looked_at, _score_ranges(original, comparison), nearest.decisive_features(), pairs)
 
 
 def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
     """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
-    people, repaired = comparison.split, comparison.result.network
-    own = order_by_score(original, people.X_repair)
+    both = comparison.before, comparison.after
+    own = order_by_score(comparison.before.inputs)
     chosen = own[pick_evenly(len(own), MOST_RANGES)]
-    X = people.X_repair[chosen]
-    before, after = (compute_score_ranges(net, people.spec, X) for net in (original, repaired))
-    unequal = [figures.repair.rows[chosen] for figures in (comparison.before, comparison.after)]
+    before, after = (compute_score_ranges(comparison.split.spec, figures.inputs.take(chosen)) for figures in both)
+    unequal = [figures.repair.rows[chosen] for figures in both]
     return ScoreRanges(
         score_kind(original),
         len(own),
