@@ -756,7 +756,7 @@ class CheckDocument:
     claim: str
     condition: str
     regions: int
-    covers_inference: bool
+    covers_inference: bool | None
     least_margin: float | None
     largest_difference: float | None
     fair: float | None
@@ -764,6 +764,7 @@ class CheckDocument:
     boxes: int
     runs: list[Run]
     not_run: str
+    model_read: bool
     seconds: float
     certificate: str | None = None
     model: str | None = None
