@@ -163,7 +163,7 @@ def run_audit(
     """Audit the people in the file, or samples, show the result and return the exit code."""
     from rich.text import Text
 
-    from fairmend.auditing.neighbours import reads_what_varies
+    from fairmend.auditing.comparisons import reads_what_varies
     from fairmend.auditing.run import audit
     from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.console import (
