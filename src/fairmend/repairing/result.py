@@ -10,7 +10,6 @@ from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.condition import model_condition
 from fairmend.prove.proof import Proof
-from fairmend.prove.score_proof import ScoreProof
 from fairmend.repairing.calibrate import History
 from fairmend.repairing.candidates import Candidate
 from fairmend.repairing.policy import Policy
@@ -41,7 +40,7 @@ class RepairResult:
     network: Network
     certificate: Certificate | None
     method: str
-    proof: Proof | ScoreProof
+    proof: Proof
     blind_features: tuple[str, ...]
     everyone: bool
     objective: float
@@ -80,7 +79,7 @@ class RepairResult:
 
         None for a claim about scores.
         """
-        if isinstance(self.proof, ScoreProof):
+        if self.proof.classes is None:
             return None
         pairs = zip(self.proof.classes, self.proof.holds, strict=True)
         return [int(label) if holds else None for label, holds in pairs]

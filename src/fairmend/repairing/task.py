@@ -19,7 +19,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU, choose_device
 from fairmend.network import Network
 from fairmend.prove.fit import require_fit
-from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.kernel_bounds import require_scores
 from fairmend.repairing.blind import protected_columns_of
 from fairmend.repairing.options import HeadOptions, has_tolerances
 from fairmend.repairing.regression import check_targets

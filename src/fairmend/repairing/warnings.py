@@ -9,7 +9,6 @@ from fairmend.base.metrics import balanced_accuracy
 from fairmend.base.text import percent
 from fairmend.network import Network
 from fairmend.prove.proof import Proof
-from fairmend.prove.score_proof import ScoreProof
 from fairmend.repairing.regression import r_squared
 
 COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
@@ -63,7 +62,7 @@ def outcome_warnings(
     X: FloatArray,
     y: np.ndarray,
     gap: float,
-    proof: Proof | ScoreProof,
+    proof: Proof,
     *,
     regression: bool = False,
 ) -> list[str]:
@@ -75,7 +74,7 @@ def outcome_warnings(
         warnings.append(NOT_PROVEN.format(count=int((~proof.holds).sum()), inputs=len(proof.holds)))
     only_real = proof.holds & ~proof.covers_inference
     if only_real.any():
-        message = SCORES_NOT_INFERENCE if isinstance(proof, ScoreProof) else NOT_INFERENCE
+        message = SCORES_NOT_INFERENCE if proof.classes is None else NOT_INFERENCE
         warnings.append(message.format(count=int(only_real.sum())))
     return warnings
 

@@ -176,7 +176,7 @@ def test_halved_boxes_have_tighter_bounds_that_are_still_true(activation):
     lower = rng.normal(size=(40, 3))
     boxes = Boxes(np.arange(40), lower, lower + rng.uniform(0, 2, (40, 3)))
     classes, half = np.ones(40, dtype=int), Threshold.of(0.5, "float32")
-    whole, tighter = (regions._margins(model, half, classes, boxes, np.inf, times)[0] for times in (0, 3))
+    whole, tighter = (regions.box_margins(model, half, classes, boxes, np.inf, times)[0] for times in (0, 3))
     assert (tighter >= whole).all()
     assert (tighter > whole + 1e-3).sum() > 5
     points = boxes.lower[:, None] + rng.random((40, 500, 3)) * (boxes.upper - boxes.lower)[:, None]
