@@ -25,8 +25,7 @@ from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Network
 from fairmend.paper.protocol import paper_numbers, setting_names
 from fairmend.repairing.baselines.care import care
-from fairmend.repairing.baselines.flip import flip
-from fairmend.repairing.baselines.grft import grft
+from fairmend.repairing.baselines.finetune import flip, grft
 from fairmend.repairing.options import HeadOptions
 from fairmend.repairing.task import prepare_task
 

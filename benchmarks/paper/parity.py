@@ -24,13 +24,14 @@ from rich.table import Table
 import fairmend
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.repairing.calibrate import calibrate
-from fairmend.repairing.head.dual import Dual
 from fairmend.repairing.head.features import Box, Linear
 from fairmend.repairing.head.solve import repair_head
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(1, str(Path(__file__).parents[2] / "tests"))
 
 from benchmarks.common import settings
+from support.paper_milp import Dual
 
 LIMITS = {"CUR": 0.0, "L_fair": 0.002, "accuracy": 0.4, "IDI-D": 0.3, "Linear - Box": 1e-6, "Linear - Dual": 1e-6}
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}

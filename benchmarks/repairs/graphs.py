@@ -35,7 +35,7 @@ from torch import nn
 import fairmend
 from fairmend import Feature, Spec
 from fairmend.base.metrics import accuracy
-from fairmend.paper.datasets.adult import CATEGORIES
+from fairmend.paper.datasets._sets import ADULT_CATEGORIES
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -123,7 +123,7 @@ def make_task(name: str, table: Table, epochs: int, **shape: int) -> Task:
     if scaled:
         module: nn.Module = ResNet(X.shape[1], **shape)
     else:
-        codes = {place: f.range[1] + 1 for place, f in enumerate(table.features) if f.name in CATEGORIES}
+        codes = {place: f.range[1] + 1 for place, f in enumerate(table.features) if f.name in ADULT_CATEGORIES}
         module = Embeddings(codes, [place for place in range(X.shape[1]) if place not in codes])
     train(module, *parts["training"], epochs)
     return Task(module, specs, parts)

@@ -27,7 +27,7 @@ from rich.table import Table
 import fairmend
 from fairmend import Feature, Network, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
-from fairmend.paper.datasets.adult import CATEGORIES
+from fairmend.paper.datasets._sets import ADULT_CATEGORIES
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -48,8 +48,8 @@ LINKS = [
 def adult_spec(setting: settings.Setting, links: list[dict[str, dict[str, object]]]) -> Spec:
     """Return the spec of Adult with its categories by name; sex is protected."""
     features = [
-        Feature(f.name, "categorical", categories=tuple(CATEGORIES[f.name].split()), protected=f.protected)
-        if f.name in CATEGORIES
+        Feature(f.name, "categorical", categories=tuple(ADULT_CATEGORIES[f.name].split()), protected=f.protected)
+        if f.name in ADULT_CATEGORIES
         else f
         for f in setting.spec.features
     ]
@@ -84,7 +84,7 @@ class Counterfactuals:
 
 
 def code(column: str, category: str) -> int:
-    return CATEGORIES[column].split().index(category)
+    return ADULT_CATEGORIES[column].split().index(category)
 
 
 def idi(network: Network, counterfactuals: Counterfactuals, X: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 """What a proof for the repair inputs costs at least, the weakest guarantee there is.
 
 Such a proof gives one prediction to everyone in a neighbourhood of a repair input, and so to all neighbourhoods that
-are connected (`fairmend.repairing.connected`). Elsewhere a network is free. The best that it can do is to predict there
+are connected (`fairmend.repairing.certified`). Elsewhere a network is free. The best that it can do is to predict there
 as the original does, and in each group of connected neighbourhoods the class that is right more often. Here that class
 is taken from the very rows that judge: no repair knows it, so every repair can be expected to lose more. Beside it
 stands what the same costs without hindsight, with the classes that are right more often among the rows that a repair
@@ -14,7 +14,7 @@ import numpy as np
 
 from fairmend import Network, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
-from fairmend.repairing.connected import connected_groups, groups_of_rows
+from fairmend.repairing.certified import connected_groups, groups_of_rows
 
 
 def listed_figures(

@@ -36,8 +36,7 @@ from fairmend import Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
 from fairmend.repairing.calibrate import calibrate
 from fairmend.repairing.head.features import Linear
-from fairmend.repairing.head.problem import HeadChange
-from fairmend.repairing.head.program import TIE, KeptRows
+from fairmend.repairing.head.problem import TIE, HeadChange, KeptRows
 from fairmend.repairing.head.scores import repair_scores
 from fairmend.spec.claim import Claim
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from rich.table import Table
 
 import fairmend
 from fairmend.network import Network, predicted_classes
-from fairmend.searching import adf, eidig, neuronfair
+from fairmend.searching import testers
 from fairmend.searching.oracle import Oracle
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -93,22 +92,21 @@ def difference_gradient(oracle: Oracle, biased: list[np.ndarray], V: np.ndarray,
 @contextmanager
 def autograd() -> Iterator[None]:
     """Let the testers use autograd."""
-    new: list[tuple[Any, str, Any]] = [
-        (adf, "loss_gradient", loss_gradient),
-        (adf, "RULE", replace(adf.RULE, gradient=loss_gradient)),
-        (eidig, "output_gradient", output_gradient),
-        (eidig, "RULE", replace(eidig.RULE, gradient=output_gradient)),
-        (neuronfair, "difference_gradient", difference_gradient),
-        (neuronfair, "RULE", replace(neuronfair.RULE, gradient=loss_gradient)),
-    ]
-    old = [(module, name, getattr(module, name)) for module, name, _ in new]
-    for module, name, value in new:
-        setattr(module, name, value)
+    gradients = {"loss_gradient": loss_gradient, "output_gradient": output_gradient}
+    own = {name: getattr(testers, name) for name in (*gradients, "difference_gradient")}
+    methods = dict(testers.METHODS)
+    for name, value in (*gradients.items(), ("difference_gradient", difference_gradient)):
+        setattr(testers, name, value)
+    for name, tester in methods.items():
+        if tester.rule.gradient is not None:
+            rule = replace(tester.rule, gradient=gradients[tester.rule.gradient.__name__])
+            testers.METHODS[name] = replace(tester, rule=rule)
     try:
         yield
     finally:
-        for module, name, value in old:
-            setattr(module, name, value)
+        testers.METHODS.update(methods)
+        for name, value in own.items():
+            setattr(testers, name, value)
 
 
 def timed(s: settings.Setting, method: str) -> tuple[float, np.ndarray]:

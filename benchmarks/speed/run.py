@@ -25,14 +25,15 @@ from rich.table import Table
 
 import fairmend
 from fairmend.repairing.calibrate import calibrate
-from fairmend.repairing.head.dual import Dual
 from fairmend.repairing.head.features import Linear
 from fairmend.repairing.head.solve import HeadSolution, repair_head
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(1, str(Path(__file__).parents[2] / "tests"))
 
 from benchmarks.common import settings
 from benchmarks.speed.against import compare
+from support.paper_milp import Dual
 
 ORIGINAL = {"margin": 1e-6, "delta_limit": 3.0}
 DUAL_SECONDS = 300.0

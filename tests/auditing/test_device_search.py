@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairmend.auditing import device_search, planned_scan
+from fairmend.auditing import device_search
 from fairmend.auditing.device_search import DeviceSearch, find_device
-from fairmend.auditing.extremes_search import RunningExtremes, search_points
+from fairmend.auditing.extremes import RunningExtremes, search_points
 from fairmend.auditing.later_layers import LaterLayers
 from fairmend.auditing.neighbours import ExhaustiveScan
 from fairmend.auditing.run import audit
@@ -87,8 +87,8 @@ def test_the_bound_covers_the_distance_from_exact_scores(activation):
 def test_an_audit_on_the_device_is_the_same(monkeypatch):
     monkeypatch.setattr(device_search, "_FEW", 1)
     monkeypatch.setattr(device_search, "_CHUNK_BYTES", 4096)
-    monkeypatch.setattr(planned_scan, "_PART_POINTS", 1)
-    monkeypatch.setattr(planned_scan, "_PART_ROWS", 40)  # four parts, on several threads
+    monkeypatch.setattr("fairmend.auditing.slices._PART_POINTS", 1)
+    monkeypatch.setattr("fairmend.auditing.slices._PART_ROWS", 40)  # four parts, on several threads
     net, X = network(), people(150)
     expected = audit(net, SPEC, X, method="enumerate")
     monkeypatch.setattr(device_search, "choose_device", lambda *_, **__: torch.device("meta"))

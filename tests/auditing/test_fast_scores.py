@@ -6,12 +6,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.auditing import fast_scores, later_layers
-from fairmend.auditing.fast_scores import FastScores
+from fairmend.auditing.fast_scores import FastScores, FirstLayer
 from fairmend.spec import Feature, Spec
+from support.audit_cases import SPEC, network, people
 from support.link_cases import linked_specs_and_inputs
 from support.same_scores import assert_same_scores
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs, unhurried
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (250_000, 65_536), (600, 4_000)])
+def test_blocks_of_any_size_give_the_layer_at_inputs_without_what_varies(monkeypatch, sizes):
+    monkeypatch.setattr("fairmend.auditing.fast_scores._PRODUCTS", sizes[0])
+    monkeypatch.setattr("fairmend.auditing.fast_scores._NUMBERS", sizes[1])
+    affine, X = network().affines[0], people(300)
+    fixed = X.astype(np.float64)
+    for feature in SPEC.protected:
+        fixed[:, SPEC.columns(feature.name)] = 0
+    expected = affine.weight.astype(np.float64) @ fixed.T + affine.bias.astype(np.float64)[:, None]
+    layer = FirstLayer(affine, SPEC)
+    assert np.allclose(layer.base(X, None), expected, rtol=1e-6, atol=1e-6)
+    own = layer.base(X, None).copy()
+    assert np.array_equal(layer.base(X, SPEC.products(X)), own)
+    assert np.array_equal(layer.base(X[:50], None), own[:, :50])
+    assert layer.base(X, None).dtype == X.dtype
 
 
 def extremes_by_hand(net, spec, X):

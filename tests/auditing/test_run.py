@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.auditing import input_blocks, plan, tally
+from fairmend.auditing import plan, tally
 from fairmend.auditing.neighbours import find_unequal, sample_unequal
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import printable
@@ -190,7 +190,7 @@ def test_every_unequal_input_has_a_witness():
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("given", [True, False])
 def test_a_random_sample_of_the_inputs_and_their_verdicts_is_kept(monkeypatch, outputs, given):
-    monkeypatch.setattr(input_blocks, "_ROWS", 128)
+    monkeypatch.setattr("fairmend.auditing.inputs._ROWS", 128)
     monkeypatch.setattr(tally, "_EXAMINED_ROWS", 300)
     net = network(outputs)
     result = fairmend.audit(net, SPEC, people(500) if given else None, samples=500, seed=3)
@@ -207,7 +207,7 @@ def test_a_random_sample_of_the_inputs_and_their_verdicts_is_kept(monkeypatch, o
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_something_of_every_input_is_kept(monkeypatch, outputs):
-    monkeypatch.setattr(input_blocks, "_ROWS", 128)
+    monkeypatch.setattr("fairmend.auditing.inputs._ROWS", 128)
     net, X = network(outputs), people(500)
     rows = fairmend.audit(net, SPEC, X).rows
     assert rows.logits == pytest.approx(net.logits(X), abs=1e-5)
@@ -322,7 +322,7 @@ def test_sampled_differences_are_a_lower_bound():
 def test_the_same_differences_come_out_of_any_block_size(monkeypatch):
     spec, net, X = score_spec(0.1, "probability"), network(), people(100)
     whole = without_time(fairmend.audit(net, spec, X))
-    monkeypatch.setattr(input_blocks, "_ROWS", 7)
+    monkeypatch.setattr("fairmend.auditing.inputs._ROWS", 7)
     parts = without_time(fairmend.audit(net, spec, X))
     assert parts["count"] == whole["count"]
     assert parts["scores"] == pytest.approx(whole["scores"], abs=1e-6)

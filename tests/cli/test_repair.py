@@ -21,7 +21,7 @@ from fairmend.cli.repair import command
 from fairmend.evaluate import compare
 from fairmend.network import load_network
 from fairmend.prove.certificate import Certificate
-from fairmend.repairing.policy import GUARANTEES, PREFERENCES
+from fairmend.repairing.options import GUARANTEES, PREFERENCES
 from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import FIRST_ROW, read_table

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fairmend.network import Affine, Network
-from fairmend.searching import batches
 from fairmend.tables import read_table
 from support.cli_case import Case, run, small_network, small_spec
 
@@ -86,8 +85,8 @@ def test_bad_files_are_exit_2_and_named(case):
 
 
 def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, monkeypatch):
-    monkeypatch.setattr(batches, "_FEWEST", 16)
-    monkeypatch.setattr(batches, "_MOST", 16)
+    monkeypatch.setattr("fairmend.searching.run._FEWEST", 16)
+    monkeypatch.setattr("fairmend.searching.run._MOST", 16)
     out, found = case.folder / "found.csv", []
     resume = ["--resume", case.folder / "parts"]
     for options in ([], ["--jobs", "2"], resume, resume):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.auditing.score_summary import ScoreSummary
+from fairmend.auditing.disparity import ScoreSummary
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document_parts import (
     class_names,

@@ -17,7 +17,7 @@ from fairmend.evaluate.summary import (
     was_run,
 )
 from fairmend.network import Affine
-from fairmend.repairing.policy import Policy
+from fairmend.repairing.options import Policy
 from fairmend.repairing.recipe import Recipe
 from fairmend.repairing.selection import Candidate
 from fairmend.report.page import render

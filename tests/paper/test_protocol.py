@@ -1,11 +1,55 @@
 """The settings, and the paper's numbers as printed."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from fairmend import FairmendError
 from fairmend.paper import tables
-from fairmend.paper.protocol import Sources, load_setting, paper_numbers, setting_names
+from fairmend.paper.protocol import (
+    QUICK,
+    LossJob,
+    Sources,
+    Store,
+    default_workers,
+    load_setting,
+    paper_numbers,
+    run_jobs,
+    setting_names,
+)
+
+# A cell is computed once, and written whole or not at all.
+
+
+def test_a_cell_is_computed_once_and_never_again(tmp_path):
+    calls = []
+    for _ in range(2):
+        assert Store(tmp_path).get("a/b", lambda: calls.append(1) or {"x": 1}) == {"x": 1}
+    assert Store(tmp_path).read("a/b") == {"x": 1}
+    assert calls == [1]
+
+
+def test_a_cell_that_fails_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        Store(tmp_path).get("a/b", lambda: {"x": 1 / 0})
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_jobs_run_in_other_processes(tmp_path):
+    store = Store(tmp_path)
+    failing = [LossJob("compas-shoe", seed) for seed in range(2)]
+    with pytest.raises(FairmendError, match="unknown setting"):
+        list(run_jobs(failing, store, Sources(), QUICK, workers=2))
+
+
+def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    message = r"needs the package joblib of the extra bench\. Run pip install 'fairmend\[bench\]'"
+    with pytest.raises(FairmendError, match=message):
+        list(run_jobs([], Store(tmp_path), Sources(), QUICK, workers=1))
+    with pytest.raises(FairmendError, match=message):
+        default_workers()
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,43 @@
 import csv
 import io
 
+import numpy as np
+
 from fairmend.paper import tables
 from fairmend.paper.protocol import paper_numbers
-from fairmend.paper.render import write_tables
-from fairmend.paper.tables import Entry
+from fairmend.paper.tables import Entry, Table, comparison_figure, loss_figure, show_tables, write_tables
 from support.bench_cases import fake_cell
+
+# Figures are SVG texts that show every value they can.
+
+
+def test_the_loss_figure_is_one_svg():
+    svg = loss_figure("x", {"a": np.ones((3, 5)), "b": np.zeros((3, 5))})
+    assert svg.startswith("<svg")
+    assert svg.count("<polyline") == 2
+
+
+def test_missing_values_and_zeros_are_left_out_of_a_log_scale():
+    svg = comparison_figure("<x>", ["a", "b"], {"one": [1.0, 0.0], "two": [None, 10.0]}, logarithmic=True)
+    assert svg.count("<circle") == 2
+    assert "&lt;x&gt;" in svg
+    assert "nan" not in svg
+
+
+def test_names_are_escaped_on_the_page(tmp_path):
+    table = Table("t", "<script>alert(1)</script>", ("row", "<b>"), {"<i>": [Entry(1.0, 2.0, "best")]})
+    write_tables(tmp_path, [table])
+    page = (tmp_path / "tables.html").read_text()
+    assert "<script>" not in page
+    assert "<i>" not in page
+    assert "1.00 (2.00)" in page
+
+
+def test_tables_print(capsys):
+    from rich.console import Console
+
+    show_tables(Console(width=200), tables.table1(fake_cell))
+    assert "IDI-D in percent" in capsys.readouterr().out
 
 
 def test_tables_hold_ours_and_the_papers(tmp_path):

@@ -10,10 +10,10 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.blind import (
     blind_at_best_reference,
+    columns_of,
     ignored_features,
     is_blind,
     match_rate,
-    protected_columns_of,
     reference_values,
     zero_columns,
 )
@@ -35,7 +35,7 @@ NEARLY_FLAT = Spec(
 def test_no_protected_value_whatever_changes_a_bit_of_the_output(activation, outputs):
     network, X_repair, X_cal, y_cal = case(SPEC, 1, outputs, activation)
     result = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind")
-    columns = protected_columns_of(SPEC)
+    columns = columns_of(SPEC, SPEC.protected)
     assert result.blind
     rng = np.random.default_rng(5)
     X = SPEC.sample_inputs(500, rng)
@@ -46,7 +46,7 @@ def test_no_protected_value_whatever_changes_a_bit_of_the_output(activation, out
 
 def test_a_folded_network_computes_as_if_the_columns_held_the_reference():
     network, _, X, _ = case(SPEC, 2)
-    columns = protected_columns_of(SPEC)
+    columns = columns_of(SPEC, SPEC.protected)
     assert columns == [0, 2, 3, 4]
     reference = np.array([0.5, 0, 1, 0], np.float32)
     replaced = X.copy()
@@ -56,7 +56,7 @@ def test_a_folded_network_computes_as_if_the_columns_held_the_reference():
 
 def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
     network, _, X, y = case(SPEC, 3)
-    columns = protected_columns_of(SPEC)
+    columns = columns_of(SPEC, SPEC.protected)
     chosen = balanced_accuracy(y, blind_at_best_reference(network, SPEC, SPEC.protected, X, y).predict(X))
     for reference in reference_values(SPEC, SPEC.protected, X):
         assert chosen >= balanced_accuracy(y, fix_columns(network, columns, reference).predict(X)) - 0.02
@@ -65,14 +65,14 @@ def test_the_reference_is_the_one_that_keeps_most_on_the_calibration_set():
 def test_references_are_possible_values_after_the_mean():
     _, _, X, _ = case(SPEC, 4)
     found = reference_values(SPEC, SPEC.protected, X)
-    assert np.allclose(found[0], X[:, protected_columns_of(SPEC)].mean(axis=0))
+    assert np.allclose(found[0], X[:, columns_of(SPEC, SPEC.protected)].mean(axis=0))
     assert len(found) <= 1 + 1024
     assert (found[1:, 1:].sum(axis=1) == 1).all()
 
 
 def test_training_keeps_the_zeros_and_changes_fewer_predictions_than_folding_alone():
     network, X_repair, X_cal, y_cal = case(SPEC, 6, rows=400)
-    columns = protected_columns_of(SPEC)
+    columns = columns_of(SPEC, SPEC.protected)
     folded = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=0)
     trained = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=300)
     assert is_blind(folded.network, columns)
@@ -135,7 +135,7 @@ def test_the_number_of_references_is_bounded(name):
     X = spec.sample_inputs(5, np.random.default_rng(0))
     found = reference_values(spec, spec.protected, X)
     assert len(found) <= 8193
-    assert found.shape[1] == len(protected_columns_of(spec))
+    assert found.shape[1] == len(columns_of(spec, spec.protected))
 
 
 def test_nobody_is_left_at_the_threshold_where_many_have_the_same_output():
@@ -217,6 +217,6 @@ def test_the_best_reference_of_a_layer_without_a_bias_is_what_its_blind_network_
     network, _, X, y = case(SPEC, 3)
     bare = network.with_operations({1: Affine.without_bias(network.affines[0].weight)})
     blind = blind_at_best_reference(bare, SPEC, SPEC.protected, X, y)
-    columns = protected_columns_of(SPEC)
+    columns = columns_of(SPEC, SPEC.protected)
     assert np.allclose(blind.logits(X), bare.logits(zero_columns(X, columns)), atol=1e-5)
     assert is_blind(blind, columns)

@@ -12,7 +12,8 @@ from fairmend.bounds import feature_bounds
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Input, Lookup
-from fairmend.repairing.calibrate import calibrate, squared_loss
+from fairmend.repairing.calibrate import calibrate
+from fairmend.repairing.training import squared_loss
 from support.graphs import residual_network
 from support.repair_cases import random_regions
 from support.strategies import ACTIVATIONS, random_network

@@ -12,10 +12,7 @@ from fairmend.repairing.candidates import (
     FOLDS,
     HopelessError,
     Jury,
-    balanced_shares,
-    lost_classes,
     make_folds,
-    smooth_shares,
 )
 from fairmend.repairing.options import HeadOptions
 from fairmend.repairing.recipe import Recipe, run_recipe, run_recipe_on_parts
@@ -102,41 +99,3 @@ def test_one_calibration_row_cannot_be_split():
     task = prepare_task(network, SPEC, X_repair, X_cal[:1], y_cal[:1], HeadOptions(), 0)
     with pytest.raises(FairmendError, match=f"at least {FOLDS} calibration rows"):
         make_folds(task)
-
-
-def test_the_shares_of_rows_add_up_to_the_balanced_accuracy():
-    rng = np.random.default_rng(0)
-    true, guess = rng.integers(0, 3, 90), rng.integers(0, 3, 90)
-    assert np.isclose(balanced_shares(true, guess).mean(), balanced_accuracy(true, guess))
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_smooth_shares_count_sure_rows_in_full_and_do_not_reward_confidence(classes):
-    rng = np.random.default_rng(1)
-    true = rng.integers(0, classes, 200)
-    logits = rng.normal(size=(200, classes))
-    shares = smooth_shares(true, logits)
-    assert np.allclose(shares, smooth_shares(true, 100 * logits))
-    sure = np.where(np.eye(classes)[true] > 0, 1.0, -1.0)
-    sure[:20] = -sure[:20]
-    assert abs(smooth_shares(true, sure).mean() - balanced_accuracy(true, sure.argmax(axis=1))) < 0.01
-    assert not smooth_shares(true, np.zeros((200, classes))).any()
-
-
-def test_a_lost_class_and_agreement_near_chance_are_a_collapse():
-    before = np.repeat([0, 1], [990, 10])
-    assert lost_classes(before, np.zeros(1000, np.int64))
-    assert not lost_classes(before, before)
-    few = before.copy()
-    few[-9:] = 0  # one of ten is left: agreement 0.55
-    assert lost_classes(before, few)
-    half = before.copy()
-    half[-5:] = 0
-    assert not lost_classes(before, half)
-    assert not lost_classes(np.zeros(10, np.int64), np.ones(10, np.int64))  # the original had one class only
-
-
-def test_a_class_that_the_original_gives_to_one_row_in_thousands_may_go():
-    before = np.repeat([0, 1, 2], [3000, 2999, 1])
-    after = np.repeat([0, 1, 1], [3000, 2999, 1])
-    assert not lost_classes(before, after)

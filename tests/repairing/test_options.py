@@ -9,10 +9,21 @@ import pytest
 
 import fairmend
 from fairmend import FairmendError
-from fairmend.repairing.options import METHODS, HeadOptions, check_applicable, check_values, methods_with
+from fairmend.repairing.options import KEEP, METHODS, HeadOptions, Policy, check_applicable, check_values, methods_with
 from fairmend.sklearn import FairRepairClassifier
 from support.blind_cases import SPEC, TOLERANT, case
 from support.cli_case import Case
+
+
+def test_the_default_policy_prefers_the_strongest_guarantee_that_keeps_the_accuracy():
+    assert Policy.from_options() == Policy() == Policy(KEEP, "any", "accuracy", keep_required=False)
+
+
+def test_a_keep_that_was_given_is_required_even_if_it_is_the_default_or_zero():
+    assert Policy.from_options(keep=KEEP).keep_required
+    assert Policy.from_options(keep=0.0) == Policy(0.0, keep_required=True)
+    assert not Policy.from_options(guarantee="everyone", prefer="decisions").keep_required
+
 
 VALUES = {
     "features": "linear",

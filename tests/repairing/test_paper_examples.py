@@ -6,9 +6,9 @@ import pytest
 from fairmend import Feature, Spec
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.proof import prove_regions
-from fairmend.repairing.head.dual import Dual
 from fairmend.repairing.head.features import Box, Linear
 from fairmend.repairing.head.solve import repair_head
+from support.paper_milp import Dual
 
 NETWORK = Network(
     [

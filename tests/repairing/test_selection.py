@@ -13,8 +13,7 @@ from fairmend.repairing import demands
 from fairmend.repairing import selection as auto
 from fairmend.repairing.choice import Judgement
 from fairmend.repairing.head.solve import repair_head
-from fairmend.repairing.options import HeadOptions
-from fairmend.repairing.policy import Policy
+from fairmend.repairing.options import HeadOptions, Policy
 from fairmend.repairing.recipe import Recipe
 from fairmend.repairing.task import Deadline, prepare_task
 from support.blind_cases import SPEC, TOLERANT, case

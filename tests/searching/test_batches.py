@@ -5,7 +5,6 @@ import pytest
 
 import fairmend
 from fairmend.base.errors import FairmendError
-from fairmend.searching import batches
 from support.engines import PickledEngine
 from support.search_cases import METHODS, biased, people, spec
 
@@ -16,8 +15,8 @@ X = people(SPEC)
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(batches, "_FEWEST", 8)
-    monkeypatch.setattr(batches, "_MOST", 8)
+    monkeypatch.setattr("fairmend.searching.run._FEWEST", 8)
+    monkeypatch.setattr("fairmend.searching.run._MOST", 8)
 
 
 def search(method="adf", net=NET, case=SPEC, X=X, **more):
@@ -57,14 +56,14 @@ def test_few_seeds_are_one_batch_that_stays_here(monkeypatch):
     workers = PickledEngine()
     few = search(seeds=8, cluster=workers)
     assert workers.sent == []
-    monkeypatch.setattr(batches, "_MOST", 1000)
+    monkeypatch.setattr("fairmend.searching.run._MOST", 1000)
     assert content(few) == content(search(seeds=8))
 
 
 def test_batches_of_wide_networks_are_smaller(monkeypatch):
-    monkeypatch.setattr(batches, "_MOST", 16)
+    monkeypatch.setattr("fairmend.searching.run._MOST", 16)
     weights = sum(affine.weight.size for affine in NET.affines)
-    monkeypatch.setattr(batches, "_WORK", 10 * weights * (10 + 12))
+    monkeypatch.setattr("fairmend.searching.run._WORK", 10 * weights * (10 + 12))
     workers = PickledEngine()
     search(cluster=workers)
     assert workers.sent == [0, 1, 2]

@@ -6,11 +6,23 @@ import pytest
 import fairmend
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine, Network
-from fairmend.searching import SearchResult
+from fairmend.searching.result import SearchResult
+from fairmend.searching.run import draw_seeds
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
 from support.price_case import price_network, price_people, price_spec
 from support.search_cases import METHODS, biased, blind, people, spec
+
+
+def test_seeds_come_from_all_clusters_in_turn():
+    centres = np.array([[0, 0], [50, 0], [0, 50], [50, 50]], dtype=np.float32)
+    sizes = (400, 30, 20, 10)
+    X = np.repeat(centres, sizes, axis=0) + np.random.default_rng(0).normal(size=(sum(sizes), 2)).astype(np.float32)
+    seeds = draw_seeds(X, 40, np.random.default_rng(0))
+    near = np.linalg.norm(seeds[:, None] - centres, axis=2).argmin(axis=1)
+    assert np.bincount(near).tolist() == [10, 10, 10, 10]
+    assert len(draw_seeds(X, 10_000, np.random.default_rng(0))) == len(X)
+
 
 SMALL = {"seeds": 60, "local_steps": 40}
 

@@ -3,7 +3,7 @@
 import pickle
 from contextlib import contextmanager
 
-from fairmend.workers.remote_call import call_for_data, call_remotely, pack, read_answer
+from fairmend.workers.local import call_for_data, call_remotely, pack, read_answer
 
 
 class PickledEngine:

@@ -9,7 +9,7 @@ import numpy as np
 import fairmend
 from fairmend.prove import chunks
 from fairmend.quantifying import search as quantify_search
-from fairmend.searching import batches
+from fairmend.searching import run as search_run
 from fairmend.spec import Feature, Spec
 from support.certify_cases import AGE, GENDER, HOURS, INCOME, balanced_network
 from support.search_cases import biased, people, spec
@@ -20,7 +20,7 @@ COMMANDS = ("certify", "search", "quantify")
 
 def small_parts(monkeypatch):
     """Cut the runs into many parts; how they are cut is decided by the client."""
-    for module, name in ((chunks, "_FEWEST"), (chunks, "_SMALL"), (batches, "_FEWEST"), (batches, "_MOST")):
+    for module, name in ((chunks, "_FEWEST"), (chunks, "_SMALL"), (search_run, "_FEWEST"), (search_run, "_MOST")):
         monkeypatch.setattr(module, name, 8)
     monkeypatch.setattr(quantify_search, "_MOST_BOXES", 8)
 

@@ -1,12 +1,12 @@
 """Small invented raw files for every data set."""
 
-from fairmend.paper.datasets import bank
+from fairmend.paper.datasets._sets import BANK_BOUNDS
 
 COMPAS_HEADER = (
     "Two_yr_Recidivism,Number_of_Priors,score_factor,Age_Above_FourtyFive,Age_Below_TwentyFive,"
     "African_American,Asian,Hispanic,Native_American,Other,Female,Misdemeanor\n"
 )
-BANK_HEADER = ";".join(f'"{column}"' for column in (*bank.BOUNDS, "y")) + "\n"
+BANK_HEADER = ";".join(f'"{column}"' for column in (*BANK_BOUNDS, "y")) + "\n"
 
 # Raw rows with the encoding that each must get, label last.
 ADULT_TEST = (

@@ -8,10 +8,57 @@ import pandas as pd
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.tables import csv_files, csv_ranges, examine, stream_table
-from fairmend.tables.elsewhere import describe_files, read_from_elsewhere
+from fairmend.tables import csv_files, examine, stream_table
+from fairmend.tables.examine import Columns
+from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
+from fairmend.tables.stream import describe_files, read_from_elsewhere
 from support.engines import PickledEngine
+
+A, B = TableFile("a"), TableFile("b")
+
+
+def test_the_order_of_columns_and_columns_without_values_agree():
+    columns = Columns()
+    columns.add_parquet(A, {"age": "number", "who": "nothing"})
+    columns.add_parquet(B, {"who": "text", "age": "nothing"})
+    assert columns.names == ("age", "who")
+    with pytest.raises(FairmendError, match='c: column "who" has the type number, but text in b'):
+        columns.add_parquet(TableFile("c"), {"who": "number", "age": "number"})
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ({"age": "number"}, 'b: has no column "who", which a has'),
+        ({"age": "number", "Who": "text"}, 'b: has no column "who", which a has .did you mean "Who"'),
+        ({"age": "number", "who": "text", "x": "text"}, 'b: has a column "x", which a does not have'),
+        ({"age": "text", "who": "text"}, 'b: column "age" has the type text, but number in a'),
+    ],
+)
+def test_a_difference_is_named_with_file_and_column(types, message):
+    columns = Columns()
+    columns.add_parquet(A, {"age": "number", "who": "text"})
+    with pytest.raises(FairmendError, match=message):
+        columns.add_parquet(B, types)
+
+
+def test_what_all_csv_files_hold_decides_what_is_text():
+    columns = Columns()
+    columns.add_csv(A, {"code": {"number"}, "age": {"number"}})
+    columns.add_csv(TableFile("empty"), {})
+    columns.add_csv(B, {"code": {"text"}, "age": set()})
+    assert columns.texts == ("code",)
+
+
+def test_a_column_of_a_folder_must_not_be_in_its_files():
+    file = TableFile("year=1/a", (("year", 1),))
+    columns = Columns()
+    columns.add_parquet(file, {"age": "number"})
+    assert columns.names == ("age", "year")
+    with pytest.raises(FairmendError, match='has a column "year", and so has its folder'):
+        columns.add_parquet(file, {"age": "number", "year": "number"})
+
 
 COLUMNS = ("job", "age")
 PERSON = b"cook,%d\n"
@@ -25,7 +72,7 @@ class Cluster(PickledEngine):
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch):
-    monkeypatch.setattr(csv_ranges, "RANGE_BYTES", 100)
+    monkeypatch.setattr("fairmend.tables.csv_files.RANGE_BYTES", 100)
     monkeypatch.setattr(examine, "RANGE_BYTES", 100)
     monkeypatch.setattr(examine, "_WORTHWHILE", 0)
 

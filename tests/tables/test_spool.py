@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fairmend.tables import csv_files, spool, stream_table
-from fairmend.tables.elsewhere import describe_files, read_from_elsewhere
+from fairmend.tables.stream import describe_files, read_from_elsewhere
 
 COLUMNS = ("job", "age", "share", "member", "id", "note")
 

@@ -6,8 +6,7 @@ import pytest
 
 from fairmend.base.errors import FairmendError
 from fairmend.workers import dask_engine
-from fairmend.workers.engine import run_tasks
-from fairmend.workers.open_engine import open_engine
+from fairmend.workers.engine import open_engine, run_tasks
 from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
 from support.worker_tasks import answer_with_code, square
 

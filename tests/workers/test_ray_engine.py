@@ -1,16 +1,40 @@
 """Ray gives the answer of one process, also after a worker was killed; skipped where Ray is missing."""
 
+import logging
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.workers.engine import run_tasks
-from fairmend.workers.open_engine import open_engine
-from fairmend.workers.ray_engine import _RayPool, _reason
+from fairmend.workers.engine import open_engine, run_tasks
+from fairmend.workers.ray_engine import RayMessages, _RayPool, _reason
 from support.killed_workers import COMMANDS, KillAtProgress, content, small_parts
 from support.worker_tasks import file_of_module, square
+
+
+def say(text, name):
+    thread = threading.Thread(target=lambda: sys.stdout.write(text), name=name)
+    thread.start()
+    thread.join()
+
+
+def test_messages_of_ray_go_to_the_log(capsys, caplog):
+    caplog.set_level(logging.INFO, "fairmend")
+    before, messages = sys.stdout, RayMessages()
+    messages.start()
+    say("a worker died\n", "ray_listen_error_messages")
+    say("mine, ", "worker")
+    sys.stdout.write("and mine")
+    assert sys.stdout.encoding == before.encoding
+    with messages.shutting_down():
+        sys.stdout.write("and others\n")
+    assert sys.stdout is before
+    assert capsys.readouterr().out == "mine, and mine"
+    assert caplog.messages == ["a worker died", "and others"]
+
 
 ray = pytest.importorskip("ray", reason="needs fairmend[ray]")
 grpc = pytest.importorskip("grpc", reason="needs grpcio, which comes with fairmend[ray]")

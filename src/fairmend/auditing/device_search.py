@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmend.auditing.extremes_search import RunningExtremes, search_points
+from fairmend.auditing.extremes import RunningExtremes, search_points
 from fairmend.auditing.fast_scores import FastScores
 from fairmend.auditing.later_layers import LaterLayers
 from fairmend.base.arrays import FloatArray, Ints
@@ -29,7 +29,7 @@ from fairmend.network import Activation, Network
 from fairmend.network.functions.base import Precision
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine
-from fairmend.workers.threads import Threads
+from fairmend.workers.local import Threads
 
 _logger = logging.getLogger(__name__)
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.auditing.audited_rows import AuditedRows
+from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
 from fairmend.auditing.plan import AuditPlan
+from fairmend.auditing.rows import AuditedRows
 from fairmend.auditing.score_differences import widest_output
-from fairmend.auditing.score_disparity import ScoreDisparity
-from fairmend.auditing.score_summary import ScoreSummary
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.text import (
     condition_text,

@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.auditing.audit_slice import AuditJob, SliceTask, audit_reading, audit_slice, read_blocks
-from fairmend.auditing.input_blocks import Inputs
-from fairmend.auditing.kept_audit import keep_plan, open_kept_audit
+from fairmend.auditing.disparity import disparity_score
+from fairmend.auditing.inputs import GivenInputs, Inputs, SlicedInputs, TableInputs, Witnesses
 from fairmend.auditing.plan import EXACT_SECONDS, AuditPlan, choose_plan
-from fairmend.auditing.planned_scan import PlannedScan
 from fairmend.auditing.result import AuditPair, AuditResult, make_pairs, wilson_interval
-from fairmend.auditing.score_disparity import disparity_score
-from fairmend.auditing.sliced_inputs import GivenInputs, SlicedInputs, TableInputs, Witnesses
+from fairmend.auditing.slices import (
+    AuditJob,
+    PlannedScan,
+    SliceTask,
+    audit_reading,
+    audit_slice,
+    keep_plan,
+    open_kept_audit,
+    read_blocks,
+)
 from fairmend.auditing.tally import TALLY_CLASSES, AuditTally
 from fairmend.base.arrays import FloatArray
 from fairmend.base.device import check_device_name
@@ -38,9 +44,8 @@ from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 from fairmend.tables import TableStream
-from fairmend.workers.engine import Engine, run_tasks
+from fairmend.workers.engine import Engine, run_tasks, use_engine
 from fairmend.workers.kept_results import KeptResults
-from fairmend.workers.open_engine import use_engine
 
 if TYPE_CHECKING:
     from fairmend.auditing.device_search import DeviceSearch

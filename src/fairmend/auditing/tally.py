@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.auditing.audited_rows import AuditedRows, RowCollector
+from fairmend.auditing.disparity import DisparityCollector, ScoreDisparity, ScoreSummary, disparity_score
 from fairmend.auditing.neighbours import ScanResult, WorstNeighbours
 from fairmend.auditing.result import AuditPair, ExaminedInputs
-from fairmend.auditing.row_sample import RowSample
-from fairmend.auditing.row_store import RowStore
-from fairmend.auditing.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
-from fairmend.auditing.score_summary import ScoreSummary
+from fairmend.auditing.rows import AuditedRows, RowCollector, RowSample, RowStore
 from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.network import Network
 from fairmend.spec import Claim, Spec

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from fairmend.auditing.disparity import ScoreSummary
     from fairmend.auditing.plan import AuditPlan
     from fairmend.auditing.result import AuditResult
-    from fairmend.auditing.score_summary import ScoreSummary
     from fairmend.base.progress import Progress
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
@@ -175,7 +175,7 @@ def run_audit(
         show_out_of_range,
         show_warnings,
     )
-    from fairmend.cli.disparity import show_disparity
+    from fairmend.cli.figures import show_disparity
     from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
     from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.build_document import audit_document, audit_warnings
@@ -188,7 +188,7 @@ def run_audit(
     from fairmend.evaluate.what_if import add_what_if
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import describe_broken, local_files
-    from fairmend.workers.open_engine import open_engine
+    from fairmend.workers.engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     spec = add_about(spec, about)
@@ -331,7 +331,7 @@ def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFi
 
     from fairmend.base.text import percent
     from fairmend.cli.console import figures_table
-    from fairmend.cli.disparity import add_disparity
+    from fairmend.cli.figures import add_disparity
 
     table = figures_table(title, "", " ", right=(" ",))
     least = "" if result.exact else "at least "

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
 
 
@@ -52,10 +51,9 @@ def run_bench(
 
     from fairmend.base.folders import check_folder
     from fairmend.cli.console import progress_bars, show_json
-    from fairmend.paper.jobs import QUICK, Effort, default_workers
-    from fairmend.paper.protocol import Sources
-    from fairmend.paper.render import show_tables, write_tables
+    from fairmend.paper.protocol import QUICK, Effort, Sources, default_workers
     from fairmend.paper.run import run
+    from fairmend.paper.tables import show_tables, write_tables
 
     for folder in (models_dir, data_dir, splits_dir):
         if folder is not None and not folder.is_dir():

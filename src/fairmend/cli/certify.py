@@ -132,7 +132,7 @@ def run_certify(
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
-    from fairmend.workers.open_engine import open_engine
+    from fairmend.workers.engine import open_engine
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
@@ -241,8 +241,7 @@ def _show(screen: Console, result: CertifyResult, people: People, negative: str 
 
     from fairmend.auditing.result import name_row
     from fairmend.base.text import percent
-    from fairmend.cli.console import ROW_NUMBERS, figures_table
-    from fairmend.cli.screen import Rows
+    from fairmend.cli.console import ROW_NUMBERS, Rows, figures_table
 
     spec = people.spec
     table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))

@@ -70,9 +70,9 @@ def run_demo(
 
     from fairmend.base.files import write_json
     from fairmend.base.folders import check_folder, staged_folder
-    from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json
     from fairmend.cli.demo_data import loan_applicants, loan_spec, train_network
+    from fairmend.cli.figures import show_comparison
     from fairmend.cli.report_files import check_certificate, describe_repair, show_report, write_report
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
@@ -169,7 +169,7 @@ def _show_bias(
     from rich.text import Text
 
     from fairmend.base.text import percent
-    from fairmend.cli.screen import Rows
+    from fairmend.cli.console import Rows
 
     _headline(screen, "What the network learned")
     accuracy = float((net.predict(people.X) == people.y).mean())
@@ -196,7 +196,7 @@ def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[E
     from rich.box import SIMPLE_HEAD
     from rich.text import Text
 
-    from fairmend.cli.screen import Rows
+    from fairmend.cli.console import Rows
 
     _headline(screen, "The same applicants after the repair")
     people = comparison.split

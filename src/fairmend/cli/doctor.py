@@ -14,17 +14,19 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
 from fairmend.cli.config import check_config
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import BareCommand, config_in_use
+from fairmend.cli.group import BareCommand, config_in_use, echo_line
 from fairmend.cli.options import common_options, json_option
-from fairmend.cli.packages import RequiredPackage, module_of, required_packages
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 
 READY, NOT_READY = 0, 2
 
@@ -32,6 +34,93 @@ _SOLVERS = ("highs", "scip", "gurobi")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _LICENCE_FREE = 2000  # variables that Gurobi solves without a licence
 _FOR_CHECK = ("click", "numpy")  # all that `fairmend check` needs
+
+
+_DEVELOPMENT_EXTRAS = ("dev", "docs")
+
+_MODULES = {"mlflow-skinny": "mlflow", "scikit-learn": "sklearn", "python-flint": "flint"}
+
+
+@dataclass(frozen=True)
+class PackageStatus:
+    """A required package: the version that is needed and the one that is found; `problem` is empty if it works."""
+
+    name: str
+    needed: str
+    found: str | None
+    extra: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class RequiredPackage:
+    """A requirement of fairmend; `extra` is None if fairmend always needs it."""
+
+    requirement: Requirement
+    extra: str | None
+
+    @property
+    def name(self) -> str:
+        """The name of the package."""
+        return self.requirement.name
+
+    @property
+    def needed(self) -> str:
+        """The oldest version that works."""
+        return next((s.version for s in self.requirement.specifier if s.operator == ">="), "0")
+
+    @property
+    def install_command(self) -> str:
+        """The command that installs it."""
+        if self.extra is not None:
+            return f"pip install 'fairmend[{self.extra}]'"
+        return f"pip install '{self.name}{self.requirement.specifier}'"
+
+
+def required_packages() -> list[RequiredPackage]:
+    """Return what fairmend and its extras require on this Python, without the extras for development.
+
+    Raise `importlib.metadata.PackageNotFoundError` if fairmend is not installed.
+    """
+    from packaging.requirements import Requirement
+
+    distribution = metadata.distribution("fairmend")
+    extras = distribution.metadata.get_all("Provides-Extra") or []
+    found: dict[str, RequiredPackage] = {}
+    for text in metadata.requires("fairmend") or []:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if requirement.name == "fairmend":
+            continue
+        if marker is None or marker.evaluate({"extra": ""}):
+            found[requirement.name] = RequiredPackage(requirement, None)
+            continue
+        extra = next((e for e in extras if e not in _DEVELOPMENT_EXTRAS and marker.evaluate({"extra": e})), None)
+        if extra is not None:
+            found.setdefault(requirement.name, RequiredPackage(requirement, extra))
+    return sorted(found.values(), key=lambda package: (package.extra or "", package.name))
+
+
+def module_of(package: str) -> str:
+    """Return the name under which a package is imported."""
+    return _MODULES.get(package, package.replace("-", "_"))
+
+
+def how_to_install(module: str) -> str | None:
+    """Say which package has a module that cannot be imported and how to install it; None for modules of fairmend."""
+    top = module.partition(".")[0]
+    if top in ("", "fairmend", "fairmend_check"):
+        return None
+    try:
+        package = next((p for p in required_packages() if module_of(p.name) == top), None)
+    except (metadata.PackageNotFoundError, ModuleNotFoundError):  # fairmend runs from its source, or without packaging
+        package = None
+    if package is None:
+        return f'the module "{top}", which is not installed. Run pip install fairmend'
+    if package.extra is not None:
+        return f'the package "{package.name}" of the extra "{package.extra}". Run {package.install_command}'
+    doctor = "fairmend doctor lists everything that is missing"
+    return f'the package "{package.name}", which is not installed. Run {package.install_command}; {doctor}'
 
 
 @click.command("doctor", cls=BareCommand)
@@ -47,17 +136,6 @@ def command(ctx: click.Context, /, json_output: bool) -> None:
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     ctx.exit(run_doctor(root, config_in_use(ctx), json_output=json_output))
-
-
-@dataclass(frozen=True)
-class PackageStatus:
-    """A required package: the version that is needed and the one that is found; `problem` is empty if it works."""
-
-    name: str
-    needed: str
-    found: str | None
-    extra: str | None
-    problem: str = ""
 
 
 def run_doctor(commands: click.Group, config: Path | None = None, *, json_output: bool = False) -> int:

@@ -9,8 +9,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,

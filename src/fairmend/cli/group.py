@@ -1,14 +1,21 @@
-"""The group of commands: it imports a command when it is called, and turns errors into messages and exit codes."""
+"""How a command runs: it is imported when it is called, logs, and turns errors into messages and exit codes.
+
+Nothing here needs rich: `fairmend check` and `fairmend doctor` work without it. SIGTERM, which schedulers and
+containers send, ends a command like Ctrl-C: temporary files are deleted.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import shlex
+import signal
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +25,9 @@ import click
 
 from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
+from fairmend.base.inside import require_inside
 from fairmend.base.text import printable
 from fairmend.cli.config import OUTPUTS, command_defaults, find_config, key_of
-from fairmend.cli.echo import echo_line
-from fairmend.cli.inside import require_inside
-from fairmend.cli.sigterm import sigterm_as_ctrl_c
 
 COULD_NOT_ANSWER, INTERRUPTED = 2, 130
 
@@ -40,6 +45,10 @@ _NOTHING_WRITTEN = "interrupted; nothing was written; run the same command again
 _PARTS_KEPT = "interrupted; finished parts are kept: run the same command again to continue"
 
 _FROM_FILE = click.core.ParameterSource.DEFAULT_MAP
+
+
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 
 _logger = logging.getLogger(__name__)
 
@@ -162,7 +171,7 @@ class Group(click.Group):
         except MemoryError:
             _fail(ctx, "out of memory; use fewer rows or a smaller network")
         except ModuleNotFoundError as error:
-            from fairmend.cli.packages import how_to_install
+            from fairmend.cli.doctor import how_to_install
 
             remedy = how_to_install(error.name or "")
             if remedy is None:
@@ -242,3 +251,91 @@ def _choose_config(ctx: click.Context, given: dict[str, Any], *, may_read: bool)
     found = None if none or not may_read else Path(named) if named else find_config(Path.cwd())
     ctx.meta[CONFIG] = found
     return found
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt; only the main thread can receive signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def echo_line(text: str, **options: Any) -> None:
+    """Print text as one line; what files contributed to it is escaped. `options` are those of `click.secho`."""
+    click.secho(printable(text), **options)
+
+
+class _Formatter(logging.Formatter):
+    """Writes a message on one line, with control characters escaped, and indents a traceback below it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name in logging
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # its name in logging
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).splitlines())
+
+
+def start_logging(verbosity: int, file: Path | None) -> Callable[[], None]:
+    """Log to stderr (verbosity 1: INFO, 2: DEBUG) and, in full, to a file; return a function that stops it."""
+    logger = logging.getLogger("fairmend")
+    handlers: list[logging.Handler] = []
+    if verbosity:
+        handlers.append(_stderr_handler(logging.INFO if verbosity == 1 else logging.DEBUG))
+    if file is not None:
+        handlers.append(_file_handler(file))
+    before = logger.level, logger.handlers[:]
+    for handler in logger.handlers[:]:
+        if not isinstance(handler, logging.NullHandler):
+            logger.removeHandler(handler)
+    for handler in handlers:
+        handler.setFormatter(_Formatter(_FORMAT))
+        logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if file is not None or verbosity > 1 else logging.INFO)
+
+    def stop() -> None:
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
+        logger.handlers[:] = before[1]
+        logger.setLevel(before[0])
+
+    return stop
+
+
+def _stderr_handler(level: int) -> logging.Handler:
+    try:
+        from rich.logging import RichHandler
+
+        from fairmend.cli.console import stderr_console
+    except ModuleNotFoundError:  # `fairmend check` works without rich
+        plain = logging.StreamHandler()
+        plain.setLevel(level)
+        return plain
+
+    class Handler(RichHandler):
+        """Prints each record as one line of `_FORMAT`, without rich's columns."""
+
+        def render(self, *, message_renderable: object, **_: object) -> object:  # type: ignore[override]
+            return message_renderable
+
+    # The progress bars use the same console, so they stay below the log lines.
+    return Handler(level, console=stderr_console(), highlighter=None, markup=False)
+
+
+def _file_handler(file: Path) -> logging.Handler:
+    """Append to the file, unless it is something other than a log: a typing error must not damage a model."""
+    try:
+        if file.exists():
+            with file.open("rb") as existing:
+                start = existing.read(64)
+            if start and not _LOG_LINE.match(start):
+                raise FairmendError(f"{file}: exists and is not a log file of fairmend; choose another name")
+        return logging.FileHandler(file, mode="a", encoding="utf-8")
+    except OSError as error:
+        raise FairmendError(f"{file}: cannot write the log: {error.strerror or error}") from error

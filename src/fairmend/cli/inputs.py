@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
-from fairmend.cli.inside import require_inside
+from fairmend.base.inside import require_inside
 from fairmend.network import Network, load_network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec

@@ -140,7 +140,7 @@ def _start_logging(ctx: click.Context, parameter: click.Parameter, value: Any) -
         ctx.meta[VERBOSE] = ctx.meta.get(VERBOSE, 0) + value
     else:
         ctx.meta[LOG_FILE] = value
-    from fairmend.cli.logs import start_logging
+    from fairmend.cli.group import start_logging
 
     try:
         stop = start_logging(ctx.meta.get(VERBOSE, 0), ctx.meta.get(LOG_FILE))

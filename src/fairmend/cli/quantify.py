@@ -149,7 +149,7 @@ def run_quantify(
     from fairmend.quantifying.run import quantify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, find_files, local_files
-    from fairmend.workers.open_engine import open_engine
+    from fairmend.workers.engine import open_engine
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")

@@ -234,7 +234,6 @@ def run_repair(
 ) -> int:
     """Repair the network in `model`, write the folder `out`, show the result and return the exit code."""
     from fairmend.base.folders import check_folder
-    from fairmend.cli.comparison import show_comparison
     from fairmend.cli.console import (
         at_threshold,
         console,
@@ -245,6 +244,7 @@ def run_repair(
         show_out_of_range,
         warn_before,
     )
+    from fairmend.cli.figures import show_comparison
     from fairmend.cli.inputs import add_about, load_model, without_scores
     from fairmend.cli.report_files import REPORT_FILES, form_warning, show_report
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.inside import require_inside
 from fairmend.cli.group import Command
-from fairmend.cli.inside import require_inside
 from fairmend.cli.options import FILE, common_options, json_option
 
 

@@ -126,7 +126,7 @@ def run_search(
     from fairmend.searching.run import search
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
-    from fairmend.workers.open_engine import open_engine
+    from fairmend.workers.engine import open_engine
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     with open_engine(cluster, jobs) as engine, progress_bars(quiet=json_output) as progress:

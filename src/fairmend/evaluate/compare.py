@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from fairmend._version import __version__
+from fairmend.auditing.disparity import ScoreDisparity
 from fairmend.auditing.neighbours import UnequalInputs, find_unequal, sample_unequal
-from fairmend.auditing.score_disparity import ScoreDisparity
 from fairmend.base.metrics import changed_rate
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent

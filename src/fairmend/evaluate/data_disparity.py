@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairmend.auditing.disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan, UnequalInputs
 from fairmend.auditing.result import AuditPair, make_pairs
-from fairmend.auditing.score_disparity import DisparityCollector, ScoreDisparity, disparity_score
 from fairmend.evaluate.split import DataSplit
 from fairmend.network import Network
 

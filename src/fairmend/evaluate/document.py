@@ -230,7 +230,7 @@ class WeightChanges:
 
 @dataclass(frozen=True)
 class PolicySummary:
-    """How the method auto selects a candidate; see `fairmend.repairing.policy.Policy`. `words` says it in sentences.
+    """How the method auto selects a candidate; see `fairmend.repairing.options.Policy`. `words` says it in sentences.
 
     `original` is what the candidates are compared with: the balanced accuracy of the original network on the same rows,
     or 1 if `prefer` is "decisions"; None if it is not known. `measure` is what the candidates' `balanced_accuracy` is:

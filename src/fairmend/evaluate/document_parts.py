@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend._version import __version__
+from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
 from fairmend.auditing.result import AuditPair
-from fairmend.auditing.score_disparity import ScoreDisparity
-from fairmend.auditing.score_summary import ScoreSummary
 from fairmend.base.arrays import histogram
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.auditing.audited_rows import AuditedRows
+from fairmend.auditing.rows import AuditedRows
 from fairmend.base.arrays import Bools, Floats, Ints, chunks, count_codes, count_together, in_chunks, select_rows
 from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import Classes

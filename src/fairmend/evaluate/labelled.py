@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.auditing.audited_rows import AuditedRows
-from fairmend.auditing.row_store import RowStore
+from fairmend.auditing.rows import AuditedRows, RowStore
 from fairmend.base.arrays import Bools, in_chunks, select_rows
 from fairmend.base.text import as_text, listed, shown
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows

@@ -15,8 +15,8 @@ import pandas as pd
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
+from fairmend.evaluate.encoding.given import require_scores
 from fairmend.evaluate.row_numbers import RowNumbers
-from fairmend.evaluate.score_match import require_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, apply_policy, require_policy

@@ -21,7 +21,7 @@ from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, require_policy
 from fairmend.tables import FIRST_ROW, TableSlice, TableStream
-from fairmend.tables.elsewhere import describe_files, read_from_elsewhere, require_visible
+from fairmend.tables.stream import describe_files, read_from_elsewhere, require_visible
 from fairmend.workers.engine import HERE, Engine, run_tasks
 
 

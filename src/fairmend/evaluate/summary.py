@@ -18,7 +18,7 @@ from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
 from fairmend.spec import Claim, Spec
 
 if TYPE_CHECKING:
-    from fairmend.repairing.policy import Policy
+    from fairmend.repairing.options import Policy
     from fairmend.repairing.result import RepairResult
     from fairmend.repairing.selection import Candidate
 

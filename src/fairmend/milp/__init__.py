@@ -7,10 +7,8 @@ is a subclass of `Solver`; see docs/extending.md.
 
 from fairmend.base.errors import FairmendError
 from fairmend.milp.gurobi import Gurobi
-from fairmend.milp.highs import Highs
-from fairmend.milp.lp import LinearProgram
+from fairmend.milp.highs import Highs, LinearProgram, Relaxation, RelaxedSolution
 from fairmend.milp.model import Milp, MilpBuilder, Solution, Status, violation
-from fairmend.milp.relaxation import Relaxation, RelaxedSolution
 from fairmend.milp.scip import Scip
 from fairmend.milp.solver import Solver
 

@@ -1,18 +1,19 @@
-"""HiGHS, the default solver."""
+"""HiGHS, the default solver, and the linear programs that it solves again and again from the last basis."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
-from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
-from fairmend.milp.solver import Answer, Settings, Solver
+from fairmend.milp.solver import Answer, Settings, Solver, run_interruptibly
 
 _LARGEST = 1e15  # HiGHS refuses coefficients of this size
 
@@ -95,10 +96,17 @@ def new_highs(options: Mapping[str, Any]) -> Any:
         "primal_feasibility_tolerance": 1e-9,
         "small_matrix_value": 1e-12,  # the default, 1e-9, silently drops smaller coefficients
     }
-    for name, value in {**common, **options}.items():
+    set_options(highs, {**common, **options})
+    return highs
+
+
+def set_options(highs: Any, options: Mapping[str, Any]) -> None:
+    """Set options; raise a FairmendError for one that HiGHS does not accept."""
+    import highspy
+
+    for name, value in options.items():
         if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise FairmendError(f"HiGHS does not accept the option {name} = {value!r}")
-    return highs
 
 
 def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
@@ -133,3 +141,130 @@ def why_refused(coefficients: Floats) -> str:
     if not largest < _LARGEST:
         return f"the coefficient {largest:.3g} is not below {_LARGEST:.0e}; scale the inputs of the network"
     return "it gives no reason; choose another solver"
+
+
+_LP_OPTIONS: dict[str, bool | str | float] = {
+    "presolve": "off",  # presolve would discard the basis that the next solve starts from
+    "simplex_strategy": 1,  # dual
+}
+
+# What to try if HiGHS ends with "unknown": first without the last basis, which can be a bad start, then with presolve,
+# then the primal simplex. Only the quality of a repair depends on the answer; its proof does not rely on the solver.
+_SECOND_TRIES: tuple[dict[str, bool | str | float], ...] = ({}, {"presolve": "on"}, {"simplex_strategy": 4})
+
+
+class _SolvedAgain:
+    """A linear program that HiGHS solves again and again, each time from the last basis."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._highs: Any = new_highs(options)
+
+    def _limit(self, seconds: float) -> None:
+        if math.isfinite(seconds):
+            # HiGHS measures its time over all runs.
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
+
+    def _run(self) -> Status:
+        self._highs.run()
+        return Highs.STATUS_MAP.get(self._highs.getModelStatus().name, Status.ERROR)
+
+
+class LpSolution(NamedTuple):
+    """The status, and if it is optimal, the objective and ``x (variables,)``."""
+
+    status: Status
+    objective: float
+    x: Floats | None
+
+
+class LinearProgram(_SolvedAgain):
+    """Minimise cost·x over lower <= x <= upper and rows that you can add, and remove again, by the dual simplex.
+
+    Branching over disjunctions needs thousands of small linear programs that differ in a few rows. Passing every one to
+    a new solver would cost more than solving it.
+    """
+
+    def __init__(self, cost: Floats, lower: Floats, upper: Floats) -> None:
+        """Create the variables, without rows."""
+        super().__init__(_LP_OPTIONS)
+        none = np.zeros(0, dtype=np.int32)
+        self._highs.addCols(len(cost), cost, lower, upper, 0, none, none, np.zeros(0))
+        self.rows = 0
+
+    def add_rows(self, indices: NDArray[np.int64], values: Floats, lower: Floats, upper: Floats) -> None:
+        """Add ``lower <= values @ x[indices] <= upper``: indices ``(k,)`` or ``(rows, k)``, values ``(rows, k)``."""
+        import highspy
+
+        count, width = values.shape
+        columns = np.broadcast_to(indices, values.shape).astype(np.int32).ravel()
+        starts = np.arange(count, dtype=np.int32) * width
+        status = self._highs.addRows(
+            count, lower, upper, count * width, starts, columns, np.ascontiguousarray(values).ravel()
+        )
+        if status == highspy.HighsStatus.kError:
+            raise FairmendError(f"HiGHS does not accept a row of the repair: {why_refused(values)}")
+        self.rows += count
+
+    def truncate(self, rows: int) -> None:
+        """Remove every row after the first ``rows``."""
+        if rows < self.rows:
+            self._highs.deleteRows(self.rows - rows, np.arange(rows, self.rows, dtype=np.int32))
+            self.rows = rows
+
+    def solve(self, time_limit: float = math.inf) -> LpSolution:
+        """Solve from the last basis."""
+        self._limit(time_limit)
+        status = self._run()
+        for options in _SECOND_TRIES:
+            if status in (Status.OPTIMAL, Status.INFEASIBLE, Status.LIMIT):
+                break
+            self._highs.clearSolver()
+            set_options(self._highs, {**_LP_OPTIONS, **options})
+            status = self._run()
+            set_options(self._highs, _LP_OPTIONS)
+        if status is not Status.OPTIMAL:
+            return LpSolution(status, math.inf, None)
+        x = _floats(self._highs.getSolution().col_value)
+        return LpSolution(status, float(self._highs.getInfo().objective_function_value), x)
+
+
+class RelaxedSolution(NamedTuple):
+    """The status; if it is optimal, ``x (variables,)``; and ``multipliers (rows,)``.
+
+    The multipliers are the dual solution if the status is optimal, a ray that proves it if the status is infeasible and
+    HiGHS has one, else None. They are what floating-point arithmetic gave: a proof must not take them for exact.
+    """
+
+    status: Status
+    x: Floats | None
+    multipliers: Floats | None
+
+
+class Relaxation(_SolvedAgain):
+    """A MILP without its integrality, solved under other bounds of its variables: for a branch and bound."""
+
+    def __init__(self, milp: Milp) -> None:
+        """Pass the problem to HiGHS; raise a FairmendError if it does not accept a coefficient."""
+        # Presolve would discard the basis that the next solve starts from, and rays with it.
+        super().__init__({"presolve": "off", "threads": 1})
+        self.milp = milp
+        pass_model(self._highs, milp, integer=False)
+        self._columns = np.arange(milp.variables, dtype=np.int32)
+
+    def solve(self, lower: Floats, upper: Floats, time_limit: float = math.inf) -> RelaxedSolution:
+        """Solve with these bounds of the variables, each ``(variables,)``."""
+        self._highs.changeColsBounds(len(self._columns), self._columns, lower, upper)
+        self._limit(time_limit)
+        status = self._run()
+        if status is Status.OPTIMAL:
+            solution = self._highs.getSolution()
+            return RelaxedSolution(status, _floats(solution.col_value), _floats(solution.row_dual))
+        if status is Status.INFEASIBLE:
+            _, found, ray = self._highs.getDualRay()
+            return RelaxedSolution(status, None, _floats(ray) if found else None)
+        self._highs.clearSolver()  # the last basis may be why
+        return RelaxedSolution(status, None, None)
+
+
+def _floats(values: Any) -> Floats:
+    return np.array(values, dtype=np.float64)

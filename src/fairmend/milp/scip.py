@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from fairmend.base.errors import FairmendError
-from fairmend.milp.interrupt import run_interruptibly
 from fairmend.milp.model import Milp, Status
-from fairmend.milp.solver import Answer, Settings, Solver
+from fairmend.milp.solver import Answer, Settings, Solver, run_interruptibly
 
 _logger = logging.getLogger(__name__)
 

@@ -1,12 +1,13 @@
-"""The base class of the solvers: checks before a solve, and reads the solver's answer after it."""
+"""The base class of the solvers: checks before a solve, Ctrl-C during it, and the reading of the solver's answer."""
 
 from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import ClassVar
@@ -19,6 +20,8 @@ from fairmend.base.errors import FairmendError
 from fairmend.milp.model import Milp, Solution, Status
 
 _logger = logging.getLogger(__name__)
+
+_PATIENCE = 5.0  # seconds that a solve has to stop before KeyboardInterrupt is raised regardless
 
 
 @dataclass(frozen=True)
@@ -164,3 +167,38 @@ def _solution(status: Status, milp: Milp, x: Floats | None, bound: float, gap: f
     # If the solution is optimal, the two differ only by rounding, and so does a bound above a solution.
     bound = objective if status is Status.OPTIMAL and gap == 0 else min(bound, objective)
     return Solution(status, x, objective, bound, abs(objective - bound) / max(1e-10, abs(objective)), seconds)
+
+
+def run_interruptibly(solve: Callable[[], object], stop: Callable[[], object]) -> None:
+    """Run `solve`, which must release the GIL; on Ctrl-C call `stop`, wait, and raise KeyboardInterrupt.
+
+    The solver runs in a worker thread while the main thread waits for signals: there, Python would handle Ctrl-C only
+    after the solve. The handlers of highspy and SCIP do not help: both print, and highspy's also swallows the exception
+    and holds one lock for all solves.
+    """
+    done = threading.Event()
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            solve()
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            done.set()
+
+    worker = threading.Thread(target=work, name="milp", daemon=True)
+    worker.start()
+    try:
+        # An event, not join: if Ctrl-C interrupts a join, Python 3.11 considers the thread ended.
+        # In steps: on Windows, Ctrl-C cannot interrupt a wait without a limit.
+        while not done.wait(0.1):
+            pass
+    except BaseException:
+        stop()
+        if done.wait(_PATIENCE):
+            worker.join()
+        raise
+    worker.join()
+    if failure:
+        raise failure[0]

@@ -12,11 +12,21 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.base.progress import Progress
 from fairmend.paper import tables
-from fairmend.paper.cells import Cell, Store
-from fairmend.paper.figures import comparison_figure, loss_figure
-from fairmend.paper.jobs import Effort, Job, LossJob, RepairJob, loss_key, repair_key, run_jobs, tester_key
-from fairmend.paper.protocol import Sources, setting_names
-from fairmend.paper.tables import Table
+from fairmend.paper.protocol import (
+    Cell,
+    Effort,
+    Job,
+    LossJob,
+    RepairJob,
+    Sources,
+    Store,
+    loss_key,
+    repair_key,
+    run_jobs,
+    setting_names,
+    tester_key,
+)
+from fairmend.paper.tables import Table, comparison_figure, loss_figure
 
 WHAT = ("table1", "table2", "table3", "table4", "rq4", "timing")
 _SETTINGS = {"table1": ("single",), "table2": ("all",), "table3": ("multi", "relaxed"), "timing": ("all",)}

@@ -25,8 +25,7 @@ from fairmend.prove.result import CertifyResult
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
-from fairmend.workers.engine import Engine
-from fairmend.workers.open_engine import use_engine, works_here
+from fairmend.workers.engine import Engine, use_engine, works_here
 
 if TYPE_CHECKING:
     import pandas as pd

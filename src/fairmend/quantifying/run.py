@@ -29,8 +29,7 @@ from fairmend.quantifying.score_decide import make_decider
 from fairmend.quantifying.search import search
 from fairmend.quantifying.space import make_space
 from fairmend.spec import Spec
-from fairmend.workers.engine import Engine
-from fairmend.workers.open_engine import use_engine, works_here
+from fairmend.workers.engine import Engine, use_engine, works_here
 
 if TYPE_CHECKING:
     import pandas as pd

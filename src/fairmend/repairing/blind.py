@@ -19,12 +19,11 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
-from fairmend.base.metrics import balanced_accuracy
 from fairmend.network import Affine, Network
 from fairmend.network.folding import DerivedBias
 from fairmend.network.graph import reached_columns
 from fairmend.network.input_columns import fix_columns
-from fairmend.repairing.regression import r_squared
+from fairmend.repairing.measures import measure_of
 from fairmend.spec import Spec
 from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
@@ -46,11 +45,6 @@ alike: they would need large weights."""
 def columns_of(spec: Spec, features: Sequence[Feature]) -> list[int]:
     """Return the network's input columns that hold these features."""
     return [column for feature in features for column in range(*spec.columns(feature.name).indices(spec.width))]
-
-
-def protected_columns_of(spec: Spec) -> list[int]:
-    """Return the network's input columns that hold protected features."""
-    return columns_of(spec, spec.protected)
 
 
 def is_blind(network: Network, columns: list[int]) -> bool:
@@ -176,11 +170,9 @@ def _kept(
     network: Network, blind: Network, spec: Spec, replaced: FloatArray, X_cal: FloatArray, y_cal: np.ndarray
 ) -> tuple[float, float]:
     """Return how well a network predicts with replaced values, and how much of the original's predictions it keeps."""
-    if spec.regression:
-        outputs = blind.logits(replaced)
-        return r_squared(y_cal, outputs), r_squared(network.logits(X_cal), outputs)
-    predictions = blind.predict(replaced)
-    return balanced_accuracy(y_cal, predictions), float(np.mean(predictions == network.predict(X_cal)))
+    measure = measure_of(spec)
+    predicted, before = measure.predict(blind, replaced), measure.predict(network, X_cal)
+    return measure.fit(y_cal, predicted), measure.accuracy(before, predicted)
 
 
 def reference_values(spec: Spec, features: Sequence[Feature], X_cal: FloatArray) -> FloatArray:

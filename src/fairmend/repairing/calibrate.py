@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU, memory_of, repeatable
@@ -21,43 +19,34 @@ from fairmend.base.threads import few_threads
 from fairmend.bounds import Boxes, feature_bounds
 from fairmend.bounds.forward import forward
 from fairmend.bounds.linear import takes_symbols
-from fairmend.network import Affine, Network
-from fairmend.repairing.adam import Adam
-from fairmend.repairing.chunks import chunks_of_inputs, step_entries
-from fairmend.repairing.derived_biases import DerivedBiases
+from fairmend.network import Network
+from fairmend.repairing.measures import as_columns
 from fairmend.repairing.options import check_values
-from fairmend.repairing.regression import as_columns
-from fairmend.repairing.step_graph import StepGraph, record_step
+from fairmend.repairing.training import (
+    Adam,
+    History,
+    Parameters,
+    StepGraph,
+    T,
+    TaskLoss,
+    chunks_of_inputs,
+    cross_entropy,
+    iterate_batches,
+    record_step,
+    squared_loss,
+    step_entries,
+    take_rows,
+    torch_dtype,
+)
 from fairmend.spec.neighbourhoods import Regions
 
 _logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 _Parts = list[tuple[Tensor, Tensor, Tensor]]
 """L_fair, the total and the task loss of each chunk."""
 
-TaskLoss = Callable[[Tensor, Tensor], Tensor]
-"""Returns a loss from outputs and targets."""
-
 PAPER_STEPS = 200
 PAPER_LEARNING_RATE = 0.001
-
-
-@dataclass(frozen=True)
-class History:
-    """The two losses of Alg. 1 before each step: ``fair`` (mean relative width) and ``task`` (cross-entropy,
-    or the squared error of a regression).
-
-    ``fair`` is empty if the fairness loss had no weight.
-    """
-
-    fair: tuple[float, ...] = ()
-    task: tuple[float, ...] = ()
-
-    def __len__(self) -> int:
-        """Return the number of steps."""
-        return len(self.task)
 
 
 @dataclass(frozen=True)
@@ -124,23 +113,24 @@ def calibrate(
         raise FairmendError("patience compares losses on the same rows; use it without batch_size")
     if network.depth == 1:  # a linear model: training does not move the features
         return Calibration(network, History(), regions.count, time.perf_counter() - started)
-    dtype = torch.float32 if network.dtype == np.float32 else torch.float64
+    dtype = torch_dtype(network)
     targets = as_columns(np.asarray(y_cal)) if squared_error else _targets(y_cal, network)
-    task_loss_of = squared_loss(targets) if squared_error else _cross_entropy
+    task_loss_of = squared_loss(targets) if squared_error else cross_entropy
     fair: list[float] = []
     task: list[float] = []
     stopping, cut_short = _EarlyStopping(patience), False
     with repeatable(device, tf32=tf32):
-        parameters = FlatParameters(network, dtype, device)
+        parameters = Parameters(network, dtype, device)
         same_rows = batch_size is None or batch_size >= len(X_cal)
         records = same_rows and (bounds != "linear" or not takes_symbols(network, len(regions.lower), device))
         losses = _Losses(network, parameters, regions, bounds, fairness_weight, task_loss_of, records)
         X, y = (torch.tensor(array, dtype=dtype, device=device) for array in (X_cal, targets))
-        batches = _batches(X, y, batch_size, seed)
+        batches = iterate_batches(len(X), batch_size, seed)
         optimizer = Adam(parameters.flat, learning_rate)
         with few_threads((len(X) + losses.rows) * parameters.flat.numel()):
             for step in range(steps):
-                fair_loss, task_loss, total = losses.backward(*next(batches))
+                rows = next(batches)
+                fair_loss, task_loss, total = losses.backward(take_rows(X, rows), take_rows(y, rows))
                 if fair_loss is not None:
                     fair.append(fair_loss)
                 task.append(task_loss)
@@ -189,7 +179,7 @@ class _Losses:
     def __init__(
         self,
         network: Network,
-        parameters: FlatParameters,
+        parameters: Parameters,
         regions: Regions,
         bounds: str,
         fairness_weight: float,
@@ -327,32 +317,6 @@ class _EarlyStopping:
             flat.copy_(self.flat)
 
 
-class FlatParameters:
-    """All weights and biases as one leaf tensor: an optimiser step costs time for each tensor.
-
-    A bias that is not stored has a place in it, which has no effect.
-    """
-
-    def __init__(self, network: Network, dtype: torch.dtype, device: torch.device = CPU) -> None:
-        arrays = [array for affine in network.affines for array in (affine.weight, affine.bias)]
-        self.shapes = [affine.weight.shape for affine in network.affines]
-        self.sizes = [array.size for array in arrays]
-        self.flat = torch.cat([torch.tensor(array, dtype=dtype).reshape(-1) for array in arrays]).to(device)
-        self.flat.requires_grad_()
-        self.derived = DerivedBiases(network, dtype, device)
-
-    def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """Return views of weight and bias, layer by layer; of the parameters, or of a tensor in their place."""
-        parts = (self.flat if flat is None else flat).split_with_sizes(self.sizes)
-        weights = [part.view(shape) for part, shape in zip(parts[::2], self.shapes, strict=True)]
-        return self.derived.replace(list(zip(weights, parts[1::2], strict=True)))
-
-    def affines(self) -> list[Affine]:
-        """Return copies of the layers in their present state."""
-        layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in self.layers()]
-        return [Affine(weight.numpy().copy(), bias.numpy().copy()) for weight, bias in layers]
-
-
 class _Widths:
     """The l1 width of each input's features: the sum over units of the hull of its pieces."""
 
@@ -367,40 +331,6 @@ class _Widths:
             lower = empty.scatter_reduce(0, index, lower, "amin", include_self=False)
             upper = empty.scatter_reduce(0, index, upper, "amax", include_self=False)
         return (upper - lower).sum(1)
-
-
-def _batches(X: Tensor, y: Tensor, size: int | None, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    if size is None or size >= len(X):
-        while True:
-            yield X, y
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        for rows in torch.split(torch.randperm(len(X), generator=generator), int(size)):
-            yield X[rows.to(X.device)], y[rows.to(X.device)]
-
-
-def _cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """Return the cross-entropy with probabilities ``y (rows, classes)``: binary for one logit."""
-    if outputs.shape[1] == 1:
-        return F.binary_cross_entropy_with_logits(outputs[:, 0], y[:, 1])
-    return F.cross_entropy(outputs, y)
-
-
-def squared_loss(targets: np.ndarray) -> TaskLoss:
-    """Return the mean squared error, in units of the variance of each column of ``targets (rows, outputs)``.
-
-    So it weighs as much against the width of the features as a cross-entropy does, whatever the unit of the targets: a
-    constant prediction has a loss of 1.
-    """
-    variance = targets.var(axis=0)
-    share = torch.tensor(1 / np.where(variance > 0, variance, 1.0))
-
-    def loss(outputs: Tensor, y: Tensor) -> Tensor:
-        nonlocal share
-        share = share.to(outputs)  # copied once: a recorded step cannot copy
-        return ((outputs - y.to(outputs.dtype)).square() * share).mean()
-
-    return loss
 
 
 def _targets(y_cal: np.ndarray, network: Network) -> np.ndarray:

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmend.auditing.neighbours import can_enumerate, find_unequal, sample_unequal
-from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.base.metrics import accuracy, balanced_accuracy
 from fairmend.network import Network
 from fairmend.repairing.blind import ignored_features
 from fairmend.repairing.recipe import Recipe, RepairAttempt, blind_and_distil, run_recipe_on_parts
-from fairmend.repairing.regression import agreement, fit_shares, r_squared
 from fairmend.repairing.task import RepairTask
 from fairmend.spec import Spec
 
@@ -27,17 +25,6 @@ SAMPLES = 2000
 MOST_POINTS = 2_000_000
 
 GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance or links", "everyone")
-
-LEAST_AGREEMENT = 0.2
-"""A network has collapsed if its balanced agreement with the original is less than this share of the way from chance
-to 1: then it decides something else."""
-
-SMOOTH = 0.2
-"""The width of the band around the threshold in `smooth_shares`, in units of the usual lead. Tuned on synthetic data,
-where any width from 0.1 to 0.4 selects about equally well, and much better than none."""
-
-RARE = 0.001
-"""A class that the original network predicts for fewer rows than this may disappear without a collapse."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +145,7 @@ def _judge_by_own_rows(recipe: Recipe, attempt: RepairAttempt, task: RepairTask)
     """Judge a network by the rows that it was made from: it does no better on others."""
     outputs = attempt.network.logits(np.concatenate([task.X_cal, task.X_unlabelled]))
     candidate = Candidate(recipe, _guarantee(attempt), blind_features=attempt.blind_features)
-    figures = _fit_figures if task.spec.regression else _class_figures
-    return JudgedCandidate(figures(candidate, task, outputs, outputs), attempt, outputs)
+    return JudgedCandidate(_with_figures(candidate, task, outputs, outputs), attempt, outputs)
 
 
 def _guarantee(attempt: RepairAttempt) -> str:
@@ -181,93 +167,21 @@ def _judge(
         unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
         blind_features=attempt.blind_features,
     )
-    figures = _fit_figures if task.spec.regression else _class_figures
-    return JudgedCandidate(figures(candidate, task, outputs, attempt.network.logits(X)), attempt, outputs)
+    return JudgedCandidate(_with_figures(candidate, task, outputs, attempt.network.logits(X)), attempt, outputs)
 
 
-def _class_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:
-    """Return a candidate with the figures of a classifier."""
-    decide, before = task.network.decide, task.original_predictions
-    all_rows, final = decide(outputs), decide(final_outputs)
-    labelled = all_rows[: len(task.y_cal)]
+def _with_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:
+    """Return a candidate with its figures, from cross-fitted outputs and from those of its own network."""
+    measure, y, before = task.measure, task.y_cal, task.original_predictions
+    all_rows, final = (measure.predictions(task.network, each) for each in (outputs, final_outputs))
     return replace(
         candidate,
-        accuracy=accuracy(task.y_cal, labelled),
-        balanced_accuracy=balanced_accuracy(task.y_cal, labelled),
-        changed=float(np.mean(all_rows != before)),
-        agreement=balanced_accuracy(before, all_rows),
-        collapsed=has_collapsed(task, all_rows) or has_collapsed(task, final),
+        accuracy=measure.accuracy(y, all_rows[: len(y)]),
+        balanced_accuracy=measure.fit(y, all_rows[: len(y)]),
+        changed=measure.changed(before, all_rows),
+        agreement=measure.agreement(before, all_rows),
+        collapsed=measure.has_collapsed(before, all_rows) or measure.has_collapsed(before, final),
     )
-
-
-def _fit_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:
-    """Return a candidate with the figures of a regression."""
-    fit = r_squared(task.y_cal, outputs[: len(task.y_cal)])
-    kept = agreement(task.original_predictions, outputs)
-    return replace(
-        candidate,
-        accuracy=fit,
-        balanced_accuracy=fit,
-        changed=1 - kept,
-        agreement=kept,
-        collapsed=has_collapsed(task, outputs) or has_collapsed(task, final_outputs),
-    )
-
-
-def kept_shares(task: RepairTask, true: np.ndarray, predicted: np.ndarray) -> Floats:
-    """Return for each row what it adds to what is kept: their mean is the balanced accuracy, or R² of a regression."""
-    return fit_shares(true, predicted) if task.spec.regression else balanced_shares(true, predicted)
-
-
-def balanced_shares(true: Ints, predicted: Ints) -> Floats:
-    """Return for each row what it adds to the balanced accuracy: their mean is the balanced accuracy."""
-    return np.asarray(_balancing_weights(true) * (true == predicted))
-
-
-def smooth_shares(true: Ints, logits: FloatArray, balanced: float = 1.0) -> Floats:
-    """Return `balanced_shares` in which a row near the decision threshold, 0 or a tie of logits, counts in part.
-
-    ``balanced`` is the weight of balanced accuracy; the rest is that of accuracy, to which all rows add equally.
-
-    Whether such a row is right is chance, so a comparison of two networks is less noisy without it. Near is relative to
-    the usual size of a network's leads, so that a network does not gain by being sure of itself.
-    """
-    outputs = logits.astype(np.float64)
-    outputs = np.column_stack([np.zeros(len(outputs)), outputs]) if outputs.ndim == 1 else outputs
-    rows = np.arange(len(outputs))
-    own = outputs[rows, true]
-    outputs[rows, true] = -np.inf
-    lead = own - outputs.max(axis=1)
-    usual = float(np.sqrt(np.mean(np.square(lead))))
-    weights = balanced * _balancing_weights(true) + 1 - balanced
-    return np.asarray(weights / (1 + np.exp(-lead / (SMOOTH * usual)))) if usual > 0 else 0 * lead
-
-
-def _balancing_weights(true: Ints) -> Floats:
-    """Return weights with which the mean over rows is the mean over classes."""
-    classes, numbers, counts = np.unique(true, return_inverse=True, return_counts=True)
-    return np.asarray((len(true) / (len(classes) * counts))[numbers])
-
-
-def has_collapsed(task: RepairTask, after: np.ndarray) -> bool:
-    """Return whether predictions for the calibration rows, then for the unlabelled rows, lost the original's.
-
-    For a regression: whether hardly any of the variance of its outputs is kept.
-    """
-    before = task.original_predictions
-    if task.spec.regression:
-        return agreement(before, after) < LEAST_AGREEMENT and bool(np.ptp(before) > 0)
-    return lost_classes(before, after)
-
-
-def lost_classes(before: Ints, after: Ints) -> bool:
-    """Return whether a class is gone, or the balanced agreement is near chance, where there were several classes."""
-    classes, counts = np.unique(before, return_counts=True)
-    if len(classes) == 1:
-        return False
-    gone = ~np.isin(classes, after) & (counts >= RARE * len(before))
-    chance = 1 / len(classes)
-    return bool(gone.any() or balanced_accuracy(before, after) < chance + LEAST_AGREEMENT * (1 - chance))
 
 
 def _unfair_rate(networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]) -> float:

@@ -10,6 +10,10 @@ head only. Here all layers learn at once
   output, as interval arithmetic bounds it (Gowal et al., 2018).
 
 After every round, the proof itself tells which neighbourhoods are left, and they count more from then on.
+
+A proof for the repair inputs gives each of their neighbourhoods one prediction. Where two of them overlap, someone is
+in both, so both have the same prediction, and so on along a chain (2 ~ 3 ~ 4 prior offences …). In data with few
+different people most neighbourhoods are connected to others.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.gpu import CPU, repeatable
@@ -31,10 +35,9 @@ from fairmend.base.threads import few_threads
 from fairmend.bounds import Boxes, feature_bounds
 from fairmend.bounds.forward import forward
 from fairmend.network import Network
-from fairmend.repairing.adam import Adam
-from fairmend.repairing.calibrate import Calibration, FlatParameters, History
-from fairmend.repairing.connected import connected_groups, groups_of_rows
-from fairmend.repairing.fall import balancing_weights
+from fairmend.repairing.calibrate import Calibration
+from fairmend.repairing.measures import balancing_weights
+from fairmend.repairing.training import Adam, History, Layers, Parameters, cross_entropy, torch_dtype
 from fairmend.spec.neighbourhoods import Regions
 
 _logger = logging.getLogger(__name__)
@@ -58,7 +61,57 @@ SURE = 0.5
 leave neighbourhoods without a proof."""
 BATCH, MOST_PIECES = 512, 512
 
-Layers = list[tuple[Tensor, Tensor]]
+_ROUNDING = 1e-6
+"""The relative distance by which ends that are equal may differ in float32."""
+
+
+def connected_groups(regions: Regions) -> Ints:
+    """Return the number of the group that each input belongs to, ``(inputs,)``: from 0, in the order of the inputs.
+
+    Two inputs belong to one group if their neighbourhoods overlap, or if a chain of others connects them.
+    """
+    owner = regions.owner
+    group = np.arange(regions.count)
+    for piece, others in _overlaps(regions, regions.lower, regions.upper):
+        joined = np.unique(group[owner[[piece, *others]]])
+        group[np.isin(group, joined)] = joined[0]
+    return np.asarray(np.unique(group, return_inverse=True)[1])
+
+
+def groups_of_rows(X: FloatArray, regions: Regions, groups: Ints) -> Ints:
+    """Return the group of the neighbourhoods that contain each row, ``(rows,)``; -1 for rows that are in none."""
+    found = np.full(len(X), -1)
+    for piece, rows in _overlaps(regions, X, X):
+        found[rows] = groups[regions.owner[piece]]
+    return found
+
+
+def _overlaps(regions: Regions, lower: FloatArray, upper: FloatArray) -> list[tuple[int, Ints]]:
+    """Return for each piece the numbers of the boxes lower..upper that overlap with it, ``[(piece, boxes), …]``."""
+    varies = (regions.lower < regions.upper).any(axis=0) | (lower < upper).any(axis=0)
+    places = _same_values(np.concatenate([regions.lower[:, ~varies], lower[:, ~varies]]))
+    own, theirs = np.split(places, [len(regions.lower)])
+    order = np.argsort(theirs, kind="stable")
+    ends = np.searchsorted(theirs[order], np.stack([own, own + 1]))
+    found = []
+    for piece, (first, last) in enumerate(ends.T):
+        boxes = order[first:last]
+        low, high = regions.lower[piece, varies], regions.upper[piece, varies]
+        found.append((piece, boxes[_touch(low, high, lower[boxes][:, varies], upper[boxes][:, varies])]))
+    return found
+
+
+def _same_values(values: FloatArray) -> NDArray[np.intp]:
+    """Return a number for each row, which is the same for equal rows: ``(rows,)``."""
+    if values.shape[1] == 0:
+        return np.zeros(len(values), dtype=np.intp)
+    return np.asarray(np.unique(values, axis=0, return_inverse=True)[1]).reshape(-1)
+
+
+def _touch(low: FloatArray, high: FloatArray, lower: FloatArray, upper: FloatArray) -> Bools:
+    """Return which of the boxes lower..upper ``(boxes, columns)`` overlap with the box low..high ``(columns,)``."""
+    slack = _ROUNDING * (1 + np.abs(low))
+    return np.asarray(((lower <= high + slack) & (upper >= low - slack)).all(axis=1))
 
 
 def one_target_for_each_group(
@@ -147,9 +200,9 @@ class _Training:
         rng: np.random.Generator,
         device: torch.device,
     ) -> None:
-        dtype = torch.float32 if network.dtype == np.float32 else torch.float64
+        dtype = torch_dtype(network)
         self.network, self.learning_rate, self.rng = network, learning_rate, rng
-        self.parameters = FlatParameters(network, dtype, device)
+        self.parameters = Parameters(network, dtype, device)
         self.optimizer = Adam(self.parameters.flat, learning_rate)
         self.worst = _WorstOutputs(network, regions, classes, dtype, device)
         self.X, self.targets = (torch.tensor(part, dtype=dtype, device=device) for part in (X, targets))
@@ -161,7 +214,7 @@ class _Training:
         """Take one step after this share of the time; the neighbourhoods have their full weight from a half on."""
         layers = self.parameters.layers()
         rows = torch.from_numpy(self.rng.integers(len(self.X), size=BATCH)).to(self.X.device)
-        task = _cross_entropy(forward(self.network, layers, self.X[rows]), self.targets[rows])
+        task = cross_entropy(forward(self.network, layers, self.X[rows]), self.targets[rows])
         fair = self.worst.loss(layers, self.weights, self.rng)
         (task + min(1.0, 2 * time_passed) * fair).backward()  # type: ignore[no-untyped-call]
         falling = self.learning_rate * (1 + math.cos(math.pi * time_passed)) / 2
@@ -205,9 +258,3 @@ class _WorstOutputs:
         least = torch.einsum("pcu,pu->pc", differences.clamp(min=0), lower)
         least = least + torch.einsum("pcu,pu->pc", differences.clamp(max=0), upper)
         return least + bias[classes][:, None] - bias
-
-
-def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    if outputs.shape[1] == 1:
-        return F.binary_cross_entropy_with_logits(outputs[:, 0], targets[:, 1])
-    return F.cross_entropy(outputs, targets)

@@ -18,7 +18,7 @@ from fairmend.network import Network
 from fairmend.network.decision import closing_gaps
 from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.repairing.head.features import FeatureSet
-from fairmend.repairing.head.program import KeptRows
+from fairmend.repairing.head.problem import KeptRows
 from fairmend.repairing.head.scores import repair_scores
 from fairmend.repairing.head.solve import HeadSolution, repair_head
 from fairmend.repairing.task import RepairTask

@@ -31,7 +31,7 @@ from fairmend.repairing.blind import (
     mean_reference,
     zero_columns,
 )
-from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, History, calibrate
+from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, calibrate
 from fairmend.repairing.certified import one_target_for_each_group, train_certified
 from fairmend.repairing.demands import (
     HeadToChange,
@@ -40,11 +40,11 @@ from fairmend.repairing.demands import (
     prove_by_blindness,
     prove_repair_inputs,
 )
-from fairmend.repairing.distil import Student, distil
+from fairmend.repairing.distil import Student, distil, expected_training_rows, training_rows
 from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repairing.head.solve import HeadSolution
 from fairmend.repairing.task import RepairTask
-from fairmend.repairing.training_rows import expected_training_rows, original_outputs, training_rows
+from fairmend.repairing.training import History
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
@@ -300,7 +300,7 @@ def _train_certified(
     """Train until the proof holds for every repair input, if that succeeds: in standardised inputs."""
     X, targets = expected_training_rows(task, columns, recipe.label_weight)
     X = zero_columns(np.concatenate([X, task.X_repair]), columns)
-    targets = np.concatenate([targets, original_outputs(task, task.X_repair)])
+    targets = np.concatenate([targets, task.measure.output_targets(task.network, task.X_repair)])
     targets, classes, shared = one_target_for_each_group(
         X, targets, _blind_regions(replace(task, split=()), columns), network.offset
     )

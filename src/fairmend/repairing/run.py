@@ -13,22 +13,17 @@ from numpy.typing import ArrayLike
 
 from fairmend.base.device import compute_on
 from fairmend.base.gpu import CPU
-from fairmend.base.metrics import accuracy, balanced_accuracy
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
 from fairmend.prove.threshold import network_of_spec
-from fairmend.repairing.baselines.grft import Pairs
+from fairmend.repairing.baselines.finetune import Pairs
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
-from fairmend.repairing.candidates import has_collapsed
-from fairmend.repairing.options import HeadOptions, check_applicable, check_values, has_tolerances
-from fairmend.repairing.policy import Policy
+from fairmend.repairing.options import HeadOptions, Policy, check_applicable, check_values, has_tolerances
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
-from fairmend.repairing.regression import r_squared
-from fairmend.repairing.result import RepairResult
+from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings
 from fairmend.repairing.selection import Selection, select_repair
 from fairmend.repairing.task import Deadline, RepairTask, prepare_task
-from fairmend.repairing.warnings import calibration_warnings, outcome_warnings
 from fairmend.spec import Spec
 
 
@@ -213,7 +208,7 @@ def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
 def _result(
     task: RepairTask, method: str, attempt: RepairAttempt, selection: Selection | None, policy: Policy | None
 ) -> RepairResult:
-    before = None if task.spec.regression else task.network.predict(task.X_cal)
+    before = task.original_predictions[: len(task.X_cal)]
     gap = 0.0 if attempt.head is None else attempt.head.gap
     return RepairResult(
         network=attempt.network,
@@ -233,12 +228,8 @@ def _result(
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
         policy=policy,
-        original_accuracy=None if before is None else accuracy(task.y_cal, before),
-        original_balanced_accuracy=(
-            r_squared(task.y_cal, task.network.logits(task.X_cal))
-            if before is None
-            else balanced_accuracy(task.y_cal, before)
-        ),
+        original_accuracy=None if task.spec.regression else task.measure.accuracy(task.y_cal, before),
+        original_balanced_accuracy=task.measure.fit(task.y_cal, before),
         warnings=(
             *(() if selection is None else selection.warnings),
             *attempt.warnings,
@@ -264,7 +255,7 @@ def _result(
 def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
     """Return whether the repaired network lost the original's predictions on the calibration and unlabelled rows."""
     rows = np.concatenate([task.X_cal, task.X_unlabelled])
-    return has_collapsed(task, task.predict(attempt.network, rows))
+    return task.measure.has_collapsed(task.original_predictions, task.measure.predict(attempt.network, rows))
 
 
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:

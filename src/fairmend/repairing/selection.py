@@ -22,11 +22,11 @@ from fairmend.base.progress import Progress
 from fairmend.base.text import listed
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.blind import columns_of, mean_reference
-from fairmend.repairing.candidates import Candidate, JudgedCandidate, Jury, kept_shares
+from fairmend.repairing.candidates import Candidate, JudgedCandidate, Jury
 from fairmend.repairing.certified import STEPS as CERTIFIED_STEPS
 from fairmend.repairing.choice import NOISE, Choice, Judgement, choose
 from fairmend.repairing.distil import STEPS
-from fairmend.repairing.policy import Policy
+from fairmend.repairing.options import Policy
 from fairmend.repairing.recipe import Recipe, RepairAttempt
 from fairmend.repairing.task import RepairTask, TimeLimitError
 from fairmend.spec.features import Feature
@@ -253,7 +253,7 @@ def _most_important(features: list[Feature], task: RepairTask) -> list[Feature]:
     def kept_without(feature: Feature) -> float:
         columns = columns_of(task.spec, [feature])
         without = fix_columns(task.network, columns, mean_reference(columns, task.X_cal))
-        return float(kept_shares(task, before, task.predict(without, task.X_cal)).mean())
+        return float(task.measure.shares(before, task.measure.predict(without, task.X_cal)).mean())
 
     return sorted(features, key=kept_without)
 

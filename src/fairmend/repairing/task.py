@@ -20,9 +20,8 @@ from fairmend.base.gpu import CPU, choose_device
 from fairmend.network import Network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.kernel_bounds import require_scores
-from fairmend.repairing.blind import protected_columns_of
+from fairmend.repairing.measures import Measure, measure_of
 from fairmend.repairing.options import HeadOptions, has_tolerances
-from fairmend.repairing.regression import check_targets
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
@@ -82,24 +81,20 @@ class RepairTask:
         """The neighbourhoods of the repair inputs."""
         return self.spec.regions(self.X_repair, self.network.dtype, self.split)
 
-    @cached_property
-    def protected_columns(self) -> list[int]:
-        """The network's input columns that hold protected features."""
-        return protected_columns_of(self.spec)
-
     @property
     def strict(self) -> bool:
         """Whether similar people differ in protected features only: then blindness alone is a proof."""
         return not has_tolerances(self.spec)
 
-    def predict(self, network: Network, X: FloatArray) -> np.ndarray:
-        """Return what a network predicts for rows: classes ``(rows,)``, or the numbers of a regression."""
-        return network.logits(X) if self.spec.regression else network.predict(X)
+    @cached_property
+    def measure(self) -> Measure:
+        """How networks are judged: by classes, or by the numbers of a regression."""
+        return measure_of(self.spec)
 
     @cached_property
     def original_predictions(self) -> np.ndarray:
         """The original network's predictions for the calibration rows, then for the unlabelled rows."""
-        return self.predict(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
+        return self.measure.predict(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
 
     def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
         """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
@@ -134,7 +129,7 @@ def prepare_task(
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**31):
         raise FairmendError(f"seed is {seed!r}; give a whole number from 0 to 2147483647")
     calibration = spec.as_inputs(X_cal, network.dtype)
-    labels = _check_labels(y_cal, len(calibration), network, spec.regression)
+    labels = measure_of(spec).check_labels(np.asarray(y_cal), len(calibration), network)
     repair_inputs = spec.as_inputs(X_repair, network.dtype)
     unlabelled = calibration[:0]
     if X_unlabelled is not None and len(np.asarray(X_unlabelled)):
@@ -151,17 +146,3 @@ def prepare_task(
         deadline,
         choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
     )
-
-
-def _check_labels(y_cal: ArrayLike, rows: int, network: Network, regression: bool) -> np.ndarray:
-    labels = np.asarray(y_cal)
-    if regression:
-        return check_targets(labels, rows, network)
-    classes = 2 if network.outputs == 1 else network.outputs
-    if labels.shape != (rows,):
-        raise FairmendError(f"y_cal has shape {labels.shape}; it must be ({rows},), one class for each row of X_cal")
-    known = np.isin(labels, np.arange(classes))
-    if not known.all():
-        row = int(np.argmin(known))
-        raise FairmendError(f"y_cal, row {row}: {labels[row]!r} is not a class; give numbers from 0 to {classes - 1}")
-    return labels.astype(np.int64)

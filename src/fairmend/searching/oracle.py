@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray
 from fairmend.network import Network
-from fairmend.searching.linked_values import follow_links
-from fairmend.searching.value_space import Choices, Values, ValueSpace
+from fairmend.searching.value_space import Choices, Values, ValueSpace, follow_links
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 

@@ -8,6 +8,6 @@ except ImportError as error:
     raise FairmendError('fairmend.sklearn needs scikit-learn 1.7 or later: pip install "fairmend[sklearn]"') from error
 
 from fairmend.sklearn._classifier import FairRepairClassifier, RepairWarning
-from fairmend.sklearn._errors import InputError
+from fairmend.sklearn._estimators import InputError
 
 __all__ = ["FairRepairClassifier", "InputError", "RepairWarning"]

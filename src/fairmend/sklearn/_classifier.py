@@ -19,26 +19,26 @@ from fairmend.base.text import printable
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repairing.options import methods_with
 from fairmend.repairing.run import repair
-from fairmend.sklearn._errors import InputError, as_input_errors
 from fairmend.sklearn._estimators import (
+    InputError,
+    ProtectedColumns,
+    agree_on_threshold,
+    as_frame,
+    as_input_errors,
     can_train_on_some_rows,
     choose_estimator,
+    encode_any_value,
     find_mlp,
     fit_pipeline,
+    guess_spec,
     is_frozen,
     is_pipeline,
     preprocessing_of,
     replace_mlp,
-)
-from fairmend.sklearn._specs import (
-    ProtectedColumns,
-    as_frame,
-    encode_any_value,
-    guess_spec,
     spec_of_pipeline,
     transform,
+    with_threshold,
 )
-from fairmend.sklearn._thresholds import agree_on_threshold, with_threshold
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 
@@ -74,7 +74,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         the spec, or 0.5. Two of them that differ are an error.
     method : the repair method, as in `fairmend.repair`.
     keep, guarantee, prefer : for the method "auto", what it may give up and what it must not; see
-        `fairmend.repairing.policy.Policy`. `fit` raises ValueError if no candidate meets what you give here.
+        `fairmend.repairing.options.Policy`. `fit` raises ValueError if no candidate meets what you give here.
     repair_rows, calibration_rows : the number of rows of X to repair, and of other rows to keep the accuracy. The
         methods "auto" and "blind" use the remaining rows without their labels, to keep the predictions of the network.
         If `fit` trains the network, it does so without the calibration rows, which are then at most a fifth of X: a

@@ -413,8 +413,8 @@ class Spec:
         class 1, or guessed from data as `from_data` does. ``data`` holds raw rows, from which the ranges of numbers are
         taken. Without them, only a MinMaxScaler gives ranges.
         """
+        from fairmend.spec.draft.from_data import guess_claim, label_from_options
         from fairmend.spec.draft.from_sklearn import draft_from_sklearn
-        from fairmend.spec.draft.labels import guess_claim, label_from_options
 
         names = [protected] if isinstance(protected, str) else protected
         if not isinstance(label, str):

@@ -2,8 +2,15 @@
 
 from fairmend.tables.csv_files import csv_text, write_csv
 from fairmend.tables.files import TableFile, find_files, local_files
-from fairmend.tables.read import read_table
-from fairmend.tables.stream import FIRST_ROW, BrokenFile, TableSlice, TableStream, describe_broken, stream_table
+from fairmend.tables.stream import (
+    FIRST_ROW,
+    BrokenFile,
+    TableSlice,
+    TableStream,
+    describe_broken,
+    read_table,
+    stream_table,
+)
 
 __all__ = [
     "FIRST_ROW",

@@ -1,7 +1,8 @@
-"""Tables that are read piece by piece, and the slices of them that one process reads."""
+"""Tables that are read piece by piece or whole, and the slices of them that one process reads, here or elsewhere."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -11,20 +12,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from fairmend.base.arrays import Ints
-from fairmend.base.data_source import DataURL
+from fairmend.base.data_source import DataURL, is_url
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import listed
-from fairmend.tables.agreement import Columns
-from fairmend.tables.csv_files import CsvContents, csv_pieces
-from fairmend.tables.csv_ranges import CsvRange
-from fairmend.tables.examine import Examined, examine_files
-from fairmend.tables.files import TableFile, find_files
-from fairmend.tables.parquet_files import ParquetContents, parquet_pieces
+from fairmend.tables.csv_files import CsvContents, CsvRange, csv_pieces, read_csv
+from fairmend.tables.examine import Columns, Examined, examine_files
+from fairmend.tables.files import TableFile, describe_remote, find_files
+from fairmend.tables.parquet_files import ParquetContents, parquet_pieces, read_parquet
 from fairmend.tables.spool import SpooledPieces
 from fairmend.workers.engine import HERE, Engine
+
+_logger = logging.getLogger(__name__)
 
 FIRST_ROW = 2
 """The number of the first person's row in messages and files: rows are counted as in a spreadsheet, header included."""
@@ -33,8 +35,6 @@ PIECE = 65_536
 """How many rows a `TableStream` reads at a time."""
 
 _SLICE = 500_000  # rows that a slice has at most, where the row groups of a file allow it
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -276,3 +276,82 @@ def _slices(file: TableFile, examined: Examined) -> list[TableSlice]:
         groups.append(number)
         rows += size
     return slices
+
+
+def read_from_elsewhere(table: TableStream) -> TableStream:
+    """Return the table for a process that runs in another folder."""
+    return replace(table, parts=tuple(map(_from_elsewhere, table.parts)))
+
+
+def _from_elsewhere(part: TableSlice) -> TableSlice:
+    shared = part.spooled is not None and part.spooled.store.is_shared
+    return replace(part, base=os.getcwd(), spooled=part.spooled if shared else None)
+
+
+def require_visible(part: TableSlice) -> None:
+    """Raise an error if this process works for another one and does not see the file."""
+    part.file.require_visible()
+
+
+def describe_files(table: TableStream) -> str:
+    """Return a digest of the slices, and of the size and time of their files: it changes if the data changes.
+
+    Which columns are read does not change it.
+    """
+    digest = hashlib.sha256()
+    for place in dict.fromkeys(part.file.place for part in table.parts):
+        digest.update(f"{os.path.abspath(place)!r} {_state(place)}\n".encode())
+    for part in table.slices():
+        digest.update(f"{replace(part, columns=None)!r}\n".encode())
+    return digest.hexdigest()
+
+
+def _state(place: str) -> str:
+    if is_url(place):
+        return describe_remote(place)
+    try:
+        found = os.stat(place)
+    except OSError as error:
+        raise FairmendError(f"{place}: cannot read the data: {error.strerror}") from error
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def read_table(
+    source: str | os.PathLike[str] | DataURL,
+    *,
+    needed: Collection[str] | None = None,
+    useful: Collection[str] = (),
+    broken: list[BrokenFile] | None = None,
+) -> pd.DataFrame:
+    """Return a table as a data frame; a table without rows is refused.
+
+    With `needed`, only these columns and those of `useful` that exist are kept, and texts with few values are
+    categoricals, which takes less memory; all columns as they are, if one that is needed does not exist. A file that
+    cannot be read is refused as well, unless there is a list `broken`, which collects such files.
+    """
+    files = find_files(source)
+    several = len(files) > 1 or bool(files[0].partition)
+    if several or needed is not None:
+        spool = {*(needed or ()), *useful}
+        stream = stream_table(source, keep_going=several and broken is not None, spool=spool)
+        chosen = stream.plain() if needed is None else stream.only(needed, useful)
+        frame = _joined(list(chosen if chosen.columns is not None else chosen.plain()))
+        if broken is not None:
+            broken += stream.broken
+    else:
+        frame = read_csv(files[0]) if files[0].is_csv else read_parquet(files[0])
+    if len(frame) == 0:
+        raise FairmendError(f"{source}: the table has no rows; give at least one")
+    _logger.info("read %d rows of %d columns from %s", *frame.shape, source)
+    return frame
+
+
+def _joined(pieces: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all pieces; a column that has a dictionary in each of them has one in the result."""
+    if len(pieces) == 1:
+        return pieces[0]
+    coded = [name for name in pieces[0] if all(isinstance(piece[name].dtype, pd.CategoricalDtype) for piece in pieces)]
+    others = pd.concat([piece.drop(columns=coded) for piece in pieces])
+    for name in coded:
+        others[name] = union_categoricals([piece[name] for piece in pieces])
+    return others[list(pieces[0].columns)]

@@ -1,10 +1,10 @@
 """Workers: run the same function over many tasks, here or on an engine that already runs somewhere.
 
-- `engine`: what an engine is, the one in this process, and `run_tasks`, which gives back results in the order of tasks
-- `open_engine`: the engine that an address or a number of processes names
-- `processes`, `dask_engine`, `ray_engine`: processes of this machine, a Dask cluster, Ray
-- `remote_call`: what happens on a worker: same versions, and a shared part that is unpacked once
+- `engine`: what an engine is, the one in this process, the one that an address or a number of processes names, and
+  `run_tasks`, which gives back results in the order of tasks
+- `local`, `dask_engine`, `ray_engine`: threads and processes of this machine, a Dask cluster, Ray
 - `kept_results`: a folder of finished results, from which a run continues after its end
+- `plain_data`: the form in which results come back and are kept
 
 Dask and Ray are called by their own futures and not through joblib: joblib's backend for Ray loses the tasks of a
 worker that dies, and cannot give back results while later tasks are still to be made.

@@ -11,7 +11,7 @@ from typing import Any
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
 from fairmend.workers.engine import CONNECT_SECONDS, Failure, Pool
-from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
+from fairmend.workers.local import SharedPart, call_for_data, pack, read_answer
 
 _SENT, _RECEIVED = ["dask", "msgpack", "pickle"], ["dask", "msgpack"]  # results are bytes, and never unpickled
 _PATIENCE = 60.0  # seconds without any worker: a nanny starts a killed one again in less

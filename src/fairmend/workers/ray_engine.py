@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line, printable
 from fairmend.workers.engine import Failure, Pool
-from fairmend.workers.ray_messages import RayMessages
-from fairmend.workers.remote_call import SharedPart, call_for_data, pack, read_answer
+from fairmend.workers.local import SharedPart, call_for_data, pack, read_answer
+
+_THREADS = "ray_"  # how the names of the threads start in which Ray listens for messages
+
+_logger = logging.getLogger(__name__)
 
 
 class RayEngine:
@@ -135,3 +139,51 @@ def _reason(error: BaseException) -> str:
     """Return the first line of an error, and the last one if the first announces the traceback of Ray's server."""
     first, lines = first_line(error), str(error).strip().splitlines()
     return f"{first} {printable(lines[-1].strip())}" if first.endswith(":") and len(lines) > 1 else first
+
+
+class RayMessages:
+    """Logs what the threads of Ray print while it is in use, and what any thread prints while Ray shuts down.
+
+    It is about workers that die, and standard output is for results such as JSON.
+    """
+
+    def __init__(self) -> None:
+        self._stream: TextIO | None = None
+        self._proxy: _WithoutRay | None = None
+
+    def start(self) -> None:
+        """Take the place of standard output; the output of other threads is passed on."""
+        self._stream = sys.stdout
+        self._proxy = _WithoutRay(self._stream)
+        sys.stdout = self._proxy  # it has all that the stream has
+
+    @contextmanager
+    def shutting_down(self) -> Iterator[None]:
+        """Log everything meanwhile, because Ray prints its last messages from this thread, and end."""
+        if self._proxy is not None:
+            self._proxy.logs_everything = True
+        try:
+            yield
+        finally:
+            if self._stream is not None and sys.stdout is self._proxy:
+                sys.stdout = self._stream
+
+
+class _WithoutRay:
+    """A stream that passes on everything but what the threads of Ray write."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.logs_everything = False
+
+    def write(self, text: str) -> int:
+        """Write the text, or log it."""
+        if not self.logs_everything and not threading.current_thread().name.startswith(_THREADS):
+            return self._stream.write(text)
+        if text.strip():
+            _logger.info("%s", text.strip())
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the stream has."""
+        return getattr(self._stream, name)

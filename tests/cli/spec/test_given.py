@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fairmend.cli.spec.given import load_scores, matrix_document, require_with, scores_document
-from fairmend.evaluate.matrix_match import match_matrix
-from fairmend.evaluate.score_match import match_scores
+from fairmend.evaluate.encoding.given import match_matrix, match_scores
 from fairmend.spec import Label
 from support.cli_case import small_network, small_people, small_spec
 from support.spec_cases import refused

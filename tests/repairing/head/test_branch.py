@@ -7,7 +7,7 @@ import pytest
 
 from fairmend import FairmendError
 from fairmend.milp import LinearProgram, Status
-from fairmend.milp.lp import LpSolution
+from fairmend.milp.highs import LpSolution
 from fairmend.repairing.head.solve import repair_head
 from support.head_cases import MARGIN, check, problem
 

@@ -3,9 +3,53 @@
 import numpy as np
 import pytest
 
-from fairmend.repairing.head.problem import HeadChange, HeadProblem, SearchLimits
+from fairmend.repairing.head.problem import (
+    TIE,
+    Head,
+    HeadChange,
+    HeadProblem,
+    HeadProgram,
+    KeptRows,
+    SearchLimits,
+    bias_rows,
+    pairs_of_outputs,
+)
 from support.head_cases import problem
-from support.repair_cases import KINDS, slack_of
+from support.repair_cases import KINDS, random_features, slack_of
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("with_rows", [False, True])
+def test_a_demand_on_a_direction_is_met_at_the_cost_that_the_change_has(outputs, with_rows):
+    rng = np.random.default_rng(outputs)
+    weight, bias = rng.normal(size=(outputs, 4)), rng.normal(size=outputs)
+    directions = np.ones((1, 1)) if outputs == 1 else pairs_of_outputs(outputs)
+    kept = KeptRows(rng.normal(size=(6, 4)), rng.uniform(0.5, 1, (6, outputs))) if with_rows else None
+    head = Head(weight, bias, random_features(rng, "box", 2, 4), directions)
+    program = HeadProgram(head, 10.0, kept)
+    assert program.change(program.program.solve().x).objective == 0
+    # The first direction's weights, p - n, shall be 1 everywhere.
+    columns = np.column_stack([program.p[0], program.n[0]])
+    program.program.add_rows(columns, np.tile([1.0, -1.0], (4, 1)), np.ones(4), np.ones(4))
+    solution = program.program.solve()
+    change = program.change(solution.x)
+    np.testing.assert_allclose(directions[0] @ (weight + change.weight), np.ones(4), atol=1e-9)
+    assert solution.objective == pytest.approx(program.cost(change), abs=1e-9)
+
+
+def test_rows_cost_the_change_of_their_outputs():
+    rows = KeptRows(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([[1.0], [10.0]]))
+    change = HeadChange(np.array([[1.0, -1.0]]), np.array([0.5]))
+    assert rows.cost(change) == pytest.approx(0.5 + 10 * 0.5)
+    head = Head(np.ones((1, 2)), np.zeros(1), random_features(np.random.default_rng(0), "box", 2, 2), np.ones((1, 1)))
+    assert HeadProgram(head, 1.0, rows).cost(change) == pytest.approx(5.5 + TIE * 2.5)
+    assert HeadProgram(head, 1.0).cost(change) == 2.5
+
+
+def test_the_rows_of_a_head_without_a_bias_are_its_bias_less_its_weights_times_the_shift():
+    columns, values = bias_rows(np.arange(6), np.arange(6, 12), np.array([2.0, 3.0]))
+    assert columns.tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
+    assert values.tolist() == [[-2, -3, 1, 2, 3, -1]] * 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

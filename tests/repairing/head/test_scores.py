@@ -10,12 +10,90 @@ from scipy.optimize import linprog
 
 from fairmend import FairmendError
 from fairmend.milp import LinearProgram, Status
-from fairmend.milp.lp import LpSolution
-from fairmend.repairing.head.levels import probability_spread
-from fairmend.repairing.head.problem import pairs_of_outputs
-from fairmend.repairing.head.program import KeptRows
-from fairmend.repairing.head.scores import repair_scores
+from fairmend.milp.highs import LpSolution
+from fairmend.network import predicted_classes
+from fairmend.repairing.head.problem import KeptRows, pairs_of_outputs
+from fairmend.repairing.head.scores import (
+    allowed_share,
+    keep_rates,
+    probability_spread,
+    repair_scores,
+    sufficient_width,
+    tangents,
+    widths,
+)
 from support.repair_cases import KINDS, extreme_points, random_features
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+@pytest.mark.parametrize("delta", [1e-4, 0.02, 0.05, 0.5, 0.95])
+def test_a_range_within_a_tangent_keeps_the_claim_wherever_it_is(delta):
+    centres = np.linspace(-40, 40, 41)
+    each = np.full(len(centres), delta)
+    bands = tangents(each, centres[:, None])
+    for centre in np.linspace(-15, 15, 61):
+        # The widest range around a centre: (1 - s)(c + h) - (1 + s)(c - h) = 2 h - 2 s c = level.
+        half = np.maximum(0, bands.level[:, 0] / 2 + bands.slope[:, 0] * centre)
+        assert (sigmoid(centre + half) - sigmoid(centre - half))[half > 0].max(initial=0) <= delta + 1e-9
+    assert (np.abs(bands.slope) < 1).all()
+
+
+@pytest.mark.parametrize("delta", [0.02, 0.05, 0.5])
+def test_a_tangent_is_tight_at_its_own_centre(delta):
+    centres = np.linspace(-4, 4, 17)
+    bands = tangents(np.full(17, delta), centres[:, None])
+    half = bands.level[:, 0] / 2 + bands.slope[:, 0] * centres
+    np.testing.assert_allclose(sigmoid(centres + half) - sigmoid(centres - half), delta, rtol=1e-9)
+
+
+def test_the_width_that_suffices_anywhere_is_the_tangent_in_the_middle():
+    delta = np.array([0.01, 0.05, 0.3])
+    bands = tangents(delta, np.zeros((3, 1)))
+    np.testing.assert_allclose(bands.level[:, 0], sufficient_width(delta), rtol=1e-12)
+    np.testing.assert_allclose(sufficient_width(delta), 2 * np.log((1 + delta) / (1 - delta)), rtol=1e-12)
+    assert not bands.slope.any()
+
+
+def test_the_excess_is_what_a_range_is_too_wide_by():
+    bands = widths(np.array([0.5, 1.0]), 2)
+    low, high = np.zeros((2, 2)), np.array([[0.75, 0.25], [1.0, 1.5]])
+    np.testing.assert_array_equal(bands.excess(low, high), [[0.25, -0.25], [0.0, 0.5]])
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 5])
+def test_each_class_keeps_its_share_of_the_predictions(outputs):
+    rng = np.random.default_rng(outputs)
+    before = rng.normal(size=(400, outputs)) + rng.normal(size=outputs)
+    after = 0.05 * before + rng.normal(size=outputs)
+    shifted = after + keep_rates(before, after)
+    old, new = (predicted_classes(each if outputs > 1 else each[:, 0]) for each in (before, shifted))
+    shares = np.bincount(old, minlength=outputs), np.bincount(new, minlength=outputs)
+    assert np.abs(np.subtract(*shares)).max() <= (0 if outputs <= 2 else 12)
+
+
+def test_outputs_that_did_not_change_move_nothing():
+    before = np.array([[1.0], [2.0], [-1.0]])
+    assert not keep_rates(before, before).any()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_class_that_all_rows_had_stays_the_only_one(sign):
+    before = sign * np.array([[1.0], [2.0], [3.0]])
+    for after in (-before, before * 0, before - 2 * sign):
+        assert ((after + keep_rates(before, after) >= 0) == (before >= 0)).all()
+
+
+def test_a_shift_ends_where_a_region_would_leave_the_claim():
+    low, high = np.array([[3.0]]), np.array([[9.0]])  # narrow in probability only while it is far from 0
+    delta = probability_spread(low, high, 1) * 1.5
+    assert allowed_share(low, high, np.array([5.0]), delta, 1) == 1
+    share = allowed_share(low, high, np.array([-5.0]), delta, 1)
+    assert 0 < share < 0.2
+    assert probability_spread(low - 5 * share, high - 5 * share, 1) <= delta
+    assert allowed_share(low, high, np.array([-5.0]), probability_spread(low, high, 1), 1) == 0
 
 
 def case(seed, kind, outputs=1, count=8, dimension=3, **shape):

@@ -9,7 +9,7 @@ import pytest
 from fairmend.spec.draft.draft import DraftFeature
 from fairmend.spec.draft.from_data import draft_from_data
 from fairmend.spec.draft.from_matrix import draft_from_matrix
-from fairmend.spec.draft.guess_encoding import indicator_of
+from fairmend.spec.draft.guess import indicator_of
 from support.encoding_cases import column_transformers, matrix_of, ordered, strangers
 from support.spec_cases import refused
 

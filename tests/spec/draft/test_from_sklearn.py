@@ -1,7 +1,12 @@
 """A spec that is read from a fitted pipeline encodes data as the pipeline transforms it, or an error says why not."""
 
+import json
+import pickle
+
+import joblib
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
@@ -19,8 +24,126 @@ from sklearn.preprocessing import (
 )
 
 from fairmend.spec import Label, Spec
+from fairmend.spec.draft.from_sklearn import read_pipeline, read_scales
+from fairmend.spec.validation import scale_parameters
+from support.encoding_cases import NUMBERS, column_transformers, strangers
 from support.pipeline_cases import dense, people, same
 from support.spec_cases import refused
+
+
+@pytest.fixture
+def scaler():
+    return StandardScaler().fit(people()[["age", "income"]])
+
+
+def test_a_skops_file_is_read(scaler, tmp_path):
+    from skops import io
+
+    io.dump(scaler, tmp_path / "scaler.skops")
+    found, warnings = read_pipeline(tmp_path / "scaler.skops")
+    assert found.mean_.tolist() == scaler.mean_.tolist()
+    assert warnings == []
+
+
+@pytest.mark.parametrize("name", ["scaler.joblib", "scaler.pkl", "scaler.pickle"])
+def test_a_pickle_is_read_only_if_it_is_trusted(scaler, tmp_path, name):
+    joblib.dump(scaler, tmp_path / name)
+    with refused(name, "can run any code", "--trust-pickle"):
+        read_pipeline(tmp_path / name)
+    assert read_pipeline(tmp_path / name, trust_pickle=True)[0].mean_.tolist() == scaler.mean_.tolist()
+
+
+def test_a_pickle_that_is_not_trusted_runs_no_code(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "boom"), "w"))
+
+    (tmp_path / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
+    with refused("--trust-pickle"):
+        read_pipeline(tmp_path / "bomb.pkl")
+    assert not (tmp_path / "boom").exists()
+
+
+def test_other_files_are_refused(tmp_path):
+    with refused("people.csv", "Pass a .skops"):
+        read_pipeline(tmp_path / "people.csv")
+    with refused("absent.skops: no such file"):
+        read_pipeline(tmp_path / "absent.skops")
+    (tmp_path / "folder.skops").mkdir()
+    with refused("is a folder"):
+        read_pipeline(tmp_path / "folder.skops")
+    (tmp_path / "bad.skops").write_bytes(b"no archive")
+    with refused("bad.skops: not a readable .skops file", "Save it again"):
+        read_pipeline(tmp_path / "bad.skops")
+
+
+PEOPLE = strangers()
+RAW = PEOPLE[NUMBERS].fillna(40)
+
+
+def written(path, content):
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler(), MinMaxScaler((-1, 1)), RobustScaler()])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_scaler_is_read_with_skops(tmp_path, scaler, named):
+    io = pytest.importorskip("skops.io")
+    fitted = scaler.fit(RAW if named else RAW.to_numpy())
+    io.dump(fitted, tmp_path / "scaler.skops")
+    scales, _ = read_scales(tmp_path / "scaler.skops", NUMBERS)
+    for name, expected in zip(NUMBERS, fitted.transform(RAW if named else RAW.to_numpy()).T, strict=True):
+        offset, factor = scale_parameters(scales[name])
+        np.testing.assert_allclose((RAW[name] - offset) / factor, expected)
+
+
+def test_a_column_transformer_gives_the_scales_of_its_numbers(tmp_path):
+    io = pytest.importorskip("skops.io")
+    io.dump(column_transformers()["standard"].fit(PEOPLE), tmp_path / "all.skops")
+    scales, _ = read_scales(tmp_path / "all.skops", NUMBERS)
+    assert scales.keys() == {"Alter", "Guthaben", "Stufe"}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"Alter": {"mean": 40, "std": 10}}, {"Alter": {"mean": 40, "std": 10}}),
+        ({"Alter": {"min": 18, "max": 80}}, {"Alter": {"min": 18, "max": 80}}),
+        ({"mean_": [40, 5], "scale_": [10, 2]}, {"Alter": {"mean": 40, "std": 10}, "Guthaben": {"mean": 5, "std": 2}}),
+        ({"columns": ["b"], "center_": [4], "scale_": [2]}, {"b": {"mean": 4, "std": 2}}),
+        ({"feature_names_in_": ["b"], "data_min_": [4], "data_max_": [6]}, {"b": {"min": 4, "max": 6}}),
+        ({"columns": ["b"], "min_": [-2], "scale_": [0.5]}, {"b": {"mean": 4, "std": 2}}),
+    ],
+)
+def test_parameters_are_read_from_json(tmp_path, content, expected):
+    assert read_scales(written(tmp_path / "scaler.json", content), NUMBERS) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", ["not valid JSON"]),
+        ({}, ["has no scales"]),
+        ([1], ["has no scales"]),
+        ({"mean_": [1], "scale_": [2]}, ["scales of 1 columns, but there are 2 names", '"columns"']),
+        ({"mean_": [1, 2], "scale_": [2]}, ["lists of the same length"]),
+        ({"mean_": [1, 2]}, ["no scale that fairmend knows", "mean_ and scale_"]),
+        ({"mean_": [1, 2], "scale_": [1, 0]}, ["must be above 0"]),
+        ({"mean_": [1, "x"], "scale_": [1, 1]}, ["mean_ must be a finite number"]),
+    ],
+)
+def test_what_is_no_scaler_is_refused(tmp_path, content, words):
+    with refused("scaler.json", *words):
+        read_scales(written(tmp_path / "scaler.json", content), NUMBERS)
+
+
+def test_a_pickle_is_not_opened(tmp_path):
+    with refused("scaler.pkl", "Pass a .skops or .json file"):
+        read_scales(tmp_path / "scaler.pkl", NUMBERS)
+    with refused("scaler.json", "cannot read"):
+        read_scales(tmp_path / "scaler.json", NUMBERS)
+
 
 scalers = st.sampled_from(
     [

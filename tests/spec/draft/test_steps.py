@@ -3,12 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
@@ -23,6 +26,72 @@ from fairmend.spec import Spec
 from fairmend.spec.draft.steps import TransformedColumn
 from support.pipeline_cases import people, same
 from support.spec_cases import refused
+
+
+def test_arrays_are_named_by_place_or_by_the_data():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    scaler = ColumnTransformer([("a", StandardScaler(), [2, 0])], remainder="passthrough").fit(X)
+    frame = pd.DataFrame(X, columns=["p", "q", "r"])
+    spec = Spec.from_sklearn(scaler, "r", data=frame.assign(y=1), label={"column": "y", "positive": 1})
+    assert spec.column_names == ["r", "p", "q"]
+    np.testing.assert_allclose(spec.encode(frame), scaler.transform(X).astype(np.float32), rtol=3e-7, atol=1e-12)
+    ranged = MinMaxScaler().fit(X)
+    assert Spec.from_sklearn(ranged, "x1").column_names == ["x0", "x1", "x2"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [slice(0, 2), slice("age", "income"), [True, True, False, False, False, False, False], ["age", "income"]],
+    ids=["slice", "names", "mask", "list"],
+)
+def test_columns_may_be_named_in_every_way(columns):
+    inputs = people().drop(columns="y")
+    transformer = ColumnTransformer([("a", StandardScaler(), columns), ("b", OneHotEncoder(), [-3])]).fit(inputs)
+    spec = Spec.from_sklearn(transformer, "age", data=inputs)
+    assert [f.name for f in spec.features] == ["age", "income", "race"]
+    same(transformer, inputs, spec)
+
+
+def test_selectors_nested_transformers_and_weights():
+    inputs = people().drop(columns=["y", "member"])
+    inner = ColumnTransformer([("age", MinMaxScaler(), ["age"])], remainder=StandardScaler())
+    transformer = ColumnTransformer(
+        [
+            ("texts", OneHotEncoder(), make_column_selector(dtype_exclude=np.number)),
+            ("numbers", Pipeline([("inner", inner), ("again", StandardScaler())]), ["income", "age"]),
+            ("one", "passthrough", ["debt"]),
+        ],
+        transformer_weights={"numbers": 0.5},
+        verbose_feature_names_out=False,
+    ).fit(inputs)
+    spec = Spec.from_sklearn(transformer, ["race"], data=inputs)
+    assert [f.name for f in spec.features] == ["sex", "race", "age", "income", "debt"]
+    same(transformer, inputs, spec)
+
+
+def test_bad_input_is_refused_with_a_clear_message():
+    inputs = people().drop(columns="y")
+    transformer = ColumnTransformer([("a", StandardScaler(), ["age"]), ("b", OneHotEncoder(), ["sex"])])
+    with refused("not fitted"):
+        Spec.from_sklearn(transformer, "sex", data=inputs)
+    transformer.fit(inputs)
+    with refused("protected", '"sx"', 'did you mean "sex"'):
+        Spec.from_sklearn(transformer, "sx", data=inputs)
+    with refused("no protected column"):
+        Spec.from_sklearn(transformer, [], data=inputs)
+    with refused('no column "age"'):
+        Spec.from_sklearn(transformer, "sex", data=inputs.drop(columns="age"))
+    with refused("cannot read a spec from int"):
+        Spec.from_sklearn(3, "sex", data=inputs)
+    search = GridSearchCV(make_pipeline(StandardScaler(), MLPClassifier()), {})
+    search.best_estimator_ = make_pipeline(StandardScaler(), MLPClassifier())
+    with refused("GridSearchCV", "best_estimator_"):
+        Spec.from_sklearn(search, "sex", data=inputs)
+    with refused("nothing before it"):
+        Spec.from_sklearn(make_pipeline(MLPClassifier()), "sex", data=inputs)
+    text = ColumnTransformer([("a", "passthrough", ["race"]), ("b", OneHotEncoder(), ["sex"])]).fit(inputs)
+    with refused('"race"', "not a number", "OneHotEncoder"):
+        Spec.from_sklearn(text, "sex", data=inputs)
 
 
 class OneHotEncoderOfAnotherPackage(OneHotEncoder):

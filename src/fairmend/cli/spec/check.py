@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fairmend.base.arrays import Ints
-    from fairmend.evaluate.spec_check import SpecCheck
+    from fairmend.evaluate.encoding.check import SpecCheck
 
 
 FITS, DOES_NOT_FIT = 0, 2
@@ -73,9 +73,9 @@ def command(
     from fairmend.cli.console import console, show_json, show_out_of_range
     from fairmend.cli.inputs import load_spec
     from fairmend.cli.spec.given import load_scores
-    from fairmend.evaluate.given_outputs import read_matrix
+    from fairmend.evaluate.encoding.check import check_spec
+    from fairmend.evaluate.encoding.given import read_matrix
     from fairmend.evaluate.people import naming_file
-    from fairmend.evaluate.spec_check import check_spec
     from fairmend.network import load_network
     from fairmend.prove.threshold import network_of_spec
     from fairmend.spec.out_of_range import OutOfRange

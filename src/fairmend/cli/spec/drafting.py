@@ -88,7 +88,7 @@ def finish(
     """Write the draft, show it and return the exit code; `net` is the network in the file `model`."""
     from fairmend.base.files import write_text
     from fairmend.cli.console import console, show_json, show_warnings
-    from fairmend.evaluate.spec_check import check_spec
+    from fairmend.evaluate.encoding.check import check_spec
 
     spec, inputs = draft.spec, None if net is None else net.inputs
     if frame is not None:  # the spec must fit the data that it was drafted from

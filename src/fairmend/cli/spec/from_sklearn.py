@@ -10,8 +10,7 @@ import click
 
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import DATA, DATA_FORMATS, FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import load_scores, require_with, scores_document, scores_option
@@ -55,9 +54,8 @@ def command(
     refused if spec and model do not reproduce them. Exits with 1 if the spec was written but does not fit the model.
     """
     from fairmend.network import load_network
-    from fairmend.spec.draft.from_sklearn import draft_from_sklearn
-    from fairmend.spec.draft.labels import guess_claim, label_from_options
-    from fairmend.spec.draft.pipeline_file import read_pipeline
+    from fairmend.spec.draft.from_data import guess_claim, label_from_options
+    from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline
     from fairmend.tables import local_files, read_table
 
     require_with("--scores", scores, data=data, model=model)
@@ -85,8 +83,8 @@ def command(
 
 def _verify(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data: DataSource | None) -> Verification:
     """Compare the scores of the network with those that the model gave; refuse a spec that does not reproduce them."""
+    from fairmend.evaluate.encoding.given import match_scores
     from fairmend.evaluate.people import naming_file
-    from fairmend.evaluate.score_match import match_scores
     from fairmend.prove.fit import require_fit
     from fairmend.tables import FIRST_ROW
 

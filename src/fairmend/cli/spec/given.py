@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fairmend.base.arrays import Floats
-    from fairmend.evaluate.matrix_match import MatrixMatch
-    from fairmend.evaluate.score_match import ScoreMatch
+    from fairmend.evaluate.encoding.given import MatrixMatch, ScoreMatch
     from fairmend.network import Network
     from fairmend.spec import Label
 
@@ -52,8 +51,7 @@ def load_scores(
     path: Path | None, label: Label | None, frame: pd.DataFrame, net: Network, data: DataSource | None
 ) -> Floats | None:
     """Return the scores in a file, or in the column that the label names; refuse scores that verify nothing."""
-    from fairmend.evaluate.given_outputs import read_score_column, read_scores
-    from fairmend.evaluate.score_match import require_informative
+    from fairmend.evaluate.encoding.given import read_score_column, read_scores, require_informative
 
     if path is not None:
         scores = read_scores(path, len(frame), net.outputs)

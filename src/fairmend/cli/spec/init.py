@@ -11,8 +11,7 @@ import click
 
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
-from fairmend.cli.echo import echo_line
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import DATA, FILE
 from fairmend.cli.spec.drafting import Verification, drafting_options, finish, refuse_overwriting, split_names
 from fairmend.cli.spec.given import (
@@ -134,7 +133,7 @@ def _scales(scaler: Path, frame: pd.DataFrame, others: list[str | None]) -> Mapp
     """Return the scales in a file; `others` are columns that are not numbers that the model reads."""
     import pandas as pd
 
-    from fairmend.spec.draft.scaler_file import read_scales
+    from fairmend.spec.draft.from_sklearn import read_scales
 
     numbers = [
         str(name)
@@ -154,7 +153,7 @@ def _from_scores(
     draft: Draft, frame: pd.DataFrame, net: Network, given: Floats, data: DataSource, *, quiet: bool, **known: Any
 ) -> tuple[Draft, Verification]:
     from fairmend.cli.console import progress_bars
-    from fairmend.evaluate.encoding_search.drafted import draft_from_scores
+    from fairmend.evaluate.encoding.search import draft_from_scores
     from fairmend.tables import FIRST_ROW
 
     with progress_bars(quiet=quiet) as progress:
@@ -168,8 +167,7 @@ def _from_scores(
 def _from_matrix(draft: Draft, frame: pd.DataFrame, encoded: Path, net: Network | None) -> tuple[Draft, Verification]:
     import numpy as np
 
-    from fairmend.evaluate.given_outputs import read_matrix
-    from fairmend.evaluate.matrix_match import match_matrix
+    from fairmend.evaluate.encoding.given import match_matrix, read_matrix
     from fairmend.spec.draft.from_matrix import draft_from_matrix
     from fairmend.tables import FIRST_ROW
 

@@ -3,13 +3,13 @@
 import os
 
 from fairmend.base.errors import FairmendError
-from fairmend.paper.datasets import adult, bank, compas, german
-from fairmend.paper.datasets._common import Dataset
+from fairmend.paper.datasets._raw import Dataset
+from fairmend.paper.datasets._sets import load_adult, load_bank, load_compas, load_german
 from fairmend.paper.datasets._train import train_biased
 
 __all__ = ["NAMES", "Dataset", "load", "train_biased"]
 
-_LOADERS = {"adult": adult.load, "compas": compas.load, "german": german.load, "bank": bank.load}
+_LOADERS = {"adult": load_adult, "compas": load_compas, "german": load_german, "bank": load_bank}
 NAMES = tuple(_LOADERS)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.paper.datasets._common import Dataset
+from fairmend.paper.datasets._raw import Dataset
 
 # Widths of the hidden layers, as in the paper.
 HIDDEN = {"adult": (16, 8), "compas": (16, 8), "german": (50,), "bank": (64, 16)}
@@ -38,7 +38,7 @@ def train_biased(
     from torch.nn.functional import binary_cross_entropy_with_logits, linear
 
     from fairmend.base.threads import few_threads
-    from fairmend.repairing.adam import Adam
+    from fairmend.repairing.training import Adam
 
     widths = _widths(dataset, hidden, epochs)
     X = dataset.X_train.astype(np.float64)

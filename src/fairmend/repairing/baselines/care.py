@@ -24,12 +24,10 @@ from fairmend.base.progress import Progress
 from fairmend.base.threads import few_threads
 from fairmend.bounds.forward import forward_nodes
 from fairmend.network import Affine, Network
-from fairmend.repairing.baselines.finetune import torch_dtype
 from fairmend.repairing.baselines.neighbours import find_different_pairs
-from fairmend.repairing.calibrate import History
-from fairmend.repairing.derived_biases import DerivedBiases
 from fairmend.repairing.options import check_values
 from fairmend.repairing.task import RepairTask
+from fairmend.repairing.training import DerivedBiases, History, Layers, torch_dtype
 
 ITERATIONS = 100
 PARTICLES = 20
@@ -108,7 +106,7 @@ class _CareModel:
         self.values = forward_nodes(self.network, self.layers, {0: self.inputs})
         self.hidden = [self.values[node] for node in self.nodes]
 
-    def _after(self, layer: int, h: Tensor, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def _after(self, layer: int, h: Tensor, layers: Layers) -> Tensor:
         """Return the outputs for values ``(variants, rows, width)`` of a hidden layer."""
         node = self.nodes[layer]
         given = {i: self.values[i].expand(len(h), -1, -1) for i in range(node)}
@@ -143,7 +141,7 @@ class _CareModel:
         chosen = np.sort(np.argsort(-np.array(effects), kind="stable")[:count])
         return Neurons(np.array(layer_of)[chosen], np.array(unit_of)[chosen])
 
-    def changed_layers(self, neurons: Neurons, positions: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def changed_layers(self, neurons: Neurons, positions: Tensor) -> Layers:
         """Return the layers with the change at each position ``(particles, 2n)``, weights ``(particles, out, in)``."""
         factor, shift = positions.chunk(2, dim=1)
         layers = [(w.repeat(len(positions), 1, 1), b.repeat(len(positions), 1)) for w, b in self.layers]

@@ -14,13 +14,12 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.network import Network
 from fairmend.repairing.baselines.care import care
-from fairmend.repairing.baselines.flip import flip
-from fairmend.repairing.baselines.grft import grft
+from fairmend.repairing.baselines.finetune import flip, grft
 from fairmend.repairing.blind import ignored_features
-from fairmend.repairing.calibrate import History
 from fairmend.repairing.demands import prove_by_blindness, prove_repair_inputs
 from fairmend.repairing.recipe import RepairAttempt, covers_everyone, require_provable_size
 from fairmend.repairing.task import RepairTask
+from fairmend.repairing.training import History
 
 BASELINES: dict[str, Callable[..., tuple[Network, History]]] = {"flip": flip, "grft": grft, "care": care}
 """The function of each baseline. `fairmend.repairing.options.METHODS` lists the options that it takes."""

@@ -22,8 +22,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.milp import Status
 from fairmend.repairing.head.milp_search import NO_TIME, nothing_found
-from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
-from fairmend.repairing.head.program import HeadProgram
+from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadProgram, HeadSearchResult, SearchLimits
 
 Decisions = tuple[tuple[int, int], ...]
 """A node: the regions decided on the path to it, each with its class, in order."""

@@ -28,7 +28,7 @@ from fairmend.base.threads import few_threads
 from fairmend.bounds import Boxes, Forms, propagate
 from fairmend.network import Network
 from fairmend.prove.proof import most_points
-from fairmend.repairing.chunks import step_entries
+from fairmend.repairing.training import step_entries
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, describe_count
 

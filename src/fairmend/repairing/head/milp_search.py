@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend.base.arrays import Ints
+from fairmend.base.arrays import Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.milp import Solver, Status
-from fairmend.repairing.head.master import MasterProblem
-from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
+from fairmend.milp import Milp, MilpBuilder, Solver, Status
+from fairmend.repairing.head.features import Vertices
+from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits, bias_rows
 
 NOTHING_WITHIN = (
     "no change with every parameter within {limit} gives each of the {count} regions one prediction; "
@@ -28,6 +30,173 @@ NO_BIAS = (
     "(0 changes nothing), or use method auto"
 )
 NO_TIME = "the time limit ended before a repair was found; allow more time (time_limit) or larger changes (delta_limit)"
+
+
+@dataclass
+class _Region:
+    """A region in the model: the vertices added so far, and its class if that is fixed."""
+
+    below: list[Floats] = field(default_factory=list)
+    above: list[Floats] = field(default_factory=list)
+    complete: bool = False
+    label: int | None = None
+
+    def add(self, vertices: Vertices) -> bool:
+        """Add vertices; return whether they are new."""
+        known = zip(self.below, self.above, strict=True)
+        if any(np.array_equal(vertices.below, b) and np.array_equal(vertices.above, a) for b, a in known):
+            return False
+        self.below.append(vertices.below)
+        self.above.append(vertices.above)
+        self.complete = vertices.complete
+        return True
+
+
+class MasterProblem:
+    """The model over the regions added so far."""
+
+    def __init__(self, head: HeadProblem, delta_limit: float) -> None:
+        self.head, self.delta_limit = head, delta_limit
+        self._regions: dict[int, _Region] = {}
+
+    @property
+    def regions(self) -> list[int]:
+        """The regions in the model."""
+        return list(self._regions)
+
+    def add_regions(self, regions: Ints, change: HeadChange, labels: Ints | None = None) -> bool:
+        """Add regions, or the vertices of theirs that are active at this change; return whether any is new."""
+        p, n, _ = self.head.split(change)
+        grew = False
+        for region in regions.tolist():
+            entry = self._regions.setdefault(region, _Region())
+            if labels is not None:
+                entry.label = int(labels[region])
+            for direction in range(len(p)):
+                for plus, minus in ((p[direction], n[direction]), (n[direction], p[direction])):
+                    if not entry.complete:
+                        grew |= entry.add(self.head.features.vertices(region, plus, minus))
+        return grew
+
+    def build(
+        self, upper: float, incumbent: HeadChange | None
+    ) -> tuple[Milp, Callable[[Floats], HeadChange], Floats | None]:
+        """Return the model, a function that reads its solutions, and the incumbent as a point of it.
+
+        No solution needs a larger objective than ``upper``: it bounds every variable.
+        """
+        head, model = self.head, MilpBuilder()
+        outputs, dimension = head.weight.shape
+        size = outputs * (dimension + 1)
+        limit = min(self.delta_limit, upper * (1 + 1e-9) + 1e-12)
+        increase = model.add_variables(size, 0, limit, cost=1)
+        decrease = model.add_variables(size, 0, limit, cost=1)
+        p_vars, n_vars = self._split_variables(model, limit, increase, decrease)
+        if head.bias_shift is not None:
+            columns, values = bias_rows(increase, decrease, head.bias_shift)
+            model.add_rows(columns, values, np.zeros(outputs), np.zeros(outputs))
+        if math.isfinite(upper):
+            everything = np.concatenate([increase, decrease])
+            model.add_row(everything, np.ones(len(everything)), upper=upper * (1 + 1e-9) + 1e-12)
+        choices = self._class_variables(model, upper)
+        self._demand_rows(model, upper, p_vars, n_vars, increase, decrease, choices)
+
+        def read(x: Floats) -> HeadChange:
+            delta = (x[increase] - x[decrease]).reshape(outputs, dimension + 1)
+            return HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())
+
+        milp = model.build()
+        if incumbent is None:
+            return milp, read, None
+        start = np.zeros(milp.variables)
+        delta = np.column_stack([incumbent.weight, incumbent.bias]).ravel()
+        start[increase], start[decrease] = np.maximum(delta, 0), np.maximum(-delta, 0)
+        start[p_vars], start[n_vars], _ = head.split(incumbent)
+        best = head.slack(incumbent).argmax(axis=1)
+        for (region, label), variable in choices.items():
+            start[variable] = best[region] == label
+        return milp, read, start
+
+    def _split_variables(self, model: MilpBuilder, limit: float, increase: Ints, decrease: Ints) -> tuple[Ints, Ints]:
+        """Add p - n = direction · (weight + change), p, n >= 0; fix the signs that no allowed change can turn."""
+        head = self.head
+        outputs, dimension = head.weight.shape
+        initial = head.directions @ head.weight
+        # A parameter moves by at most the limit, a direction of two outputs by twice as much.
+        reach = limit * np.abs(head.directions).sum(axis=1, keepdims=True)
+        p = model.add_variables(initial.size, 0, np.where(initial + reach <= 0, 0.0, np.inf).ravel())
+        n = model.add_variables(initial.size, 0, np.where(initial - reach >= 0, 0.0, np.inf).ravel())
+        grid = np.arange(outputs * (dimension + 1)).reshape(outputs, dimension + 1)[:, :-1]
+        for direction, coefficients in enumerate(head.directions):
+            used = np.flatnonzero(coefficients)
+            mine = slice(direction * dimension, (direction + 1) * dimension)
+            columns = np.concatenate([p[mine][None], n[mine][None], increase[grid[used]], decrease[grid[used]]]).T
+            values = np.concatenate([[1.0, -1.0], -coefficients[used], coefficients[used]])
+            right = initial[direction]
+            model.add_rows(columns, np.tile(values, (dimension, 1)), right, right)
+        shape = head.directions.shape[0], dimension
+        return p.reshape(shape), n.reshape(shape)
+
+    def _class_variables(self, model: MilpBuilder, upper: float) -> dict[tuple[int, int], int]:
+        """Add a binary for each class that a free region can reach; exactly one of them is 1."""
+        choices: dict[tuple[int, int], int] = {}
+        for region, entry in self._regions.items():
+            if entry.label is not None:
+                continue
+            attainable = self.head.initial_slack[region] + upper * self.head.reach[region]
+            labels = np.flatnonzero(attainable >= self.head.margin[region] - 1e-9)
+            variables = model.add_variables(len(labels), 0, 1, integer=True)
+            model.add_row(variables, np.ones(len(labels)), 1, 1)
+            for label, variable in zip(labels.tolist(), variables.tolist(), strict=True):
+                choices[region, label] = variable
+        return choices
+
+    def _demand_rows(
+        self,
+        model: MilpBuilder,
+        upper: float,
+        p_vars: Ints,
+        n_vars: Ints,
+        increase: Ints,
+        decrease: Ints,
+        choices: dict[tuple[int, int], int],
+    ) -> None:
+        """Add for each class ``p·below - n·above + offset >= margin``, which binds only if the class is chosen."""
+        head = self.head
+        outputs, dimension = head.weight.shape
+        bias_at = np.arange(outputs) * (dimension + 1) + dimension
+        wanted = [(region, label, variable) for (region, label), variable in choices.items()]
+        wanted += [(region, entry.label, -1) for region, entry in self._regions.items() if entry.label is not None]
+        for region, label, variable in wanted:
+            entry = self._regions[region]
+            below, above = np.concatenate(entry.below), np.concatenate(entry.above)
+            for direction, sign in head.demands[label]:
+                plus, minus = (p_vars, n_vars) if sign > 0 else (n_vars, p_vars)
+                coefficients = sign * head.directions[direction]
+                used = np.flatnonzero(coefficients)
+                columns = [
+                    plus[direction],
+                    minus[direction],
+                    increase[bias_at[used]],
+                    decrease[bias_at[used]],
+                ]
+                tail = np.concatenate([coefficients[used], -coefficients[used]])
+                right = head.margin[region] - coefficients @ head.bias
+                if variable >= 0:
+                    # From the smallest value of the left side: no smaller M is valid, no larger one is needed.
+                    big = max(0.0, head.margin[region] - self._least(region, direction, sign, upper))
+                    columns.append(np.array([variable]))
+                    tail = np.append(tail, -big)
+                    right = right - big
+                values = np.hstack([below, -above, np.tile(tail, (len(below), 1))])
+                model.add_rows(np.concatenate(columns), values, lower=right)
+
+    def _least(self, region: int, direction: int, sign: int, upper: float) -> float:
+        """Return a lower bound on the left side of a demand under every allowed change."""
+        head = self.head
+        outputs, dimension = head.weight.shape
+        total = min(upper * (1 + 1e-9) + 1e-12, self.delta_limit * outputs * (dimension + 1))
+        return float(head.initial[direction, sign][region] - total * head.reach[region]) - 1e-9
 
 
 def nothing_found(head: HeadProblem, limits: SearchLimits) -> FairmendError:

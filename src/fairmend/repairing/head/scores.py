@@ -11,6 +11,25 @@ so step 2 is a linear program: one band for each region (`bands`), and rows at t
   nearer to it.
 
 For probabilities the result is optimal among the changes that keep these bands, not among all that keep the claim.
+
+A direction of the head takes values from L to U over a region. A *band* is the condition
+
+    (1 - slope) U - (1 + slope) L <= level,      -1 <= slope <= 1,
+
+which is convex in the head, because U is convex in it and L concave. For raw outputs the band U - L <= delta is the
+claim itself. For a probability, sigmoid(U) - sigmoid(L) <= delta reads, with the centre c = (L + U) / 2 and half the
+width h = (U - L) / 2,
+
+    h <= H(c),      exp(H(c)) = (delta cosh c + sqrt(delta² cosh² c + 1 - delta²)) / (1 - delta).
+
+H is convex. So each of its tangents is a band that implies the claim; the tangent at c = 0 is the width that suffices
+anywhere.
+
+Biases after step 2: scores that differ less are closer together, and a bias keeps them on the side they were.
+
+A change that keeps scores together shrinks weights, and a bias that fitted the larger ones moves most predictions to
+one class. A claim about raw outputs does not depend on biases, and a claim about probabilities allows many. So a
+classifier keeps the share of rows that it predicts to be in each class.
 """
 
 from __future__ import annotations
@@ -29,12 +48,18 @@ from fairmend.base.metrics import balanced_accuracy
 from fairmend.base.progress import Progress
 from fairmend.milp import Status
 from fairmend.network import predicted_classes
-from fairmend.repairing.head.bands import Bands, sufficient_width, tangents, widths
 from fairmend.repairing.head.features import FeatureSet
-from fairmend.repairing.head.levels import allowed_share, keep_rates
 from fairmend.repairing.head.milp_search import NO_TIME
-from fairmend.repairing.head.problem import VIOLATED, Head, HeadChange, HeadSearchResult, SearchLimits, pairs_of_outputs
-from fairmend.repairing.head.program import HeadProgram, KeptRows
+from fairmend.repairing.head.problem import (
+    VIOLATED,
+    Head,
+    HeadChange,
+    HeadProgram,
+    HeadSearchResult,
+    KeptRows,
+    SearchLimits,
+    pairs_of_outputs,
+)
 from fairmend.repairing.head.solve import HeadSolution
 
 _logger = logging.getLogger(__name__)
@@ -56,6 +81,108 @@ AGREES = 0.01
 
 LARGEST_WEIGHT = 1e3
 """Raw outputs are measured in units of delta, unless a weight of the head would then be larger than this."""
+
+_STEEPEST = 1 - 1e-5
+"""The largest slope of a tangent. Slopes near 1 leave U almost free, and their rows have entries of very different
+sizes."""
+
+SWEEPS, STEPS = 30, 50
+
+
+@dataclass(frozen=True)
+class Bands:
+    """One band for each region and direction: ``slope`` and ``level``, each ``(count, directions)``.
+
+    An infinite level demands nothing.
+    """
+
+    slope: Floats
+    level: Floats
+
+    def excess(self, low: Floats, high: Floats) -> Floats:
+        """Return by how much ranges ``(count, directions)`` miss their bands; negative where they do not."""
+        return np.asarray((1 - self.slope) * high - (1 + self.slope) * low - self.level)
+
+
+def widths(delta: Floats, directions: int) -> Bands:
+    """Return the bands U - L <= delta, ``delta (count,)``."""
+    level = np.repeat(delta[:, None], directions, axis=1)
+    return Bands(np.zeros_like(level), level)
+
+
+def sufficient_width(delta: Floats) -> Floats:
+    """Return the width of a logit within which a probability moves by at most delta, wherever it is."""
+    return np.asarray(4 * np.arctanh(delta))
+
+
+def tangents(delta: Floats, centre: Floats) -> Bands:
+    """Return the tangents of H at ``centre (count, directions)``; any centre gives bands that imply the claim."""
+    ratio = (delta / np.sqrt(1 - delta**2))[:, None]
+    farthest = np.arccosh(np.sqrt((1 + (_STEEPEST / ratio) ** 2) / (1 - _STEEPEST**2)))  # where the slope is that
+    at = np.clip(centre, -farthest, farthest)
+    slope = np.asarray(ratio * np.sinh(at) / np.sqrt(1 + (ratio * np.cosh(at)) ** 2))
+    return Bands(slope, 2 * (_half_width(delta, at) - slope * at))
+
+
+def _half_width(delta: Floats, centre: Floats) -> Floats:
+    """Return H at ``centre (count, directions)``."""
+    share = delta[:, None]
+    cosine = share * np.cosh(np.clip(centre, -30, 30))
+    near = np.log((cosine + np.sqrt(cosine**2 + 1 - share**2)) / (1 - share))
+    return np.asarray(np.where(np.abs(centre) <= 30, near, np.abs(centre) + np.log(share / (1 - share))))
+
+
+def keep_rates(before: Floats, after: Floats) -> Floats:
+    """Return what to add to the outputs after step 2 to keep the share of each predicted class, ``(outputs,)``.
+
+    Both are ``(rows, outputs)``. One output or two have one threshold, which is exact. With more outputs, each in turn
+    gets its share, a number of times.
+    """
+    outputs = before.shape[1]
+    shift = np.zeros(outputs)
+    own = np.arange(outputs) == before.argmax(axis=1)[:, None] if outputs > 1 else before >= 0
+    counts = own.sum(axis=0)
+    for _ in range(SWEEPS if outputs > 2 else 1):
+        for output in range(1 if outputs > 1 else 0, outputs):
+            leads = np.sort(_leads(after + shift, output))[::-1]
+            if (leads >= 0).sum() != counts[output]:
+                step = (max(leads[0] - leads[-1], np.abs(leads).max() * 1e-3) or 1.0) / len(leads)
+                ends = np.concatenate([[leads[0] + step], leads, [leads[-1] - step]])
+                shift[output] -= (ends[counts[output]] + ends[counts[output] + 1]) / 2
+    return shift
+
+
+def _leads(scores: Floats, output: int) -> Floats:
+    """Return by how much an output exceeds the largest other one, or 0 if it is the only one: ``(rows,)``."""
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    return np.asarray(scores[:, output] - np.delete(scores, output, axis=1).max(axis=1))
+
+
+def allowed_share(low: Floats, high: Floats, moved: Floats, delta: Floats, outputs: int) -> float:
+    """Return the largest share of a shift at which the probabilities of all regions stay within ``delta (count,)``.
+
+    ``low`` and ``high (count, directions)`` are the ranges without it, and ``moved (directions,)`` is the shift.
+    """
+    for share in np.linspace(1, 0, STEPS, endpoint=False):
+        if (probability_spread(low + share * moved, high + share * moved, outputs) <= delta).all():
+            return float(share)
+    return 0.0
+
+
+@np.errstate(over="ignore")
+def probability_spread(low: Floats, high: Floats, outputs: int) -> Floats:
+    """Return how far apart two probabilities in a region can be ``(count,)``, from ranges ``(count, directions)``.
+
+    The directions are the output, or the differences of two outputs, the earlier minus the later.
+    """
+    if outputs <= 2:
+        return np.asarray(1 / (1 + np.exp(-high[:, 0])) - 1 / (1 + np.exp(-low[:, 0])))
+    first, second = np.triu_indices(outputs, 1)
+    least, most = np.zeros((2, len(low), outputs, outputs))  # of output k minus output j at [., k, j]
+    least[:, first, second], most[:, first, second] = low, high
+    least[:, second, first], most[:, second, first] = -high, -low
+    return np.asarray((1 / np.exp(least).sum(axis=1) - 1 / np.exp(most).sum(axis=1)).max(axis=1))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fairmend.base.arrays import Bools, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
 from fairmend.spec.draft.draft import Draft, DraftFeature
-from fairmend.spec.draft.guess_encoding import indicator_of
+from fairmend.spec.draft.guess import indicator_of
 from fairmend.spec.draft.readings import number_readings
 from fairmend.spec.draft.steps import MISSING
 from fairmend.spec.features import Feature

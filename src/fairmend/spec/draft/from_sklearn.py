@@ -1,26 +1,57 @@
-"""Draft a spec from a fitted scikit-learn pipeline: the spec encodes each column as the pipeline does."""
+"""Draft a spec from a fitted scikit-learn pipeline, and read pipelines and scalers from files.
+
+The spec encodes each column as the pipeline does. Reading a pickle can run any code, so it needs the user's permission.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.base.thresholds import open_threshold_classifier
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
-from fairmend.spec.draft.guess_encoding import indicator_of
-from fairmend.spec.draft.guess_feature import guess_kind
-from fairmend.spec.draft.pipeline import apply_transformer, raw_column_names, strip_model
-from fairmend.spec.draft.steps import TransformedColumn
+from fairmend.spec.draft.guess import guess_kind, indicator_of
+from fairmend.spec.draft.steps import TransformedColumn, apply_transformer, raw_column_names, strip_model
 from fairmend.spec.features import Feature, Label
+from fairmend.spec.validation import as_list, as_number
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Harmless types in fitted pipelines that skops does not trust by itself.
+_TRUSTED = {
+    "numpy.dtype",
+    "numpy.number",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+}
+_PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+Scales = dict[str, dict[str, float]]
+
+_NAMES = ("feature_names_in_", "columns", "features")
+# The attributes of fitted scalers, and plain names; each gives the offset and the factor of (x - offset) / factor.
+_FORMS: dict[tuple[str, str], Any] = {
+    ("mean_", "scale_"): lambda mean, scale: (mean, scale),
+    ("center_", "scale_"): lambda centre, scale: (centre, scale),
+    ("data_min_", "data_max_"): lambda low, high: (low, high - low),
+    ("min_", "scale_"): lambda shift, scale: (-shift / scale, 1 / scale),
+    ("mean", "std"): lambda mean, std: (mean, std),
+    ("min", "max"): lambda low, high: (low, high - low),
+}
 
 
 def draft_from_sklearn(
@@ -194,3 +225,134 @@ def scale_of(column: TransformedColumn) -> dict[str, float] | None:
     if column.offset == low and math.isclose(column.factor, high - low, rel_tol=1e-14):
         return {"min": low, "max": high}
     return {"mean": column.offset, "std": column.factor}
+
+
+def read_pipeline(path: Path, trust_pickle: bool = False) -> tuple[Any, list[str]]:
+    """Return the object in a .skops file or a trusted pickle, and warnings about library versions."""
+    suffix = path.suffix.lower()
+    if suffix not in (".skops", *_PICKLES):
+        raise FairmendError(
+            f"{path}: not a pipeline file. Pass a .skops, {', '.join(_PICKLES[:-1])} or {_PICKLES[-1]} file."
+        )
+    if path.is_dir():
+        raise FairmendError(f"{path}: this is a folder. Pass the pipeline file in it.")
+    if not path.exists():
+        raise FairmendError(f"{path}: no such file")
+    if suffix in _PICKLES and not trust_pickle:
+        raise FairmendError(
+            f"{path}: reading a {suffix} file can run any code, so fairmend does not open it. Save the pipeline with "
+            'skops instead: skops.io.dump(pipeline, "pipeline.skops"). Or pass --trust-pickle if you created the file '
+            "yourself."
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _read_skops(path) if suffix == ".skops" else _read_pickle(path)
+    return found, [str(warning.message) for warning in caught if "ersion" in str(warning.message)]
+
+
+def _read_skops(path: Path) -> Any:
+    try:
+        from skops import io
+    except ImportError as error:
+        raise FairmendError(f'{path}: reading .skops files needs skops: pip install "fairmend[sklearn]"') from error
+    try:
+        # skops itself trusts the types of scikit-learn, NumPy and SciPy, and plain Python types.
+        asked = set(io.get_untrusted_types(file=path))
+        unknown = sorted(asked - _TRUSTED)
+        if unknown:
+            raise FairmendError(
+                f"{path}: contains {', '.join(unknown)}, which is not part of scikit-learn or NumPy and is not loaded. "
+                "Save only the preprocessing, without the model or your own classes."
+            )
+        return io.load(path, trusted=sorted(asked))
+    except FairmendError:
+        raise
+    except Exception as error:  # a damaged or forged archive can cause any error
+        raise FairmendError(f"{path}: not a readable .skops file ({_reason(error)}). Save it again.") from error
+
+
+def _read_pickle(path: Path) -> Any:
+    import joblib
+
+    try:
+        return joblib.load(path)
+    except Exception as error:  # a pickle can fail in any way
+        raise FairmendError(
+            f"{path}: cannot be read ({_reason(error)}). Save it again, preferably with skops."
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def read_scales(path: Path, numbers: Sequence[str]) -> tuple[Scales, list[str]]:
+    """Return the scale of each column in the file, and warnings; ``numbers`` are the numeric columns of the data.
+
+    A scaler that was fitted without names must have as many columns as there are ``numbers``.
+    """
+    if path.suffix.lower() == ".json":
+        return _from_json(path, numbers), []
+    if path.suffix.lower() != ".skops":
+        raise FairmendError(f"{path}: not a scaler file. Pass a .skops or .json file.")
+    fitted, warnings = read_pipeline(path)
+    try:
+        transformer = strip_model(fitted)
+        names = raw_column_names(transformer, numbers)
+        columns = apply_transformer(transformer, [TransformedColumn(name) for name in names])
+        return {c.name: scale_of(c) or {"mean": 0.0, "std": 1.0} for c in columns if c.categories is None}, warnings
+    except FairmendError as error:
+        raise FairmendError(f"{path}: {error}") from error
+
+
+def _from_json(path: Path, numbers: Sequence[str]) -> Scales:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise FairmendError(f"{path}: cannot read the scaler ({error.strerror}). Check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise FairmendError(f"{path}: not valid JSON ({first_line(error)}). Save it again.") from error
+    if not isinstance(content, Mapping) or not content:
+        raise FairmendError(f'{path}: has no scales. Write {{"age": {{"mean": 40, "std": 12}}}}, or mean_ and scale_.')
+    if all(isinstance(value, Mapping) for value in content.values()):
+        return {str(name): _scale(path, {key: [entry[key]] for key in entry}, 0) for name, entry in content.items()}
+    listed = next((as_list(content[key]) for key in _NAMES if key in content), None)
+    names = [str(name) for name in (numbers if listed is None else listed)]
+    count = _length(path, content)
+    if count != len(names):
+        raise FairmendError(
+            f"{path}: has the scales of {count} columns, but there are {len(names)} names. Add "
+            '"columns": [...] with the name of each.'
+        )
+    return {name: _scale(path, content, place) for place, name in enumerate(names)}
+
+
+def _length(path: Path, content: Mapping[str, Any]) -> int:
+    keys = _form(path, content)
+    lengths = {len(as_list(content[key]) or ()) for key in keys}
+    if len(lengths) != 1:
+        raise FairmendError(f"{path}: {keys[0]} and {keys[1]} must be lists of the same length")
+    return lengths.pop()
+
+
+def _form(path: Path, content: Mapping[str, Any]) -> tuple[str, str]:
+    for keys in _FORMS:
+        if all(key in content for key in keys):
+            return keys
+    known = ", ".join(" and ".join(keys) for keys in _FORMS)
+    raise FairmendError(f"{path}: has no scale that fairmend knows. Give {known}.")
+
+
+def _scale(path: Path, content: Mapping[str, Any], place: int) -> dict[str, float]:
+    """Return the scale at a place of the lists in a file."""
+    keys = _form(path, content)
+    first, second = (as_number((as_list(content[key]) or [None])[place], f"{path}: {key}") for key in keys)
+    if keys in (("min", "max"), ("data_min_", "data_max_")) and second > first:
+        return {"min": first, "max": second}
+    if keys == ("min_", "scale_") and second == 0:
+        raise FairmendError(f"{path}: scale_ must not be 0")
+    offset, factor = _FORMS[keys](first, second)
+    if not factor > 0:
+        raise FairmendError(f"{path}: a scale must be above 0, got {factor:g}")
+    return {"mean": offset, "std": factor}

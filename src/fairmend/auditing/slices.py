@@ -1,0 +1,284 @@
+"""Audit the inputs of one slice: on a worker that reads them itself, or here, with their blocks scanned by workers.
+
+Blocks are scanned with the method that was planned, in parts, and within the time limit. What a block gives depends on
+the block and its task alone, never on the process or on what that has scanned before. So the answer is the same, bit
+for bit, wherever slices and blocks are audited, and a folder of finished parts continues an audit that was stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairmend.auditing.branch_scan import BranchScan
+from fairmend.auditing.inputs import Reading, SlicedInputs, SliceReader, block_rows, cut_blocks
+from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours
+from fairmend.auditing.plan import AuditPlan
+from fairmend.auditing.score_differences import WidestPairs
+from fairmend.auditing.score_spread import ScoreSpread
+from fairmend.auditing.tally import TALLY_CLASSES, AuditTally
+from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.threads import read_ahead
+from fairmend.network import Network
+from fairmend.prove.model_digests import digest_network, digest_spec
+from fairmend.prove.witness import keep_ignored_features
+from fairmend.spec import Spec
+from fairmend.workers.engine import HERE, Engine, run_tasks
+from fairmend.workers.kept_results import KeptResults
+
+if TYPE_CHECKING:
+    from fairmend.auditing.device_search import DeviceSearch
+
+
+# A block that is enumerated is cut into parts of about so many neighbours, a few seconds' worth, but at least so many
+# inputs. Measured times would cut it elsewhere in another run, and round other last bits.
+_PART_POINTS, _PART_ROWS = 64_000_000, 64
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTask:
+    """All that the scan of a block depends on.
+
+    Attributes
+    ----------
+    X : (inputs, width)
+    done : how many inputs came before them
+    seed : for random neighbours
+    seconds : how long "branch" may take; None without a limit
+    """
+
+    X: FloatArray
+    done: int
+    seed: int
+    seconds: float | None
+
+    def digest(self) -> str:
+        """Return a digest of the inputs and the seed."""
+        return hashlib.sha256(f"{self.seed} {self.X.shape}\n".encode() + self.X.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class TimeShare:
+    """The seconds that so many inputs may take together, from now on."""
+
+    seconds: float
+    rows: int
+
+
+class PlannedScan:
+    """Scans inputs as planned."""
+
+    def __init__(
+        self,
+        net: Network,
+        spec: Spec,
+        plan: AuditPlan,
+        per_row: int,
+        seed: int,
+        search: DeviceSearch | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self._plan, self._search = plan, search
+        self._scan: ExhaustiveScan | RandomScan | BranchScan
+        if plan.method == "enumerate":
+            self._scan = ExhaustiveScan(net, spec, search)
+        elif plan.method == "branch":
+            self._scan = BranchScan(net, spec, per_row, seed, device)
+        else:
+            self._scan = RandomScan(net, spec, per_row, seed)
+
+    def engine(self) -> AbstractContextManager[Engine]:
+        """Return what scans blocks in this process."""
+        return nullcontext(HERE) if self._search is None else self._search.engine()
+
+    def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
+        """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""
+        step = max(_PART_ROWS, _PART_POINTS // max(1, self._plan.neighbours or 1))
+        for block in stream:
+            if self._plan.method != "enumerate" or step >= len(block):
+                yield block
+            else:
+                yield from (block[start : start + step] for start in range(0, len(block), step))
+
+    def tasks(
+        self, blocks: Iterator[FloatArray], seeds: np.random.Generator, limit: TimeShare | None = None
+    ) -> Iterator[ScanTask]:
+        """Yield what to do with each of all blocks (inputs, width)."""
+        done, started = 0, time.monotonic()
+        for X in blocks:
+            seconds, after = None, done + len(X)
+            if limit is not None:
+                until = started + limit.seconds * after / max(limit.rows, after)
+                seconds = max(0.01, until - time.monotonic())
+            yield ScanTask(X, done, int(seeds.integers(2**32)), seconds)
+            done = after
+
+    def scan(self, task: ScanTask, report: Callable[[int], None] | None = None) -> ScanResult:
+        """Return which inputs of the task are treated unequally; `report` is called with how many are decided."""
+        if isinstance(self._scan, ExhaustiveScan):
+            return self._scan.scan(task.X)
+        if isinstance(self._scan, RandomScan):
+            return self._scan.scan(task.X, task.seed)
+        progress = None if report is None else lambda decided: report(task.done + decided)
+        return self._scan.scan(task.X, task.seconds, progress, seed=task.seed)
+
+    def worst(self, X: FloatArray) -> WorstNeighbours:
+        """Return the worst pair for each of X (inputs, width)."""
+        return self._scan.worst(X)
+
+    def widest(self, X: FloatArray, on: str) -> WidestPairs:
+        """Return the two neighbours of each of X (inputs, width) whose scores differ most; `on` names the score."""
+        return self._scan.widest(X, on)
+
+    def witnesses(self, X: FloatArray, found: ScanResult) -> tuple[Ints, FloatArray, FloatArray]:
+        """Return the rows (k,) of X that are unequal, and their worst pairs: two arrays (k, width)."""
+        rows = np.flatnonzero(found.unequal)
+        if isinstance(self._scan, BranchScan) and isinstance(found, WorstNeighbours):  # proofs are not made twice
+            return rows, found.first[rows], found.other[rows]
+        worst = self._scan.worst(X[rows])
+        # A score that is 0, or a difference that is delta, up to its last bits may be another in another batch.
+        sure = worst.unequal
+        return rows[sure], worst.first[sure], worst.other[sure]
+
+
+SCAN_CLASSES = (ScanResult, WorstNeighbours, ScoreSpread)
+"""The classes of what the scan of a block finds."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuditJob:
+    """What the audit of every slice needs.
+
+    Attributes
+    ----------
+    net, spec, scanner : the network, the spec, and the scan as planned
+    inputs : the slices
+    pairs : how many pairs are to be shown
+    seed : random seed
+    limit : seconds that all inputs may take, on one worker; None without a limit
+    report : called with the number of inputs done in a slice; None on a worker, which cannot report progress
+    """
+
+    net: Network
+    spec: Spec
+    scanner: PlannedScan
+    inputs: SliceReader
+    pairs: int
+    seed: int
+    limit: float | None
+    report: Callable[[int], None] | None
+
+    def for_workers(self, inputs: SliceReader, slots: int) -> AuditJob:
+        """Return the job without what only this process has; so many workers share the time."""
+        limit = None if self.limit is None else self.limit * slots
+        return replace(self, inputs=inputs, limit=limit, report=None)
+
+
+@dataclass(frozen=True)
+class SliceTask:
+    """The number of a slice, whose content the job knows, and the limit of the sample so far."""
+
+    number: int
+    limit: float
+
+    def digest(self) -> str:
+        """Return the number: the data of all slices is compared at once."""
+        return str(self.number)
+
+
+def audit_slice(job: AuditJob, task: SliceTask) -> AuditTally:
+    """Read the inputs of a slice, and return what is known of them."""
+    reading = job.inputs.read(task.number)
+    seeds = np.random.default_rng([job.seed, 2, task.number])  # no other slice draws from it
+    blocks = read_blocks(job.spec, job.inputs, reading, ahead=job.report is not None)
+    tally = AuditTally(job.net, job.spec, job.pairs, job.seed, reading.first, task.limit)
+    audit_reading(job, reading, blocks, seeds, tally)
+    tally.notes = reading.notes()
+    return tally
+
+
+def read_blocks(spec: Spec, inputs: SliceReader, reading: Reading, *, ahead: bool) -> Iterator[FloatArray]:
+    """Yield the inputs of a slice in blocks of one size; `ahead` reads the next ones while the last are scanned."""
+    return cut_blocks(read_ahead(reading) if ahead and inputs.from_files else reading, block_rows(spec))
+
+
+def audit_reading(
+    job: AuditJob,
+    reading: Reading,
+    blocks: Iterator[FloatArray],
+    seeds: np.random.Generator,
+    tally: AuditTally,
+    engine: Engine = HERE,
+    kept: KeptResults | None = None,
+) -> None:
+    """Add inputs that come in blocks to the tally; the engine scans the blocks, unless there is only one."""
+    parts = job.scanner.parts(blocks)
+    start = list(islice(parts, 2))
+    if len(start) < 2:
+        _scan_blocks(job, reading, iter(start), seeds, tally, HERE, kept)
+        return
+    with job.scanner.engine() if engine.is_here else nullcontext(engine) as chosen:
+        _scan_blocks(job, reading, chain(start, parts), seeds, tally, chosen, kept)
+
+
+def _scan_blocks(
+    job: AuditJob,
+    reading: Reading,
+    blocks: Iterator[FloatArray],
+    seeds: np.random.Generator,
+    tally: AuditTally,
+    engine: Engine,
+    kept: KeptResults | None,
+) -> None:
+    limit = None if job.limit is None else TimeShare(job.limit * engine.slots * _share(job, reading), reading.rows)
+    call = _ScanCall(job.scanner, job.report if engine.is_here else None)
+    for task, found in run_tasks(engine, _scan, call, job.scanner.tasks(blocks, seeds, limit), kept, SCAN_CLASSES):
+        if job.inputs.wants_pairs and found.unequal.any():
+            owner, first, other = job.scanner.witnesses(task.X, found)
+            reading.add_pairs(tally.total + owner, first, keep_ignored_features(job.net, job.spec, first, other))
+        tally.add(job.spec, task.X, found)
+        if job.report is not None:
+            job.report(tally.total)
+
+
+def _share(job: AuditJob, reading: Reading) -> float:
+    """Return which share of all inputs a slice has."""
+    return reading.rows / job.inputs.total if job.inputs.total else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class _ScanCall:
+    scanner: PlannedScan
+    report: Callable[[int], None] | None
+
+
+def _scan(call: _ScanCall, task: ScanTask) -> ScanResult:
+    return call.scanner.scan(task, call.report)
+
+
+def open_kept_audit(
+    folder: Path, net: Network, spec: Spec, inputs: SlicedInputs, options: Mapping[str, Any]
+) -> KeptResults:
+    """Open the folder, or refuse it by name if its parts are of another model, spec, data or options."""
+    about = {
+        "model": digest_network(net),
+        "spec": digest_spec(spec),
+        "data": inputs.describe(),
+        "options": json.dumps(options),
+    }
+    classes = SCAN_CLASSES if inputs.count == 1 else (*TALLY_CLASSES, *inputs.note_classes)
+    return KeptResults(folder, about, classes)
+
+
+def keep_plan(kept: KeptResults, plan: AuditPlan) -> AuditPlan:
+    """Return the plan of the first run: the choice of a method depends on measured times."""
+    return AuditPlan(**kept.settle("plan", asdict(plan)))

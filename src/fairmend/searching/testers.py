@@ -1,0 +1,243 @@
+"""The testers: what is particular to ADF, EIDIG, NeuronFair and GRFT, and the papers that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.base.arrays import Floats
+from fairmend.searching.discovered import DiscoveredInstances
+from fairmend.searching.gradients import backward, forward, layer_nodes, loss_gradient, output_gradient
+from fairmend.searching.oracle import Oracle, Partners
+from fairmend.searching.phases import LocalRule, Moves, StepProgress, agreed_moves, follow_gradients
+from fairmend.searching.value_space import Choices, Values
+
+
+def _adf_moves(oracle: Oracle, _: Values, rng: np.random.Generator) -> Moves:
+    """ADF: follow gradients of the loss from seeds to the decision boundary, then take random steps around each IDI.
+
+    P. Zhang, J. Wang, J. Sun, G. Dong, X. Wang, X. Wang, J. S. Dong, T. Dai: White-box fairness testing through
+    adversarial sampling, ICSE 2020.
+
+    Global phase: a seed that is treated equally takes one step in every feature for which the sign of the loss gradient
+    is the same at the seed and at its most different neighbour. Local phase: `local_steps` perturbations of each IDI,
+    as in the published code, which calls SciPy's basin hopping with that many iterations.
+    """
+
+    def moves(_: Choices, V: Values, others: Values) -> Values:
+        # The loss of the predicted class grows towards the decision boundary.
+        up, theirs = (oracle.space.ascent(side, loss_gradient(oracle, side)) for side in (V, others))
+        return agreed_moves(oracle.space, V, up, theirs, rng)
+
+    return moves
+
+
+DECAY = 0.5
+
+
+def _eidig_moves(oracle: Oracle, seeds: Values, rng: np.random.Generator) -> Moves:
+    """EIDIG: like ADF, with gradients of the output, momentum, and gradients that are reused for several local steps.
+
+    L. Zhang, Y. Zhang, M. Zhang: Efficient white-box fairness testing through gradient search, ISSTA 2021.
+
+    After a local step that finds no IDI, the search returns to its start, as in the published code.
+    """
+    momentum = np.zeros((2, len(seeds), oracle.spec.width))
+
+    def moves(rows: Choices, V: Values, others: Values) -> Values:
+        down = []
+        for k, side in enumerate((V, others)):
+            momentum[k, rows] = DECAY * momentum[k, rows] + output_gradient(oracle, side)
+            # Against the gradient: the probability of the predicted class falls towards the decision boundary.
+            down.append(oracle.space.ascent(side, -momentum[k, rows]))
+        return agreed_moves(oracle.space, V, down[0], down[1], rng)
+
+    return moves
+
+
+SHARE = 0.1  # of all hidden neurons
+
+_VANISHED = 1e-9
+
+
+def _neuronfair_moves(oracle: Oracle, seeds: Values, rng: np.random.Generator) -> Moves:
+    """NeuronFair: follow gradients of the neurons that react most to protected features.
+
+    H. Zheng, Z. Chen, T. Du, X. Zhang, Y. Cheng, S. Ji, J. Wang, Y. Yu, J. Chen: NeuronFair: interpretable white-box
+    fairness testing through biased neuron identification, ICSE 2022.
+
+    The biased neurons are those whose activation differs most, on average, between the seeds and their most different
+    neighbours. In a network without hidden neurons, the outputs take their place.
+    """
+    space = oracle.space
+    biased = biased_neurons(oracle, seeds)
+    momentum = np.zeros((len(seeds), oracle.spec.width))
+
+    def moves(rows: Choices, V: Values, others: Values) -> Values:
+        gradient = difference_gradient(oracle, biased, V, others)
+        momentum[rows] = DECAY * momentum[rows] + gradient
+        step = space.ascent(V, momentum[rows])
+        lost = np.flatnonzero((np.abs(gradient).max(axis=1) < _VANISHED) | ~step.any(axis=1))
+        if len(lost):
+            # The gradient vanishes: restart from another seed with half of its features drawn at random.
+            restart = seeds[rng.integers(len(seeds), size=len(lost))]
+            restart = space.redraw(restart, space.free & (rng.random(restart.shape) < 0.5), rng)
+            step[lost] = restart - V[lost]
+            momentum[rows[lost]] = 0
+        return step
+
+    return moves
+
+
+def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
+    """Return for each layer which neurons (units,) are among the most biased, over the rows V."""
+    here, there = _both_sides(oracle, V, _partners(oracle, V))
+    differences = [np.abs(here[node] - there[node]).mean(axis=0) for node in layer_nodes(oracle.net)]
+    hidden = differences[:-1] or differences
+    # Neurons of different layers are compared without scaling: their scale is what reaches the output.
+    every = np.sort(np.concatenate(hidden))[::-1]
+    least = every[max(1, round(SHARE * len(every))) - 1]
+    none = [np.zeros(len(d), np.bool_) for d in differences[len(hidden) :]]
+    return [(d >= least) & (d > 0) for d in hidden] + none
+
+
+def difference_gradient(oracle: Oracle, biased: list[npt.NDArray[np.bool_]], V: Values, others: Values) -> Floats:
+    """Return the gradient (rows, width) of the sum of |a - a'| over biased neurons, as both move together."""
+    here, there = _both_sides(oracle, V, others)
+    slopes = {
+        node: np.sign(here[node] - there[node]) * mask
+        for node, mask in zip(layer_nodes(oracle.net), biased, strict=True)
+    }
+    mine = backward(oracle.net, here, slopes)
+    return mine + backward(oracle.net, there, {node: -slope for node, slope in slopes.items()})
+
+
+def _partners(oracle: Oracle, V: Values) -> Values:
+    return oracle.neighbours(V, oracle.find_partners(V).partner)
+
+
+def _both_sides(oracle: Oracle, V: Values, others: Values) -> tuple[list[Floats], list[Floats]]:
+    """Return the results of all nodes for V and for others."""
+    oracle.calls += 2 * len(V)
+    return forward(oracle.net, oracle.space.encode(V)), forward(oracle.net, oracle.space.encode(others))
+
+
+POPULATION = 10
+TOURNAMENT = 2
+# The probability that a feature of a child takes one step. Drawing a new value instead would leave the surroundings of
+# the seed: then every seed led to an IDI, even on networks that treat hardly anyone unequally.
+STEP = 0.2
+
+
+def _evolve(
+    oracle: Oracle,
+    seeds: Values,
+    steps: int,
+    discovered: DiscoveredInstances,
+    rng: np.random.Generator,
+    progress: StepProgress | None,
+) -> tuple[Values, Choices]:
+    """GRFT's tester: a genetic search for people whose neighbours get different outputs, then random steps around them.
+
+    Quan et al., Dissecting global search: a simple yet effective method to boost individual discrimination testing and
+    repair, ICSE 2025. It uses no gradients.
+
+    Every seed has a population of its own, and a step is a generation. Fitness is the difference in probability between
+    a row and its most different neighbour. The search of a seed ends when its population contains an IDI.
+    """
+    population = np.repeat(seeds[:, None, :], POPULATION, axis=1)  # (seeds, population, features)
+    population[:, 1:] = _mutate(oracle, population[:, 1:], rng)
+    best, partners = seeds.copy(), np.zeros(len(seeds), np.int64)
+    reached = np.zeros(len(seeds), np.bool_)
+    for done in range(steps + 1):
+        rows = np.flatnonzero(~reached)
+        if len(rows) == 0:
+            break
+        flat = population[rows].reshape(-1, population.shape[2])
+        found = oracle.find_partners(flat)
+        discovered.add(flat[found.unequal], found.partner[found.unequal])
+        fitness = _fitness(found).reshape(len(rows), POPULATION)
+        fittest = fitness.argmax(axis=1) + np.arange(len(rows)) * POPULATION
+        best[rows], partners[rows], reached[rows] = flat[fittest], found.partner[fittest], found.unequal[fittest]
+        if progress is not None:
+            progress(min(done + 1, steps), steps)
+        left = np.flatnonzero(~reached[rows])
+        if done < steps and len(left):
+            children = _make_children(population[rows[left]], fitness[left], rng)
+            children[:, 1:] = _mutate(oracle, children[:, 1:], rng)
+            children[:, 0] = best[rows[left]]  # the fittest survives unchanged
+            population[rows[left]] = children
+    return best[reached], partners[reached]
+
+
+def _fitness(found: Partners) -> Floats:
+    """Return the difference of probabilities (rows,), with IDIs above all others."""
+    own, theirs = (1 / (1 + np.exp(-np.clip(side, -500, 500))) for side in (found.own, found.theirs))
+    return np.asarray(np.abs(own - theirs) + 2.0 * found.unequal)
+
+
+def _make_children(population: Values, fitness: Floats, rng: np.random.Generator) -> Values:
+    """Return as many children, with each feature from one of two parents, both winners of a tournament."""
+    seeds, size = fitness.shape
+    at = np.arange(seeds)[:, None]
+
+    def parents() -> Values:
+        drawn = rng.integers(size, size=(seeds, size, TOURNAMENT))
+        winner = fitness[at[..., None], drawn].argmax(axis=2)
+        return np.asarray(population[at, np.take_along_axis(drawn, winner[..., None], axis=2)[..., 0]])
+
+    first, second = parents(), parents()
+    return np.where(rng.random(first.shape) < 0.5, first, second)
+
+
+def _mutate(oracle: Oracle, population: Values, rng: np.random.Generator) -> Values:
+    """Return the population (seeds, size, features) with some features changed, never protected ones."""
+    space = oracle.space
+    flat = population.reshape(-1, population.shape[2]).copy()
+    for feature in np.flatnonzero(space.free):
+        who = np.flatnonzero(rng.random(len(flat)) < STEP)
+        flat[who] = space.take_random_step(flat[who], np.full(len(who), feature), rng)
+    return flat.reshape(population.shape)
+
+
+FindStarts = Callable[
+    [Oracle, Values, int, DiscoveredInstances, np.random.Generator, StepProgress | None], tuple[Values, Choices]
+]
+"""Runs the global phase: returns the IDIs that some seeds lead to within so many steps, and their partners."""
+
+
+@dataclass(frozen=True)
+class Tester:
+    """How a tester finds IDIs from seeds (the global phase), and the rule of its local phase."""
+
+    find_starts: FindStarts
+    rule: LocalRule
+
+
+def _follow(
+    make_moves: Callable[[Oracle, Values, np.random.Generator], Moves],
+) -> FindStarts:
+    """Return the global phase of a tester that follows gradients."""
+
+    def find_starts(
+        oracle: Oracle,
+        seeds: Values,
+        steps: int,
+        discovered: DiscoveredInstances,
+        rng: np.random.Generator,
+        progress: StepProgress | None,
+    ) -> tuple[Values, Choices]:
+        return follow_gradients(oracle, seeds, steps, make_moves(oracle, seeds, rng), discovered, progress)
+
+    return find_starts
+
+
+METHODS = {
+    "adf": Tester(_follow(_adf_moves), LocalRule(loss_gradient, reuse=1, on_failure="hop")),
+    "eidig": Tester(_follow(_eidig_moves), LocalRule(output_gradient, reuse=5, on_failure="origin")),
+    "neuronfair": Tester(_follow(_neuronfair_moves), LocalRule(loss_gradient, reuse=1, on_failure="hop")),
+    "grft": Tester(_evolve, LocalRule(None, on_failure="stay")),
+}

@@ -1,0 +1,61 @@
+"""The order of the columns and the scales of numbers, guessed from the scores."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairmend.evaluate.encoding.candidates import build, columns_of, common_styles
+from fairmend.evaluate.encoding.fit import assign_order, fit_scales
+from fairmend.evaluate.encoding.moves import Distance
+from fairmend.network import Affine, Network
+from fairmend.spec import Feature, Spec
+from fairmend.spec.draft.from_data import draft_from_data
+from fairmend.spec.draft.readings import Reading
+from support.encoding_cases import network_for, scores_for, strangers
+
+PEOPLE = strangers(200)
+COLUMNS = columns_of(draft_from_data(PEOPLE, ["Geschlecht"], "Ausfall"), PEOPLE, codes=False)
+STATE = build(COLUMNS, next(common_styles(COLUMNS, 9, fixed_order=True)))
+
+
+def test_any_order_of_a_linear_network_is_found_at_once():
+    weight = np.array([[0.9, 0.2, -0.2, -0.5, 0.1, 0.4, -0.3, 0.6, 1.4]], np.float32)
+    net = Network([Affine(weight, np.zeros(1, np.float32))], [])
+    X = np.hstack([Distance(net, PEOPLE, np.full((200, 1), 0.5), regression=False).columns(r) for r in STATE])
+    distance = Distance(net, PEOPLE, scores_for(net, X), regression=False)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        shuffled = tuple(STATE[place] for place in rng.permutation(len(STATE)))
+        assert assign_order(shuffled, distance) == STATE
+
+
+AGE = Feature("Alter", "continuous", range=(18, 80), scale={"mean": 47.0, "std": 16.0}, missing=44.0)
+MONEY = Feature("Guthaben", "continuous", range=(0, 90_000), scale={"mean": 43_000.0, "std": 24_000.0})
+SEX = Feature("Geschlecht", "categorical", categories=("Frau", "Mann"), encoding="one-hot", protected=True)
+
+
+def test_the_scales_are_found_to_rounding():
+    right = (AGE, SEX, MONEY)
+    X = Spec(right).encode(PEOPLE, np.float64)
+    net = network_for(X, 3)
+    distance = Distance(net, PEOPLE, scores_for(net, X), regression=False)
+    guessed = (
+        replace(AGE, scale={"mean": 50.0, "std": 18.0}, missing=50.0),
+        SEX,
+        replace(MONEY, scale={"mean": 45_000.0, "std": 26_000.0}),
+    )
+    found = fit_scales(tuple(Reading(feature, ("x",)) for feature in guessed), distance, PEOPLE)
+    ages, sexes, money = (reading.feature for reading in found)
+    np.testing.assert_allclose([ages.scale["mean"], ages.scale["std"], ages.missing], [47, 16, 44], rtol=1e-3)
+    np.testing.assert_allclose(list(money.scale.values()), [43_000, 24_000], rtol=1e-3)
+    assert sexes == SEX
+
+
+def test_too_few_rows_fit_nothing():
+    few = PEOPLE.iloc[:5]
+    X = Spec((AGE, SEX, MONEY)).encode(few, np.float64)
+    net = network_for(X)
+    state = tuple(Reading(feature, ("x",)) for feature in (AGE, SEX, MONEY))
+    assert fit_scales(state, Distance(net, few, scores_for(net, X), regression=False), few) is None
+    only = Distance(network_for(X[:, 1:3]), few, scores_for(net, X), regression=False)
+    assert fit_scales((Reading(SEX, ("x",)),), only, few) is None
