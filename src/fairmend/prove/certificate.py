@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.spec import Spec
+
+_logger = logging.getLogger(__name__)
 
 FORMAT, VERSION = "fairmend-certificate", 1
 
@@ -159,7 +162,11 @@ def certificate_of_fair(
     about inference from all. The certificate is None if no row can be proven. ``progress`` is called with
     "certificate", the rows done and all rows.
     """
-    proof = prove_inputs(network, spec, X, progress)
+    try:
+        proof = prove_inputs(network, spec, X, progress)
+    except FairmendError as error:
+        _logger.warning("there is no certificate: %s", error)
+        return None, np.zeros(len(X), dtype=np.bool_)
     covered, arithmetic = proof.covers_inference, network.dtype.name
     if not covered.any():
         covered, arithmetic = proof.holds, "real"

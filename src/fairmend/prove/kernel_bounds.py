@@ -123,13 +123,18 @@ class KernelBounds:
             proven[close] = exact_classes(self.net, points[close]) == classes[close]
         return proven
 
-    def output_error(self, lower: FloatArray, upper: FloatArray) -> Floats:
-        """Return how far each raw output of inference can be from the real one over boxes (n, width): (n, outputs)."""
+    def output_error(self, lower: FloatArray, upper: FloatArray, roundings: int = 1) -> Floats:
+        """Return how far each raw output of inference can be from the real one over boxes (n, width): (n, outputs).
+
+        ``roundings`` is for a program that rounds so many times as much in every step.
+        """
+        kind = Precision(roundings * self._kind.u, self._kind.largest, roundings * self._kind.tiny)
         low, high = _wide(lower), _wide(upper)
         found = np.empty((len(low), self.net.outputs))
         for part in self._parts(len(low)):
             nodes = self._intervals(low[part], high[part])
-            found[part] = output_errors(self.model, low[part], high[part], nodes, self._each(len(nodes[0][0])))
+            each = self._each(len(nodes[0][0]))
+            found[part] = output_errors(self.model, low[part], high[part], nodes, each, kind=kind)
         return found
 
     def exact_scores(self, points: FloatArray) -> tuple[Floats, Floats]:
@@ -154,6 +159,21 @@ class KernelBounds:
         bounds, nodes = form_bounds(self.model, forms, low, high)
         error = output_errors(self.model, low, high, nodes, self._each(len(low)), thorough=True)
         return self._score.in_inference(*self._score.from_forms(bounds), error, self._kind)
+
+    def box_probabilities(self, lower: FloatArray, upper: FloatArray) -> tuple[Floats, Floats, Floats]:
+        """Return bounds of each probability in real arithmetic over boxes (n, width), and margins of each class.
+
+        They are the sigmoid of one output, (n, 1), or the softmax of several, (n, outputs); margins are (n, classes).
+        """
+        low, high = _wide(lower), _wide(upper)
+        score, count = self._score, self.net.outputs
+        least, _ = form_bounds(self.model, np.broadcast_to(score.forms, (len(low), *score.forms.shape)), low, high)
+        if count == 1:
+            ahead = least[:, ::-1]
+        else:
+            ahead = np.where(np.eye(count, dtype=np.bool_), np.inf, least.reshape(-1, count, count)).min(axis=2)
+        bounds = score.in_inference(*score.from_forms(least), np.zeros(1), None)
+        return *bounds, lower_margins(ahead, np.arange(ahead.shape[1]), self.net.threshold)
 
     def function_intervals(self, lower: FloatArray, upper: FloatArray) -> Intervals:
         """Return intervals of what each elementwise function reads over boxes (n, width): each (n, units)."""

@@ -74,7 +74,7 @@ def wave_files(folder, top, **how):
     net = Network([first, net.affines[1]], net.activations)
     X = np.array([[3.0, *[0.0] * len(others), 0.5]])
     net.save(folder / "model.onnx")
-    nothing = Proof(np.ones(1, np.int64), np.ones(1), np.zeros(1))
+    nothing = Proof(np.ones(1), np.zeros(1), np.ones(1, np.bool_), np.ones(1, np.bool_))
     certificate_of_inputs(net, spec, X, nothing, method="certify").save(folder / "certificate.json")
     return folder / "certificate.json", folder / "model.onnx"
 
@@ -212,7 +212,7 @@ def test_huge_neighbourhoods_get_an_answer(name, tmp_path):
     affines = [*net.affines[:-1], Affine(net.affines[-1].weight * np.float32(1e-3), np.full(1, 500, np.float32))]
     net = Network(affines, net.activations)
     net.save(tmp_path / "model.onnx")
-    nothing = Proof(np.ones(2, np.int64), np.ones(2), np.zeros(2))
+    nothing = Proof(np.ones(2), np.zeros(2), np.ones(2, np.bool_), np.ones(2, np.bool_))
     certificate = certificate_of_inputs(net, spec, X, nothing, method="certify")
     certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
     result = check(tmp_path / "certificate.json", tmp_path / "model.onnx")
