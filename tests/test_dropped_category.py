@@ -34,7 +34,9 @@ def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory
     assert fairmend.audit(net, spec, X).count == 4
     for engine in ("enumerate", "branch", "milp") if hidden else ("auto",):
         assert {str(v.name) for v in fairmend.certify(net, spec, X, engine).verdicts} == {"UNFAIR"}
-    result = fairmend.repair(net, spec, X, X, np.array([0, 1, 0, 1]), method="prof", steps=0)
+    result = fairmend.repair(
+        net, spec, X, X, np.array([0, 1, 0, 1]), method="prof", training=fairmend.TrainingOptions(steps=0)
+    )
     folder = tmp_path_factory.mktemp("dropped")
     result.network.save(folder / "model.onnx")
     result.certificate.save(folder / "certificate.json", folder / "model.onnx")

@@ -31,9 +31,8 @@ FUNCTIONS = {
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_network": "source activation=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
-    "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * features= steps= learning_rate= fairness_weight= "
-    "label_weight= reference= bounds= batch_size= patience= margin= delta_limit= solver= search= time_limit= gap= "
-    "cover_inference= pairs= keep= guarantee= prefer= X_unlabelled= device= progress=",
+    "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * keep= guarantee= prefer= X_unlabelled= "
+    "training= head= time_limit= device= progress=",
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
     "resume= progress=",
     "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",
@@ -49,10 +48,13 @@ CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
     "indicates= input= names=",
     "fairmend.Claim": "kind= delta= on=",
+    "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
     "fairmend.Label": "column positive= threshold= score= classes=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column= about=",
+    "fairmend.TrainingOptions": "steps= learning_rate= fairness_weight= label_weight= reference= bounds= batch_size= "
+    "patience= pairs=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
     "prefer= repair_rows= calibration_rows= repair_options= random_state=",
 }
@@ -260,8 +262,10 @@ def test_repair_takes_a_file_a_module_or_a_network(tmp_path):
     module = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1))
     network = fairmend.load_network(module)
     network.save(tmp_path / "net.onnx")
+    quick = fairmend.TrainingOptions(steps=2)
     results = [
-        fairmend.repair(source, spec, X, X, y, "prof", steps=2) for source in (network, module, tmp_path / "net.onnx")
+        fairmend.repair(source, spec, X, X, y, "prof", training=quick)
+        for source in (network, module, tmp_path / "net.onnx")
     ]
     assert all(isinstance(result, fairmend.RepairResult) for result in results)
     assert len({result.network.affines for result in results}) == 1

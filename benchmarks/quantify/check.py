@@ -40,8 +40,9 @@ from fairmend.quantifying.space import Boxes, Space
 from fairmend.spec import Feature, Spec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.readers.read_model import read_model
-from fairmend_check.shares.leaf_bounds import LeafBoxes, LeafProver
+from fairmend_check.shares.people import Boxes as CellBoxes
 from fairmend_check.shares.people import People
+from fairmend_check.shares.prover import Prover
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -178,12 +179,12 @@ def ask_marabou(found: fairmend.QuantifyResult, path: Path, count: int, rng: np.
     spec = read_spec(space.spec.with_about(None).to_dict(), "spec")
     parts = found.certificate.content["shares"]["pieces"]
     people = People.of(spec, model.dtype, found.certificate.content["shares"]["cells"], parts)
-    prover = LeafProver(model, spec, people)
+    prover = Prover(model, spec, people)
     answers: dict[str, int] = {"unsat": 0, "sat": 0}
     rows = rng.permutation(np.flatnonzero((leaves.fair > 0) | (leaves.unfair > 0)))[:count]
     asked = 0
     for row in rows:
-        statements = list(statements_of(prover, leaves.boxes.first[[row]], leaves.boxes.last[[row]], rng))
+        statements = list(statements_of(prover, CellBoxes(leaves.boxes.first[[row]], leaves.boxes.last[[row]]), rng))
         asked += bool(statements)
         for statement in statements:
             answer = solve(path, *statement)
@@ -196,31 +197,32 @@ Statement = tuple[np.ndarray, np.ndarray, np.ndarray, float, bool]
 """The columns of a box, low and high; a form and what it exceeds; and whether these people get class 1, or class 0."""
 
 
-def statements_of(
-    prover: LeafProver, first: np.ndarray, last: np.ndarray, rng: np.random.Generator
-) -> Iterator[Statement]:
+def statements_of(prover: Prover, box: Boxes, rng: np.random.Generator) -> Iterator[Statement]:
     """Yield what linear forms prove of a leaf: where a class is sure, with random protected values and with the best.
 
     There is nothing for a leaf in which no one is on the sure side of a form: its people are listed.
     """
-    people = prover.people
-    cases, boxes = people.cases(1), LeafBoxes.of(first, last)
-    lower, upper = people.hulls(first, last, cases)
-    found = prover._leads(first, last, cases)
-    for label, lead in enumerate(found):
-        g, piece = prover._free(lead.A.mean(axis=1)), int(rng.integers(len(lower)))
-        end = -np.inf if bool(lead.sure.all()) else float(prover._everyone(boxes, lead, g)[0])
+    people, required = prover.people, prover.requirement
+    cases, one = people.cases(1), np.zeros(1, np.int64)
+    lower, upper = people.hulls(box, cases)
+    forms = required.forms(prover.bound(box, cases))
+    assert forms is not None
+    for label, ((above, _),) in enumerate(required.ways(len(lower))):
+        group, piece = forms.group(one, above), int(rng.integers(len(lower)))
+        g = group.A.mean(axis=1)
+        end = float(prover._needed(box, group, g, False)[0])
         if np.maximum(g[0] * lower[0], g[0] * upper[0]).sum() > end:
             yield lower[piece], upper[piece], g[0], end, label == 1
     if people.single:
-        pieces = [prover._best_piece(boxes, lead) for lead in found]
-        zero, one = (lead.piece(piece) for lead, piece in zip(found, pieces, strict=True))
-        g = prover._free((one.A[:, 0] - zero.A[:, 0]) / 2)
-        low, high = float(prover._someone(boxes, one, g)[0]), -float(prover._someone(boxes, zero, -g)[0])
+        value = (forms.A @ people.people_in(box.middle)[:, :, None])[:, :, 0] + forms.some
+        numbers = sorted((each.item() for each in required.unequal_forms(value - forms.beyond)), reverse=True)
+        first, second = (forms.choose(np.array([[number]])) for number in numbers)
+        g = (first.A[:, 0] - second.A[:, 0]) / 2
+        low, high = float(prover._needed(box, first, g, True)[0]), -float(prover._needed(box, second, -g, True)[0])
         span = np.sort(np.stack([g[0] * lower[0], g[0] * upper[0]]), axis=0).sum(axis=1)
         if max(low, span[0]) < min(high, span[1]):
-            yield lower[pieces[1][0]], upper[pieces[1][0]], g[0], low, True
-            yield lower[pieces[0][0]], upper[pieces[0][0]], -g[0], -high, False
+            for number, form, end, positive in ((numbers[0], g[0], low, True), (numbers[1], -g[0], -high, False)):
+                yield lower[number % len(lower)], upper[number % len(lower)], form, end, positive
 
 
 def solve(path: Path, lower: np.ndarray, upper: np.ndarray, g: np.ndarray, end: float, negative: bool) -> str:

@@ -282,7 +282,13 @@ def perturb_repairs(name: str, runs: int) -> int:
         network = s.network if run == 0 else perturbed(s.network, np.random.default_rng(run))
         for margin, cover in (("as in the paper", False), ("covering float32", True)):
             result = fairmend.repair(
-                network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof", cover_inference=cover
+                network,
+                s.spec,
+                s.X_repair,
+                s.X_cal,
+                s.y_cal,
+                method="prof",
+                head=fairmend.HeadOptions(cover_inference=cover),
             )
             accuracy = 100 * float(np.mean(result.network.predict(s.dataset.X_test) == s.dataset.y_test))
             unfair = 100 * find_unequal(result.network, s.spec, s.everyone).rate

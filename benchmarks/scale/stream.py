@@ -105,8 +105,6 @@ def audit(file: Path, _: Spec) -> None:
 
 def run_stage(name: str, file: Path) -> None:
     """Run one stage, then again as often as `RUNS` says, and print the least processor time of these runs."""
-    import fairmend.cli.inputs
-    import fairmend.evaluate.build_document  # noqa: F401
 
     stages: dict[str, Callable[[Path, Spec], None]] = {"plain": plain, "read": read, "encode": encode, "audit": audit}
     spec = Spec.load(file.parent / "spec.toml")

@@ -33,10 +33,10 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - enclosure.py: what any program may compute that runs the model
 3. shares/: counting people
    - people.py, linked_people.py: all people that a spec allows, as cells and boxes of them
-   - claim.py, split_tree.py: the tree of boxes in a certificate
+   - leaves.py: the tree of boxes in a certificate
    - tally.py: how many people of a box are on one side of a linear form
-   - leaf_work.py: how much work boxes take, up to a limit
-   - leaf_bounds.py, leaf_listing.py, leaf_scores.py: what is proven about a box, by linear bounds or person by person
+   - requirements.py: what a claim, about classes or scores, requires of the people of a box, as linear forms
+   - prover.py, listing.py: what is proven about a box, by linear forms or person by person; how much work that takes
    - prove.py: the steps above, for every box
 4. run/: the run of the model
    - sample.py: people on whom it is run

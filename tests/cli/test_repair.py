@@ -440,7 +440,7 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
 
     monkeypatch.setattr(compare, "repair_and_compare", without_a_certificate)
     with monkeypatch.context() as patch:
-        patch.setattr("fairmend.cli.report_files.write_report", full)
+        patch.setattr("fairmend.workflows.outputs.write_report", full)
         result = case.repair(method="flip", steps=1)
     assert result.exit_code == 2
     assert "No space left on device" in result.stderr

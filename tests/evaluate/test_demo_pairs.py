@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 
 from fairmend.auditing.neighbours import find_unequal
-from fairmend.cli.demo_data import loan_applicants, loan_spec, train_network
 from fairmend.evaluate.demo_pairs import choose_example_pairs, tabulate_unequal_rows
+from fairmend.workflows.demo import loan_applicants, loan_spec, train_network
 from support.cli_case import small_network, small_people, small_spec
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.network import Affine, Network
-from fairmend.network.activations import Activation
+from fairmend.network.operations.elementwise import Activation
 
 SIZES = (6, 24, 2)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairmend.quantifying.space import Boxes
 from fairmend.quantifying.split_tree import LINEAR, LISTED, NOTHING, tree_of_boxes
-from fairmend_check.shares.split_tree import read_leaves
+from fairmend_check.shares.leaves import read_leaves
 from support.quantify_cases import SPECS
 from support.share_cases import people_of_spec, random_leaves
 

@@ -91,7 +91,9 @@ def test_points_cost_no_more_than_linear_and_linear_no_more_than_box():
 def test_links_are_repaired_over_the_neighbourhoods_that_they_define(method, tmp_path):
     spec, network, X = family_case(rows=80)
     assert expected_unequal(network, spec, X[:20]).any()
-    result = fairmend.repair(network, spec, X[:20], X[20:], network.predict(X[20:]), method, steps=5)
+    result = fairmend.repair(
+        network, spec, X[:20], X[20:], network.predict(X[20:]), method, training=fairmend.TrainingOptions(steps=5)
+    )
     assert result.proof.covers_inference.all()
     assert not expected_unequal(result.network, spec, X[:20]).any()
     assert result.blind_features == (("sex", "age") if method == "blind" else ())

@@ -75,7 +75,16 @@ def case(spec="ordinal", outputs=1, activation="relu", dtype="float32", features
     net = random_network(rng, people.width, hidden, outputs, activation, dtype)
     X = people.sample_inputs(rows + 40, rng, dtype)
     y = rng.integers(0, max(2, outputs), 40)
-    result = fairmend.repair(net, people, X[:rows], X[rows:], y, method="prof", steps=2, features=features)
+    result = fairmend.repair(
+        net,
+        people,
+        X[:rows],
+        X[rows:],
+        y,
+        method="prof",
+        training=fairmend.TrainingOptions(steps=2),
+        head=fairmend.HeadOptions(features=features),
+    )
     return Case(result.network, people, result.certificate)
 
 

@@ -173,11 +173,10 @@ def run_audit(
         show_condition,
         show_json,
         show_out_of_range,
+        show_report,
         show_warnings,
     )
     from fairmend.cli.figures import show_disparity
-    from fairmend.cli.inputs import add_about, load_model, save_widened_spec, widened_spec_file
-    from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
     from fairmend.evaluate.build_document import audit_document, audit_warnings
     from fairmend.evaluate.document_parts import describe_origin
     from fairmend.evaluate.labelled import LabelledRows
@@ -189,6 +188,8 @@ def run_audit(
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.engine import open_engine
+    from fairmend.workflows.inputs import add_about, load_model, save_widened_spec, widened_spec_file
+    from fairmend.workflows.outputs import REPORT_FILES, write_report
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     spec = add_about(spec, about)

@@ -128,11 +128,11 @@ def run_certify(
         show_out_of_range,
         show_warnings,
     )
-    from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.prove.certify import certify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.engine import open_engine
+    from fairmend.workflows.inputs import load_model, load_people, save_widened_spec, widened_spec_file
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
@@ -200,9 +200,9 @@ def _write_certificate(
 
     import numpy as np
 
-    from fairmend.cli.report_files import check_certificate
     from fairmend.prove.certificate import certificate_of_fair
     from fairmend.prove.result import Verdict
+    from fairmend.workflows.outputs import check_certificate
 
     fair = np.array([verdict is Verdict.FAIR for verdict in result.verdicts])
     if not fair.any():

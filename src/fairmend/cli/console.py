@@ -362,3 +362,11 @@ def show_condition(screen: Console, condition: str) -> None:
     """Print what must be true of the program that runs the model, if its file leaves that open."""
     if condition:
         screen.print(Text(f"Condition: {condition}"))
+
+
+def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:
+    """Print where the page is."""
+    screen.print()
+    screen.print(
+        Text.assemble("Report (open it in a browser): " if browser else "Report: ", (str(page), "bold")), soft_wrap=True
+    )

@@ -11,7 +11,7 @@ import click
 
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
-from fairmend.cli.report_files import REPORT_FILES
+from fairmend.workflows.outputs import REPORT_FILES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,15 +70,15 @@ def run_demo(
 
     from fairmend.base.files import write_json
     from fairmend.base.folders import check_folder, staged_folder
-    from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json
-    from fairmend.cli.demo_data import loan_applicants, loan_spec, train_network
+    from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json, show_report
     from fairmend.cli.figures import show_comparison
-    from fairmend.cli.report_files import check_certificate, describe_repair, show_report, write_report
     from fairmend.evaluate.compare import measure, repair_and_compare
     from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
     from fairmend.evaluate.split import split_data
     from fairmend.evaluate.what_if import WHAT_IF_ROWS
     from fairmend.tables import write_csv
+    from fairmend.workflows.demo import loan_applicants, loan_spec, train_network
+    from fairmend.workflows.outputs import check_certificate, describe_repair, write_report
 
     check_folder(out, list(FILES))
     screen = Console(quiet=True) if json_output else console()

@@ -84,9 +84,9 @@ def run_export(
     """Write the properties and print what sat and unsat mean."""
     from fairmend.base.folders import check_folder, staged_folder
     from fairmend.cli.console import show_json
-    from fairmend.cli.inputs import load_model, load_people, save_widened_spec
     from fairmend.prove.vnnlib import INSTANCES, MANIFEST, MODEL, export_vnnlib
     from fairmend.tables import local_files
+    from fairmend.workflows.inputs import load_model, load_people, save_widened_spec
 
     check_folder(out, [MODEL, INSTANCES, MANIFEST, "spec.toml"], [model, *local_files(data), spec_file])
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)

@@ -141,15 +141,23 @@ def run_quantify(
 ) -> int:
     """Quantify, show the shares and the map, and return the exit code."""
     from fairmend.base.folders import check_folder, staged_folder
-    from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
-    from fairmend.cli.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file
-    from fairmend.cli.report_files import REPORT_FILES, show_report, write_report
+    from fairmend.cli.console import (
+        at_threshold,
+        console,
+        progress_bars,
+        show_json,
+        show_out_of_range,
+        show_report,
+        show_warnings,
+    )
     from fairmend.evaluate.build_document import quantify_document
     from fairmend.evaluate.document_parts import describe_origin
     from fairmend.quantifying.run import quantify
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, find_files, local_files
     from fairmend.workers.engine import open_engine
+    from fairmend.workflows.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file
+    from fairmend.workflows.outputs import REPORT_FILES, write_report
 
     if certificate is not None and not certificate.absolute().parent.is_dir():
         raise FairmendError(f"{certificate}: no such folder; choose another --certificate")

@@ -242,17 +242,18 @@ def run_repair(
         show_files,
         show_json,
         show_out_of_range,
+        show_report,
         warn_before,
     )
     from fairmend.cli.figures import show_comparison
-    from fairmend.cli.inputs import add_about, load_model, without_scores
-    from fairmend.cli.report_files import REPORT_FILES, form_warning, show_report
     from fairmend.evaluate.compare import claim_needs_range, measure, repair_and_compare
     from fairmend.evaluate.people import choose_policy, require_given_scores
     from fairmend.evaluate.split import split_data
     from fairmend.network.formats import require_room
     from fairmend.repairing.options import check_applicable, has_tolerances
     from fairmend.tables import local_files, read_table
+    from fairmend.workflows.inputs import add_about, load_model, without_scores
+    from fairmend.workflows.outputs import REPORT_FILES, form_warning
 
     repaired = f"model{model.suffix.lower()}"
     files = {
@@ -404,8 +405,8 @@ def _write(
     """
     from fairmend.base.files import write_json
     from fairmend.base.folders import staged_folder
-    from fairmend.cli.report_files import describe_repair, save_checked, save_unchecked, write_report
     from fairmend.tables import write_csv
+    from fairmend.workflows.outputs import describe_repair, save_checked, save_unchecked, write_report
 
     certificate, checked = comparison.result.certificate, None
     # a certificate of an earlier repair is about another network

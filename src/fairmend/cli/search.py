@@ -121,12 +121,12 @@ def run_search(
     from rich.text import Text
 
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
-    from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.searching.run import search
     from fairmend.spec.sanity import spec_warnings
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.engine import open_engine
+    from fairmend.workflows.inputs import load_model, load_people, save_widened_spec, widened_spec_file
 
     spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
     with open_engine(cluster, jobs) as engine, progress_bars(quiet=json_output) as progress:

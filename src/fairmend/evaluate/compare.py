@@ -205,13 +205,14 @@ def repair_and_compare(
     options: Mapping[str, Any],
 ) -> RepairComparison:
     """Repair a network that was measured as `before`; `options` are `method` and options of `fairmend.repair`."""
-    from fairmend.repairing.options import methods_with
+    from fairmend.repairing.options import group_options, methods_with
     from fairmend.repairing.run import repair  # imports PyTorch
 
     X_cal, y_cal = split.X[split.calibration], split.y[split.calibration]
     if len(split.unlabelled) and options["method"] in methods_with("X_unlabelled"):
         options = {**options, "X_unlabelled": split.X[split.unlabelled]}
-    result = repair(net, split.spec, split.X_repair, X_cal, y_cal, seed=seed, progress=progress, **options)
+    grouped = group_options(options)
+    result = repair(net, split.spec, split.X_repair, X_cal, y_cal, seed=seed, progress=progress, **grouped)
     after = measure(result.network, split, stage="audit repaired", seed=seed, progress=progress)
     # Enumeration is independent of the proof, so neither is trusted alone.
     contradicted = int((after.repair.rows & result.proof.covers_inference).sum())

@@ -44,7 +44,7 @@ from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
-from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Scale
+from fairmend.network import Network
 from fairmend.prove.condition import model_condition
 from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
@@ -101,23 +101,13 @@ def _first_weights(net: Network) -> Floats:
     total = np.zeros(net.inputs)
     passed: list[Ints] = []  # for each number of a node, the input column that it passes on; -1 if it is none
     for node, width in zip(net.nodes, net.widths, strict=True):
-        operation, sources = node.operation, [passed[source] for source in node.sources]
-        own = np.full(width, -1)
-        if isinstance(operation, Input):
-            own = np.arange(width)
-        elif isinstance(operation, Affine):
+        sources, sizes = [passed[source] for source in node.sources], node.operation.weight_sizes
+        if sizes is None:
+            passed.append(node.operation.follow(sources, width))
+        else:
             known = sources[0] >= 0
-            np.add.at(total, sources[0][known], np.abs(operation.weight.astype(np.float64)).sum(axis=0)[known])
-        elif isinstance(operation, Lookup):
-            if sources[0][0] >= 0:
-                total[sources[0][0]] += np.ptp(operation.table.astype(np.float64), axis=0).sum()
-        elif isinstance(operation, Columns):
-            own = sources[0][list(operation.indices)]
-        elif isinstance(operation, Concatenate):
-            own = np.concatenate(sources)
-        elif isinstance(operation, Scale | Activation):
-            own = sources[0]
-        passed.append(own)
+            np.add.at(total, sources[0][known], sizes[known])
+            passed.append(np.full(width, -1))
     return total
 
 

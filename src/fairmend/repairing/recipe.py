@@ -507,5 +507,6 @@ def _repair_until_proven(
     raise FairmendError(
         f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "
         "growing margins: the rounding errors of this network are too large. The usual cause is inputs or weights of "
-        "very different sizes; scale the inputs, or pass cover_inference=False for a proof in real arithmetic"
+        "very different sizes; scale the inputs, or pass head=HeadOptions(cover_inference=False) for a proof in real "
+        "arithmetic"
     )

@@ -118,8 +118,8 @@ def prepare_task(
     X_unlabelled: pd.DataFrame | ArrayLike | None = None,
     device: str = "cpu",
 ) -> RepairTask:
-    """Check and encode the arguments of a repair. The time limit starts now unless a deadline is given."""
-    deadline = deadline or Deadline(head_options.time_limit)
+    """Check and encode the arguments of a repair. There is no time limit unless a deadline is given."""
+    head_options.check()
     require_fit(network, spec)
     require_scores(network, spec.claim)
     if head_options.features == "points" and not spec.finite:
@@ -143,6 +143,6 @@ def prepare_task(
         unlabelled,
         head_options,
         seed,
-        deadline,
+        deadline or Deadline(None),
         choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
     )

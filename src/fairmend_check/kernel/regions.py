@@ -256,18 +256,19 @@ def box_margins(
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds. Those that are
-    still not decided are halved.
+    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds, quick ones
+    first. Those that are still not decided are halved.
     """
     layers = _intervals(model, boxes.lower, boxes.upper)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
     over = _excess(model, threshold, classes, boxes, layers, bound)
     wide = (boxes.lower < boxes.upper).any(axis=1)
     weak = np.flatnonzero((~(over > 0) | (bound < least)) & wide)
-    if len(weak):
-        tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak))
-        bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
-    doubtful = np.flatnonzero(~(over > 0) & wide)
+    for quick in (True, False):
+        if len(weak):
+            tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak), quick)
+            bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
+        weak = doubtful = np.flatnonzero(~(over > 0) & wide)
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
         some = doubtful[start : start + _HALVED]
         both = np.concatenate([classes[some], classes[some]])
@@ -277,8 +278,10 @@ def box_margins(
     return bound, over
 
 
-def _linear_margins(model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes) -> tuple[Array, Array]:
-    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper)
+def _linear_margins(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, quick: bool
+) -> tuple[Array, Array]:
+    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper, quick=quick)
     bound = threshold.margins(bounds.min(axis=1), classes)
     return bound, _excess(model, threshold, classes, boxes, layers, bound)
 

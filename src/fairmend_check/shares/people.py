@@ -1,7 +1,7 @@
 """All people that a spec allows, protected features aside: a grid of cells of equal weight.
 
 Each unprotected feature is an axis. A whole number or category is one cell, and the range of a continuous feature is
-divided into cells of equal length. A box is a range of cells on every axis. People in the box of one cell differ only
+divided into cells of equal length. `Boxes` are ranges of cells on every axis. People in the box of one cell differ only
 in continuous features. With links, people's own values of the protected features that links depend on are axes as well.
 
 Columns of people are those of the model's inputs, but for links: a linked category has a column for each category
@@ -11,6 +11,7 @@ behind them, and own protected values have one that is always 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.neighbourhood import encode
-from fairmend_check.kernel.rounding import Array, Precision, U, down
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma
 from fairmend_check.kernel.spec import Feature, Spec
 from fairmend_check.shares.linked_people import (
     ALL,
@@ -34,13 +35,61 @@ from fairmend_check.shares.linked_people import (
 )
 
 Whole = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 MAX_CELLS = 2**32  # of an axis
 MAX_PIECES = 2**10
 MAX_VALUES = 2**6  # combinations of protected values among which two are looked for
-
+_TABLE = 2**17  # cells of an axis whose columns are kept
+_EXACT = 2.0**53  # cells that can be counted without rounding
 
 FEATURE, CATEGORIES, OWN = "feature", "categories", "own"  # what the columns of an axis are
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Boxes of cells first..last (boxes, axes)."""
+
+    first: Whole
+    last: Whole
+
+    def __len__(self) -> int:
+        """Return the number of boxes."""
+        return len(self.first)
+
+    def take(self, rows: Whole | Bools | slice) -> Boxes:
+        """Return some of the boxes."""
+        return Boxes(self.first[rows], self.last[rows])
+
+    def halved(self, axis: Whole) -> Boxes:
+        """Return the lower halves along an axis (boxes,), and then the upper ones."""
+        rows = np.arange(len(axis))
+        first, last = np.concatenate([self.first, self.first]), np.concatenate([self.last, self.last])
+        last[rows, axis] = (self.first[rows, axis] + self.last[rows, axis]) // 2
+        first[len(rows) + rows, axis] = last[rows, axis] + 1
+        return Boxes(first, last)
+
+    @cached_property
+    def cells(self) -> list[int]:
+        """The number of cells of each box."""
+        return [math.prod(size) for size in (self.last - self.first + 1).tolist()]
+
+    @cached_property
+    def exact(self) -> Bools:
+        """Whether the cells of a box can be counted without rounding (boxes,)."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.prod((self.last - self.first + 1).astype(np.float64), axis=1) < _EXACT)
+
+    @cached_property
+    def size(self) -> Array:
+        """The number of cells of each box, or 1 where that is not exact (boxes,)."""
+        sizes = np.where(self.exact[:, None], self.last - self.first + 1, 1)
+        return np.asarray(np.prod(sizes.astype(np.float64), axis=1))
+
+    @property
+    def middle(self) -> Whole:
+        """The cell in the middle of each box (boxes, axes)."""
+        return np.asarray((self.first + self.last) // 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,15 +166,22 @@ class Axis:
 
     def lower(self, cell: Whole) -> Array:
         """Return the lowest number of the column in cells; not of a one-hot feature."""
-        if self.role == OWN:
-            return np.zeros(cell.shape)
-        return self._encoded(self.feature.low + cell) if self.feature.whole else self._edge(cell, -1)
+        return self._ends(cell)[0] if self.cells > _TABLE else self._table[0][cell]
 
     def upper(self, cell: Whole) -> Array:
         """Return the highest number of the column in cells."""
+        return self._ends(cell)[1] if self.cells > _TABLE else self._table[1][cell]
+
+    @cached_property
+    def _table(self) -> tuple[Array, Array]:
+        return self._ends(np.arange(self.cells))
+
+    def _ends(self, cell: Whole) -> tuple[Array, Array]:
         if self.role == OWN:
-            return np.zeros(cell.shape)
-        return self._encoded(self.feature.low + cell) if self.feature.whole else self._edge(cell + 1, 1)
+            return np.zeros(cell.shape), np.zeros(cell.shape)
+        if self.feature.whole:
+            return (self._encoded(self.feature.low + cell),) * 2
+        return self._edge(cell, -1), self._edge(cell + 1, 1)
 
     def _edge(self, cell: Whole, side: int) -> Array:
         """Return the column where cells begin, rounded down (side -1) or up (1), or somewhere near (0)."""
@@ -146,7 +202,7 @@ class Axis:
         codes = np.arange(self.cells)
         return self.hull_of((first[:, None] <= codes) & (codes <= last[:, None]))
 
-    def hull_of(self, among: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def hull_of(self, among: Bools) -> tuple[Array, Array]:
         """Return the smallest box around the columns of categories (boxes, categories)."""
         if not self.one_hot:
             column = self.lower(np.arange(self.cells))
@@ -256,9 +312,20 @@ class People:
         linked = [] if self.links is None else [each.axis for each in self.links.axes]
         return [*self.protected, *(axis for axis in self.free if axis.reach), *linked]
 
-    def similar(self, axis: Axis, first: Whole, last: Whole) -> tuple[Whole, Whole]:
-        """Return the cells of all who are similar to people in cells first to last of an axis, but for links."""
-        return np.maximum(first - axis.reach, 0), np.minimum(last + axis.reach, axis.cells - 1)
+    @cached_property
+    def everyone(self) -> Boxes:
+        """The box of all people."""
+        last = np.array([[axis.cells - 1 for axis in self.axes]], np.int64)
+        return Boxes(np.zeros_like(last), last)
+
+    @cached_property
+    def reach(self) -> Whole:
+        """How many cells away similar people can be on each axis (axes,), but for links."""
+        return np.array([axis.reach for axis in self.axes], np.int64)
+
+    def similar(self, boxes: Boxes) -> Boxes:
+        """Return boxes of all who are similar to people in boxes, but for links."""
+        return Boxes(np.maximum(boxes.first - self.reach, 0), np.minimum(boxes.last + self.reach, self.everyone.last))
 
     @property
     def single(self) -> bool:
@@ -277,24 +344,27 @@ class People:
     @cached_property
     def combinations(self) -> int:
         """The number of all combinations of protected values, with each choice of linked ones."""
-        linked = [] if self.links is None else [each.choices for each in self.links.axes]
-        return math.prod([axis.cells for axis in self.protected] + linked)
+        return math.prod(self._counts)
 
     @cached_property
     def values(self) -> Cases:
-        """Cells of protected values, each with a choice of linked ones: all combinations if they are few, else some."""
-        if self.combinations <= MAX_VALUES:
-            return self.all_values
-        first, last, choice = self.pieces.first, self.pieces.last, np.maximum(self.pieces.choice, 0)
-        ends = np.concatenate([first, last])
-        return Cases(ends, ends, np.concatenate([choice, choice]))
+        """Cells of protected values, each with a choice of linked ones: all combinations, or a grid if many."""
+        counts = divide(self._counts, MAX_VALUES)
+        ranges = [np.linspace(0, size - 1, n).round() for size, n in zip(self._counts, counts, strict=True)]
+        return self._combined(np.array(list(product(*ranges)), np.int64))
 
     @cached_property
     def all_values(self) -> Cases:
         """Cells of all combinations of protected values, with each choice of linked ones."""
+        return self._combined(np.array(list(product(*map(range, self._counts))), np.int64))
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """The number of values of each protected feature, and of those that links give for each linked one."""
         linked = [] if self.links is None else [each.choices for each in self.links.axes]
-        counts = [axis.cells for axis in self.protected] + linked
-        cells = np.array(list(product(*map(range, counts))), np.int64)
+        return [axis.cells for axis in self.protected] + linked
+
+    def _combined(self, cells: Whole) -> Cases:
         count = len(self.protected)
         return Cases(cells[:, :count], cells[:, :count], cells[:, count:])
 
@@ -310,6 +380,53 @@ class People:
             columns[:, axis.columns] = axis.columns_of(cells[:, k])
         return columns
 
+    def least(self, boxes: Boxes, A: Array, c: Array) -> Array:
+        """Return lower bounds of A·x + c over the people of boxes (boxes, forms), for forms A (boxes, forms, width).
+
+        Protected columns do not count.
+        """
+        least, size = self._ends(boxes, A)
+        return down(least + c - (gamma(self.width + len(self.axes) + 8) * (size + np.abs(c)) + TINY))
+
+    def sizes(self, boxes: Boxes, A: Array) -> Array:
+        """Return how large the terms of A·x are together, at most, over the people of boxes (boxes, forms)."""
+        return self._ends(boxes, A)[1]
+
+    def _ends(self, boxes: Boxes, A: Array) -> tuple[Array, Array]:
+        """Return the least of A·x over the people of boxes, and how large its terms are together; but for rounding."""
+        lower, upper = np.zeros((2, len(boxes), self.width))
+        for k, axis in enumerate(self.axes):
+            if not axis.one_hot:
+                lower[:, axis.column] = axis.lower(boxes.first[:, k])
+                upper[:, axis.column] = axis.upper(boxes.last[:, k])
+        ends = A * lower[:, None], A * upper[:, None]
+        least, size = np.minimum(*ends).sum(axis=2), np.maximum(*map(np.abs, ends)).sum(axis=2)
+        for k, axis in enumerate(self.axes):
+            if axis.one_hot:
+                forms = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
+                values = axis.ends(forms, *(np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last)))
+                least = least + values.min(axis=1).reshape(least.shape)
+                size = size + np.abs(values).max(axis=1).reshape(least.shape)
+        return least, size
+
+    def steps(self, boxes: Boxes, A: Array) -> tuple[Array, Array]:
+        """Return by how much forms A (boxes, forms, width) of similar people can be lower, and are higher for someone.
+
+        Each is (boxes, forms). Someone has a value that is higher, or lower, by the tolerance, unless that is outside
+        its range for people of the box.
+        """
+        lower, higher = np.zeros((2, *A.shape[:2]))
+        for k, axis in enumerate(self.axes):
+            if axis.reach:
+                slope = A[:, :, axis.column]
+                least, most = axis.steps
+                rises = (boxes.last[:, k] + axis.reach < axis.cells)[:, None]
+                falls = (boxes.first[:, k] >= axis.reach)[:, None]
+                lower = lower + np.abs(slope) * most
+                higher = higher + np.where(np.where(slope > 0, rises, falls), np.abs(slope) * least, 0.0)
+        room = gamma(2 * len(self.axes) + 8)
+        return lower * (1 + room) + TINY, np.maximum(higher * (1 - room) - TINY, 0.0)
+
     def inputs(self, cells: Whole, values: Cases) -> Array:
         """Return the inputs of someone in each cell with these values of each (people * values, inputs)."""
         count = len(values.first)
@@ -319,17 +436,16 @@ class People:
         for k, axis in enumerate(self.protected):
             each[:, :, axis.columns] = axis.columns_of(values.first[:, k])
         inputs = each.reshape(-1, self.spec.width)
-        self._write_linked(inputs, inputs.copy(), cells, cells, self.cases(len(cells), values))
+        self._write_linked(inputs, inputs.copy(), Boxes(cells, cells), self.cases(len(cells), values))
         return inputs
 
-    def settled(self, first: Whole, last: Whole, cases: Cases) -> NDArray[np.bool_]:
+    def settled(self, boxes: Boxes, cases: Cases) -> Bools:
         """Return in which cases of boxes a person has a single counterfactual (rows,)."""
         single = np.full(len(cases.first), not any(axis.reach for axis in self.axes))
         for k, axis in enumerate(self.protected):
             single &= (cases.first[:, k] == cases.last[:, k]) & axis.feature.whole
         if self.links is not None:
-            first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
-            outcomes = self.links.outcomes(first, last, cases)
+            outcomes = self.links.outcomes(*_repeated(boxes, cases), cases)
             for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
                 single &= np.sum([each for _, each in possible], axis=0) == 1
                 chosen = (cases.choice[:, k] != ALL) | (linked.choices == 1)
@@ -337,36 +453,37 @@ class People:
                 single &= possible[0][1] | (chosen if linked.axis.feature.whole else fixed)
         return single
 
-    def hulls(self, first: Whole, last: Whole, cases: Cases) -> tuple[Array, Array]:
-        """Return boxes around all who are similar to people in boxes (boxes, axes), for each case (rows, inputs)."""
-        lower, upper = np.zeros((2, len(first), self.spec.width))
+    def hulls(self, boxes: Boxes, cases: Cases) -> tuple[Array, Array]:
+        """Return boxes around all who are similar to people in boxes, for each case (rows, inputs)."""
+        lower, upper = np.zeros((2, len(boxes), self.spec.width))
+        around = self.similar(boxes)
         for k, axis in enumerate(self.free):
-            lower[:, axis.columns], upper[:, axis.columns] = axis.hull(*self.similar(axis, first[:, k], last[:, k]))
-        count = len(cases.first) // len(first)
+            lower[:, axis.columns], upper[:, axis.columns] = axis.hull(around.first[:, k], around.last[:, k])
+        count = len(cases.first) // len(boxes)
         lower, upper = np.repeat(lower, count, axis=0), np.repeat(upper, count, axis=0)
         for k, axis in enumerate(self.protected):
             lower[:, axis.columns], upper[:, axis.columns] = axis.hull(cases.first[:, k], cases.last[:, k])
-        self._write_linked(lower, upper, first, last, cases)
+        self._write_linked(lower, upper, boxes, cases)
         return lower, upper
 
-    def _write_linked(self, lower: Array, upper: Array, first: Whole, last: Whole, cases: Cases) -> None:
-        """Write the ends of linked columns of people in boxes first..last into those of the cases (rows, inputs)."""
+    def _write_linked(self, lower: Array, upper: Array, boxes: Boxes, cases: Cases) -> None:
+        """Write the ends of linked columns of people in boxes into those of the cases (rows, inputs)."""
         if self.links is None:
             return
-        first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
+        first, last = _repeated(boxes, cases)
         outcomes = self.links.outcomes(first, last, cases)
         for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
             own = first[:, linked.number], last[:, linked.number]
             columns = linked.axis.columns
             lower[:, columns], upper[:, columns] = linked_hull(linked, possible, *own, cases.choice[:, k])
 
-    def person_forms(self, first: Whole, last: Whole, cases: Cases, A: Array, c: Array) -> tuple[Array, Array]:
+    def person_forms(self, boxes: Boxes, cases: Cases, A: Array, c: Array) -> tuple[Array, Array]:
         """Return forms of columns of people below the forms A (rows, inputs), c (rows,) of their counterfactuals."""
         if self.links is None:
             return A, c
         forms = np.zeros((len(A), self.width))
         forms[:, : A.shape[1]] = A
-        first, last = (np.repeat(each, len(cases.first) // len(first), axis=0) for each in (first, last))
+        first, last = _repeated(boxes, cases)
         outcomes = self.links.outcomes(first, last, cases)
         for k, (linked, possible) in enumerate(zip(self.links.axes, outcomes, strict=True)):
             own, choice = (first[:, linked.number], last[:, linked.number]), cases.choice[:, k]
@@ -381,6 +498,21 @@ class People:
                 forms[:, linked.axis.column] = np.where(depends, slope, 0.0)
                 c = down(c + down(np.minimum(slope * low, slope * high)))
         return forms, c
+
+
+def _repeated(boxes: Boxes, cases: Cases) -> tuple[Whole, Whole]:
+    """Return the cells first and last of people in each row of the cases (rows, axes)."""
+    count = len(cases.first) // len(boxes)
+    return np.repeat(boxes.first, count, axis=0), np.repeat(boxes.last, count, axis=0)
+
+
+def divide(values: Sequence[int], most: int) -> list[int]:
+    """Return into how many parts so many values of each feature are divided, for so many combinations at most."""
+    parts = list(values)
+    while math.prod(parts) > most:
+        longest = int(np.argmax(parts))
+        parts[longest] = (parts[longest] + 1) // 2
+    return parts
 
 
 def _with_choices(links: PeopleLinks | None, first: Whole, last: Whole) -> Cases:

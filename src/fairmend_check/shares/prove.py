@@ -14,17 +14,17 @@ from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.rounding import Array
 from fairmend_check.kernel.spec import Spec
-from fairmend_check.shares.leaf_bounds import LeafProver
-from fairmend_check.shares.leaf_listing import FEW_INPUTS, LISTED_INPUTS, count_inputs, list_people
-from fairmend_check.shares.leaf_scores import ScoreProver
-from fairmend_check.shares.people import People
-from fairmend_check.shares.split_tree import LISTED, NOTHING, WHOLE, Leaves
+from fairmend_check.shares.leaves import LISTED, NOTHING, WHOLE, Leaves
+from fairmend_check.shares.listing import LISTED_INPUTS, count_inputs, list_people
+from fairmend_check.shares.people import Boxes, People
+from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.tally import Counts
 
+FEW_INPUTS = 2**9  # of a leaf: so few are listed in any case
 MAX_NUMBERS = 2**26  # in the forms by which the people of a leaf are counted: those of all pieces
 _HALVINGS = 4  # of a leaf that is claimed as a whole
 _NUMBERS, _MOST_LEAVES = 2**19, 2**11  # in the columns of the leaves that are checked at once
-_COEFFICIENTS = 2**24  # of the forms of these leaves
+_COEFFICIENTS = 2**22  # of the forms of these leaves
 
 
 @dataclass
@@ -35,10 +35,10 @@ class Proven:
     fair: int = 0
     unfair: int = 0
 
-    def add(self, found: Counts, sizes: list[int]) -> None:
-        """Add what is found in leaves with so many cells."""
-        self.fair += _sum_cells(found.fair.tolist(), found.exact.tolist(), sizes)
-        self.unfair += _sum_cells(found.unfair.tolist(), found.exact.tolist(), sizes)
+    def add(self, found: Counts, boxes: Boxes) -> None:
+        """Add what is found in boxes."""
+        self.fair += _sum_cells(found.fair.tolist(), found.exact.tolist(), boxes.cells)
+        self.unfair += _sum_cells(found.unfair.tolist(), found.exact.tolist(), boxes.cells)
 
 
 def prove_shares(
@@ -46,12 +46,12 @@ def prove_shares(
 ) -> Proven:
     """Return what can be proven of the leaves, which together are all people."""
     proven = Proven(people.cells)
-    if _is_blind(model, people):
+    if is_blind(model, people):
         proven.fair = people.cells
         return proven
     leaves = leaves.take(np.flatnonzero(leaves.proof != NOTHING))
     done, count, inputs = 0, len(leaves.proof), _listed_inputs(people, leaves)
-    prover = make_prover(model, spec, people)
+    prover = Prover(model, spec, people)
     if prover.coefficients > MAX_NUMBERS:
         raise CheckError("certificate.shares: a box needs more numbers than the limit, with so many pieces and classes")
     pieces = len(people.pieces.first)
@@ -69,32 +69,27 @@ def prove_shares(
     return proven
 
 
-def make_prover(model: Model, spec: Spec, people: People) -> LeafProver:
-    """Return what proves leaves for the claim of the spec: about classes or about scores."""
-    return LeafProver(model, spec, people) if spec.claim is None else ScoreProver(model, spec, spec.claim, people)
-
-
 def _listed_inputs(people: People, leaves: Leaves) -> Array:
     """Return how many inputs of each leaf are listed (leaves,); 0 where it is not to be listed."""
-    inputs = count_inputs(people, leaves.first, leaves.last)
+    inputs = count_inputs(people, leaves)
     return np.where(inputs <= np.where(leaves.proof == LISTED, LISTED_INPUTS, FEW_INPUTS), inputs, 0)
 
 
-def _prove_leaves(prover: LeafProver, leaves: Leaves, proven: Proven, halvings: int, step: int) -> None:
+def _prove_leaves(prover: Prover, leaves: Leaves, proven: Proven, halvings: int, step: int) -> None:
     """Add what can be proven of leaves; those that are claimed as a whole are halved if they are not proven at once.
 
     ``step`` is how many are proven at once, of the leaves and of their halves.
     """
-    first, last, listed = leaves.first, leaves.last, _listed_inputs(prover.people, leaves) > 0
-    split = (leaves.proof == WHOLE) & ~listed & (last > first).any(axis=1) & (halvings > 0)
-    found = prover.prove(first, last, ~listed & ~split)
+    listed = _listed_inputs(prover.people, leaves) > 0
+    split = (leaves.proof == WHOLE) & ~listed & (leaves.last > leaves.first).any(axis=1) & (halvings > 0)
+    found = prover.prove(leaves, ~listed & ~split)
     left = np.flatnonzero(found.fair + found.unfair == 0)
-    list_people(prover, first, last, found, left[listed[left]])
-    proven.add(found, [math.prod(size) for size in (last - first + 1).tolist()])
-    again = left[split[left]]
+    list_people(prover, leaves, found, left[listed[left]])
+    proven.add(found, leaves)
+    again = leaves.take(left[split[left]])
     if len(again):
-        halves = leaves.take(again).halved(prover.widest_axis(first[again], last[again]), WHOLE)
-        for part in halves.parts(step):
+        halves = again.halved(prover.widest_axis(again))
+        for part in Leaves(halves.first, halves.last, np.full(len(halves), WHOLE)).parts(step):
             _prove_leaves(prover, part, proven, halvings - 1, step)
 
 
@@ -104,12 +99,10 @@ def _sum_cells(found: list[float], exact: list[bool], sizes: list[int]) -> int:
     return sum(int(count) if whole else math.floor(Fraction(count) * size) for count, whole, size in numbers if count)
 
 
-def _is_blind(model: Model, people: People) -> bool:
+def is_blind(model: Model, people: People) -> bool:
     """Return whether the outputs depend on no column in which similar people differ."""
     columns = [column for axis in people.varying for column in range(axis.columns.start, axis.columns.stop)]
-    first = np.zeros((1, len(people.axes)), np.int64)
-    last = np.array([[axis.cells - 1 for axis in people.axes]], np.int64)
-    lower, upper = people.hulls(first, last, people.cases(1))
+    lower, upper = people.hulls(people.everyone, people.cases(1))
     sizes = np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)
     depends, overflows = dependent_columns(model, columns, sizes)
     return not (depends.any() or overflows.any())

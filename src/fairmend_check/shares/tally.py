@@ -1,7 +1,7 @@
 """How many people of a box are on one side of a linear form: counted exactly, or rounded down.
 
-A linear form over a box is a sum of one term for each axis, and the terms are independent. On one axis, the widest, all
-terms are kept. Those of the others are rounded down to whole multiples of a power of 2, so that their sums are whole
+A linear form over a box is a sum of one term for each axis, and the terms are independent. The terms of the widest
+axis are kept. Those of the others are rounded down to whole multiples of a power of 2, so that their sums are whole
 numbers, and how many people have which sum follows by convolution. No number of a convolution is negative, so each
 result is off by no more than its own rounding. Counts below 2^53 are exact.
 """
@@ -9,21 +9,18 @@ result is off by no more than its own rounding. Counts below 2^53 are exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairmend_check.kernel.rounding import Array, U, down, gamma, up
-from fairmend_check.shares.people import Axis
-
-Whole = NDArray[np.int64]
+from fairmend_check.kernel.rounding import TINY, Array, down, gamma, up
+from fairmend_check.shares.people import Axis, Bools, Whole
 
 MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where there are more
 _MOST_MERGED = 512  # terms of axes that are added up without rounding
 _PER_TERM = 200  # what a term costs, in multiplications
-_EXACT = 2.0**53
 _LARGEST = 2.0**300
-_LEAST_SUMS, MOST_SUMS = 128, 1024  # different sums of rounded terms in a box; up to twice as many
+_LEAST_SUMS, MOST_SUMS = 64, 1024  # different sums of rounded terms in a box; up to twice as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +32,7 @@ class Counts:
 
     fair: Array
     unfair: Array
-    exact: NDArray[np.bool_]
+    exact: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +46,7 @@ class Terms:
     high: Array
     weight: Array
 
-    def take(self, rows: NDArray[np.int64]) -> Terms:
-        """Return the terms of some boxes."""
-        return Terms(self.low[rows], self.high[rows], self.weight[rows])
-
-    @property
+    @cached_property
     def least(self) -> Array:
         """The least term of each box (boxes,)."""
         return np.asarray(np.where(self.weight > 0, self.low, np.inf).min(axis=1))
@@ -63,15 +56,17 @@ class Terms:
         """The largest term of each box (boxes,)."""
         return np.asarray(np.where(self.weight > 0, self.high, -np.inf).max(axis=1))
 
+    @property
+    def size(self) -> Array:
+        """How large the terms of each box are (boxes,)."""
+        return np.maximum(np.abs(self.least), np.abs(self.most))
 
-def is_exact(first: Whole, last: Whole) -> NDArray[np.bool_]:
-    """Return whether the cells of boxes (boxes, axes) can be counted without rounding."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.prod((last - first + 1).astype(np.float64), axis=1) < _EXACT)
 
+def axis_terms(axis: Axis, A: Array, first: Whole, last: Whole, exact: Bools) -> Terms:
+    """Return the terms A·x of an axis in boxes, for coefficients A (boxes, width) and cells first to last (boxes,).
 
-def axis_terms(axis: Axis, A: Array, first: Whole, last: Whole, exact: NDArray[np.bool_]) -> Terms:
-    """Return the terms A·x of an axis in boxes, for coefficients A (boxes, width) and cells first to last (boxes,)."""
+    They are products, rounded to the nearest number.
+    """
     size = last - first + 1
     count = min(MAX_TERMS, int(size.max()))
     edges = first[:, None] + size[:, None] * np.arange(count + 1) // count
@@ -81,9 +76,7 @@ def axis_terms(axis: Axis, A: Array, first: Whole, last: Whole, exact: NDArray[n
     if axis.one_hot:
         return _category_terms(axis.categories(A), start, stop, weight)
     ends = A * axis.lower(start), A * axis.upper(stop)
-    zero = A == 0
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    return Terms(np.where(zero, 0.0, down(low)), np.where(zero, 0.0, up(high)), weight)
+    return Terms(np.minimum(*ends), np.maximum(*ends), weight)
 
 
 def _category_terms(values: Array, start: Whole, stop: Whole, weight: Array) -> Terms:
@@ -103,82 +96,62 @@ class Tally:
     """The values of a form in boxes: how many people have which.
 
     ``terms`` are those of every axis, and ``unit`` (boxes,) is to how much those that are rounded may be rounded; it is
-    larger where there would be more than ``most`` sums. Counts are numbers of cells where these are ``exact``, else
-    shares. ``work`` is what they cost, in multiplications.
+    larger where there would be more than ``most`` sums. The terms of one axis are kept; the sum of the others is
+    ``start + k unit`` to ``start + k unit + off`` for a whole number k, and ``below[:, k]`` is how many people have a
+    smaller one. Counts are numbers of cells where these are ``exact``, else shares. ``work`` is what they cost, in
+    multiplications.
     """
 
-    def __init__(self, terms: list[Terms], exact: NDArray[np.bool_], unit: Array, most: int = MOST_SUMS) -> None:
-        self.work = _PER_TERM * sum(each.low.size for each in terms)
-        ranges = np.stack([each.most - each.least for each in terms], axis=1)
-        self._boxes = len(ranges)
-        widest = ranges.argmax(axis=1)
-        self._parts: list[tuple[NDArray[np.int64], _Sums]] = []
-        for kept in np.unique(widest):
-            rows = np.flatnonzero(widest == kept)
-            others = _merged([each.take(rows) for k, each in enumerate(terms) if k != kept])
-            sums = _Sums(terms[kept].take(rows), others, exact[rows], unit[rows], most)
-            self.work += sums.work
-            self._parts.append((rows, sums))
-
-    def between(self, low: Array, high: Array) -> Array:
-        """Return at least how many people of each box have values above ``low`` and below ``high`` (boxes,)."""
-        found = np.zeros(self._boxes)
-        for rows, sums in self._parts:
-            found[rows] = sums.between(low[rows], high[rows])
-        return found
-
-
-class _Sums:
-    """Sums of terms of boxes: one term that is kept, and others whose sums are multiples of ``unit``.
-
-    The sum of the others is at least ``low + k unit`` and at most ``high + k unit`` for a whole number k, and
-    ``below[:, k]`` is how many people have a smaller one.
-    """
-
-    def __init__(self, kept: Terms, others: list[Terms], exact: NDArray[np.bool_], unit: Array, most_sums: int) -> None:
-        n = len(exact)
-        self._kept = kept
-        self._low, self._high = np.zeros(n), np.zeros(n)
-        starts = [each.least for each in others]
-        total = np.sum([each.most - start for each, start in zip(others, starts, strict=True)], axis=0) + np.zeros(n)
+    def __init__(self, terms: list[Terms], exact: Bools, unit: Array, most: int = MOST_SUMS) -> None:
+        n, merged = len(exact), _merged(terms)
+        ranges = np.stack([each.most - each.least for each in merged])
+        with np.errstate(all="ignore"):
+            widest = int(np.nan_to_num(ranges / ranges.sum(axis=0), posinf=0.0).sum(axis=1).argmax())
+        self._kept, others = merged[widest], merged[:widest] + merged[widest + 1 :]
+        total = np.delete(ranges, widest, axis=0).sum(axis=0)
         self._usable = np.isfinite(total) & (total < _LARGEST)
-        total = np.where(self._usable & (total > 0), total, 1.0)
-        most = np.clip(np.nan_to_num(unit, nan=0.0), total / most_sums, total / _LEAST_SUMS)
-        self._unit = np.ldexp(1.0, np.frexp(most)[1] - 1)  # the largest power of 2 up to that
-        tables = []
-        for each, start in zip(others, starts, strict=True):
-            place, off = self._rounded(each, start)
-            self._low, self._high = down(self._low + start), up(up(self._high + start) + off)
+        total = np.where(self._usable, np.maximum(total, 1 / _LARGEST), 1.0)
+        largest = np.clip(np.nan_to_num(unit, nan=0.0), total / most, total / _LEAST_SUMS)
+        self._unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # the largest power of 2 up to that
+        self._start, self._off, tables = np.zeros(n), np.zeros(n), []
+        for each in others:
+            place, off = self._rounded(each)
+            self._start, self._off = self._start + each.least, self._off + off
             tables.append(_histogram(place, each.weight))
         self._below, self._length = _convolve(tables, n)
-        self.work = int((self._length**2).sum()) // 2 + _PER_TERM * sum(each.low.size for each in others)  # at most
+        # All that is computed from terms, and the terms themselves, is off by some roundings of their sizes.
+        sizes = np.sum([each.size for each in terms], axis=0)
+        self._room = 4 * gamma(8 * len(terms) + 64) * sizes + TINY
+        self.work = int((self._length**2).sum()) // 2 + _PER_TERM * sum(each.low.size for each in terms + merged)
         # A number below a sum has so many roundings: those of its weights, which are products of up to 9, their sums in
         # the histograms, a product and sums in each convolution, and a last sum. It counts twice, for both ends of a
         # difference, which is multiplied by a weight and added up once more.
         histograms = sum(each.low.shape[1] + 24 for each in others)
-        operations = 2 * (2 * self._below.shape[1] + histograms) + 4 * kept.low.shape[1] + 16
+        operations = 2 * (2 * self._below.shape[1] + histograms) + 4 * self._kept.low.shape[1] + 64
         self._slack = np.where(exact, 0.0, gamma(operations))
 
-    def _rounded(self, terms: Terms, start: Array) -> tuple[Whole, Array]:
-        """Return terms above start in units, rounded down, and by how much the largest is rounded at most."""
-        there = (terms.weight > 0) & self._usable[:, None]
-        unit = self._unit[:, None]
-        low = np.where(there, np.maximum((terms.low - start[:, None]) * (1 - 4 * U), 0.0), 0.0)
-        high = np.where(there, up(terms.high - start[:, None]), 0.0)
-        place = np.floor(low / unit)
-        return place.astype(np.int64), up(high - place * unit).max(axis=1, where=there, initial=0.0)
+    def _rounded(self, terms: Terms) -> tuple[Whole, Array]:
+        """Return terms above the least in units, rounded down, and by how much the largest is rounded at most."""
+        there, start = (terms.weight > 0) & self._usable[:, None], terms.least[:, None]
+        place = np.where(there, np.floor((terms.low - start) / self._unit[:, None]), 0.0)
+        off = terms.high - start - place * self._unit[:, None]
+        return place.astype(np.int64), off.max(axis=1, where=there, initial=0.0)
 
     def between(self, low: Array, high: Array) -> Array:
-        """Return at least how many people have sums above ``low`` and below ``high`` (boxes,)."""
+        """Return at least how many people of each box have values above ``low`` and below ``high`` (boxes,)."""
         unit, rows = self._unit[:, None], np.arange(len(low))[:, None]
         with np.errstate(all="ignore"):
-            above = up(up(low[:, None] - self._kept.low) - self._low[:, None]) / unit
-            under = down(down(high[:, None] - self._kept.high) - self._high[:, None]) / unit
-        first = _index(np.floor(above) + 1, self._length, self._usable)
-        after = _index(np.ceil(under), self._length, self._usable)
+            above = up(self._outwards(low, 1)[:, None] - self._kept.low - self._start[:, None])
+            under = down(self._outwards(high, -1)[:, None] - self._kept.high - (self._start + self._off)[:, None])
+            first = _index(np.floor(above / unit) + 1, self._length, self._usable)
+            after = _index(np.ceil(under / unit), self._length, self._usable)
         count = np.where(after > first, self._below[rows, after] - self._below[rows, first], 0.0)
         total = (count * self._kept.weight).sum(axis=1)
         return np.where(self._usable, np.maximum(down(total - self._slack), 0.0) if self._slack.any() else total, 0.0)
+
+    def _outwards(self, end: Array, side: int) -> Array:
+        """Return an end with room for what is rounded in all terms, and in taking them from it."""
+        return np.where(np.isinf(end), end, end + side * (self._room + gamma(32) * np.abs(end)))
 
 
 def _merged(terms: list[Terms]) -> list[Terms]:
@@ -193,13 +166,11 @@ def _merged(terms: list[Terms]) -> list[Terms]:
 
 def _sums_of_two(one: Terms, other: Terms) -> Terms:
     """Return all sums of a term of one axis and a term of another."""
-    shape = len(one.low), -1
-    low = down(one.low[:, :, None] + other.low[:, None, :]).reshape(shape)
-    high = up(one.high[:, :, None] + other.high[:, None, :]).reshape(shape)
-    return Terms(low, high, (one.weight[:, :, None] * other.weight[:, None, :]).reshape(shape))
+    pairs = ((one.low, other.low, np.add), (one.high, other.high, np.add), (one.weight, other.weight, np.multiply))
+    return Terms(*(both(mine[:, :, None], his[:, None]).reshape(len(mine), -1) for mine, his, both in pairs))
 
 
-def _index(place: Array, length: Whole, usable: NDArray[np.bool_]) -> Whole:
+def _index(place: Array, length: Whole, usable: Bools) -> Whole:
     """Return a place among the sums, from 0 to length (boxes,); of what is not a number, the first."""
     ends = length[:, None].astype(np.float64)
     return np.where(usable[:, None], np.clip(np.nan_to_num(place, nan=0.0), 0.0, ends), 0.0).astype(np.int64)

@@ -57,8 +57,7 @@ def test_values_are_within_intervals_and_above_linear_forms(name):
     assert ((low <= exact) & (exact <= high)).all()
     forms = RNG.normal(size=(20, 4, exact.shape[1]))
     form = Form({})
-    lines = operation.lines(*reads[0]) if isinstance(operation, Activation) else None
-    parts = operation.substitute(forms, reads, (low, high), lines, form)
+    parts = operation.substitute(forms, operation.relaxed(reads), form)
     below = np.asarray(form.const - form.slip)
     for part, value in zip(parts, values, strict=False):
         below = below + np.einsum("bfw,bw->bf", part, value)

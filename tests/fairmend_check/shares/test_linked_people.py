@@ -11,9 +11,9 @@ import fairmend
 from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
 from fairmend_check.kernel.links import Effect
-from fairmend_check.shares.leaf_bounds import LeafProver
-from fairmend_check.shares.leaf_listing import list_people
+from fairmend_check.shares.listing import list_people
 from fairmend_check.shares.people import People
+from fairmend_check.shares.prover import Prover
 from support.checker_cases import read, write
 from support.quantify_cases import LINKED, linear, people_of, unequal_people
 from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
@@ -34,13 +34,13 @@ def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, divided):
     parts = [2 if divided else 1 for feature in spec.features if feature.protected]
     people = people_of_spec(spec, parts)
     leaves = random_leaves(people, rng, 5)
-    prover = LeafProver(checked_model(net), checked_spec(spec), people)
+    prover = Prover(checked_model(net), checked_spec(spec), people)
     space, everyone = make_space(net, spec), np.ones(len(leaves.first), np.bool_)
     assert [axis.cells for axis in people.axes] == [axis.cells for axis in space.axes]
-    found = prover.prove(leaves.first, leaves.last, everyone)
-    listed = prover.prove(leaves.first, leaves.last, ~everyone)
+    found = prover.prove(leaves, everyone)
+    listed = prover.prove(leaves, ~everyone)
     if people.finite:
-        list_people(prover, leaves.first, leaves.last, listed, np.arange(len(leaves.first)))
+        list_people(prover, leaves, listed, np.arange(len(leaves.first)))
     for row in range(len(leaves.first)):
         unequal = unequal_people(net, space, Boxes(leaves.first, leaves.last), row)
         for each in (found, listed):
@@ -74,7 +74,7 @@ def test_hulls_of_chosen_values_contain_the_counterfactuals_of_everyone(name):
     if not people.finite:
         return
     leaves, values = random_leaves(people, rng, 6), people.all_values
-    lower, upper = people.hulls(leaves.first, leaves.last, people.cases(len(leaves.first), values))
+    lower, upper = people.hulls(leaves, people.cases(len(leaves.first), values))
     for row in range(len(leaves.first)):
         cells = rng.integers(leaves.first[row], leaves.last[row] + 1, (20, len(people.axes)))
         inputs = people.inputs(cells, values).reshape(20, len(values.first), -1)
@@ -146,7 +146,7 @@ def test_several_categories_may_become_the_same():
     people = people_of_spec(spec, [2])
     assert [linked.choices for linked in people.links.axes] == [2]
     first, last = np.array([[0, 1]]), np.array([[1, 1]])  # jobs a and b, own age 1
-    lower, upper = people.hulls(first, last, people.cases(1, people.all_values))
+    lower, upper = people.hulls(Boxes(first, last), people.cases(1, people.all_values))
     columns = spec.columns("job")
     found = {
         (int(age), int(choice)): (low.tolist(), high.tolist())

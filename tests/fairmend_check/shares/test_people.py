@@ -37,7 +37,7 @@ def test_hulls_contain_everyone_who_is_similar(name, dtype):
     rng, spec = np.random.default_rng(1), ALL[name]
     people = people_of_spec(spec, dtype=dtype)
     leaves = random_leaves(people, rng, 20)
-    lower, upper = people.hulls(leaves.first, leaves.last, people.cases(len(leaves.first)))
+    lower, upper = people.hulls(leaves, people.cases(len(leaves.first)))
     assert lower.shape == (len(leaves.first) * len(people.pieces.first), spec.width)
     for row in range(len(leaves.first)):
         for k, axis in enumerate(people.axes):

@@ -15,12 +15,11 @@ from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import make_model
 from fairmend_check.kernel.spec import read_spec
-from fairmend_check.shares import leaf_bounds, leaf_work
 from fairmend_check.shares import prove as proving
-from fairmend_check.shares.leaf_work import LeafWork
+from fairmend_check.shares import prover as of_boxes
+from fairmend_check.shares.leaves import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.shares.people import People
 from fairmend_check.shares.prove import prove_shares
-from fairmend_check.shares.split_tree import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,
@@ -210,13 +209,13 @@ def work_of(net, spec, people, leaves):
     """Return what proving leaves costs: the least limit that allows it."""
     made = []
 
-    class Noted(LeafWork):
+    class Noted(of_boxes.Work):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaf_bounds, "LeafWork", Noted)
+        patch.setattr(of_boxes, "Work", Noted)
         prove(net, spec, people, leaves)
     return made[0].done
 
@@ -224,7 +223,7 @@ def work_of(net, spec, people, leaves):
 def test_too_much_work_is_refused(monkeypatch):
     """At once, if the bounds of all leaves are too much."""
     people = people_of_spec(SMALL)
-    monkeypatch.setattr(leaf_work, "MAX_WORK", 1)
+    monkeypatch.setattr(of_boxes, "MAX_WORK", 1)
     monkeypatch.setattr(proving, "_prove_leaves", None)
     with pytest.raises(CheckError, match=r"more than 1 multiplications .* the limit for one certificate"):
         prove(linear([1, 1, 0, 0, 0, 0], -0.9), SMALL, people, random_leaves(people, np.random.default_rng(3), 4))
@@ -238,7 +237,7 @@ def test_each_halving_of_a_leaf_is_work(monkeypatch):
     whole = Leaves(root.first, root.last, np.array([WHOLE]))
     work = work_of(net, SMALL, people, whole)
     assert work > 3 * work_of(net, SMALL, people, root)
-    monkeypatch.setattr(leaf_work, "MAX_WORK", work - 1)
+    monkeypatch.setattr(of_boxes, "MAX_WORK", work - 1)
     with pytest.raises(CheckError, match="the limit for one certificate"):
         prove(net, SMALL, people, whole)
 
@@ -250,7 +249,7 @@ def test_work_grows_with_pairs_of_classes(monkeypatch):
     rng = np.random.default_rng(0)
     few, many = (work_of(random_network(rng, SMALL.width, [], count), SMALL, people, root) for count in (3, 12))
     assert many > 12 * 11 / (3 * 2) * few / 2
-    monkeypatch.setattr(leaf_work, "MAX_WORK", 10**9)
+    monkeypatch.setattr(of_boxes, "MAX_WORK", 10**9)
     with pytest.raises(CheckError, match="the limit for one certificate"):
         prove(random_network(rng, SMALL.width, [], 100), SMALL, people, root)
 
@@ -261,7 +260,7 @@ def test_work_for_scores_grows_with_pairs_of_pieces(monkeypatch):
     net = linear([1, 1, 0, 0, 0, 0], -0.9)
     many = people_of_spec(spec, [500])
     with monkeypatch.context() as patch:
-        patch.setattr(leaf_work, "MAX_WORK", 5 * 10**8)
+        patch.setattr(of_boxes, "MAX_WORK", 5 * 10**8)
         with pytest.raises(CheckError, match="the limit for one certificate"):
             prove(net, spec, many, random_leaves(many, np.random.default_rng(3), 0))
     monkeypatch.setattr(proving, "MAX_NUMBERS", 500**2)
@@ -333,13 +332,13 @@ def test_listed_people_may_have_many_features():
 
 def rows_at_once(monkeypatch):
     """Return a list that will have the number of boxes of each step."""
-    rows, whole = [], leaf_bounds.LeafProver.prove
+    rows, whole = [], of_boxes.Prover.prove
 
-    def prove_some(self, first, last, count):
-        rows.append(len(first))
-        return whole(self, first, last, count)
+    def prove_some(self, boxes, count):
+        rows.append(len(boxes))
+        return whole(self, boxes, count)
 
-    monkeypatch.setattr(leaf_bounds.LeafProver, "prove", prove_some)
+    monkeypatch.setattr(of_boxes.Prover, "prove", prove_some)
     return rows
 
 

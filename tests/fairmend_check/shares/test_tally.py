@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.spec import Feature, Spec
-from fairmend_check.shares.tally import MAX_TERMS, Tally, axis_terms, is_exact
+from fairmend_check.shares.tally import MAX_TERMS, Tally, axis_terms
 from support.quantify_cases import SPECS
 from support.share_cases import people_of_spec, random_leaves
 
@@ -17,7 +17,7 @@ SEX = Feature(name="sex", kind="categorical", categories=("f", "m"), protected=T
 
 
 def tally_of(people, leaves, g, unit):
-    exact = is_exact(leaves.first, leaves.last)
+    exact = leaves.exact
     axes = enumerate(people.axes)
     terms = [axis_terms(axis, g[:, axis.columns], leaves.first[:, k], leaves.last[:, k], exact) for k, axis in axes]
     return Tally(terms, exact, np.full(len(exact), unit))

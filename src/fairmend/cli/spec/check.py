@@ -71,7 +71,6 @@ def command(
     import numpy as np
 
     from fairmend.cli.console import console, show_json, show_out_of_range
-    from fairmend.cli.inputs import load_spec
     from fairmend.cli.spec.given import load_scores
     from fairmend.evaluate.encoding.check import check_spec
     from fairmend.evaluate.encoding.given import read_matrix
@@ -80,6 +79,7 @@ def command(
     from fairmend.prove.threshold import network_of_spec
     from fairmend.spec.out_of_range import OutOfRange
     from fairmend.tables import FIRST_ROW, read_table
+    from fairmend.workflows.inputs import load_spec
 
     require_with("--scores", scores, data=data, model=model)
     require_with("--encoded", encoded, data=data)

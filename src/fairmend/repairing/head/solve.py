@@ -21,10 +21,9 @@ from fairmend.repairing.head.branch import BranchSearch
 from fairmend.repairing.head.features import FeatureSet
 from fairmend.repairing.head.milp_search import MilpSearch
 from fairmend.repairing.head.problem import HeadProblem, HeadSearchResult, SearchLimits
+from fairmend.repairing.options import choose_search
 
 _logger = logging.getLogger(__name__)
-
-SEARCHES = ("branch", "milp")
 
 
 @dataclass(frozen=True)
@@ -114,14 +113,3 @@ def repair_head(
         repaired.seconds,
     )
     return repaired
-
-
-def choose_search(solver: str, search: str | None) -> str:
-    """Return the search to use. Raise FairmendError for an unknown solver or search, or if they do not fit."""
-    get_solver(solver)
-    chosen = search or ("branch" if solver == "highs" else "milp")
-    if chosen not in SEARCHES or (chosen == "branch" and solver != "highs"):
-        raise FairmendError(
-            f"search {chosen!r} does not work with solver {solver!r}; use 'branch' with 'highs' or 'milp' with any"
-        )
-    return chosen

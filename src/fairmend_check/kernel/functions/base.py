@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from fairmend_check.kernel.operations.base import (
     one_source,
     total,
 )
-from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
 _ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several nodes
 _PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
@@ -58,17 +58,15 @@ class Activation(Operation):
         """Enclose the values of the function."""
         return function_of(self).value_range(*reads[0])
 
-    def lines(self, low: Array, high: Array) -> Lines:
-        """Return tight lines below and above the function over the intervals low..high."""
-        function = function_of(self)
+    def relaxed(self, reads: Sequence[Interval]) -> Lines:
+        """Return tight lines below and above the function."""
+        (low, high), function = reads[0], function_of(self)
         below, above = function.choose_slopes(low, high)
         return Lines(below, above, *function.intercepts((below, above), low, high), magnitude(low, high))
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace the function by its lines."""
-        assert lines is not None
+        lines: Lines = relaxed
         positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
         added = dot(positive, lines.below) + dot(negative, lines.above)
         lost = gamma(2 * coefficients.shape[2] + 4) * dot(positive - negative, magnitude(lines.below, lines.above))
@@ -102,7 +100,15 @@ class Activation(Operation):
         if (least < 0).any():
             below = np.minimum(below, np.minimum(high * least, high * most))
             above = np.maximum(above, np.maximum(low * least, low * most))
-        return [(down(below), up(above), up(size * np.maximum(most, -least)))]
+        underflow = np.where((least == 0) & (most == 0), 0.0, TINY)  # units that are surely off stay so
+        size = size * np.maximum(most, -least)
+        return [
+            (
+                below - (4 * U * np.abs(below) + underflow),
+                above + (4 * U * np.abs(above) + underflow),
+                size * (1 + 4 * U) + underflow,
+            )
+        ]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches what it reads."""

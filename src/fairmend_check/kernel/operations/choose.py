@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from fairmend_check.kernel.operations.base import (
     Derivatives,
     Form,
     Interval,
-    Lines,
     Operation,
     Read,
     Terms,
@@ -59,11 +59,13 @@ class Columns(Operation):
         """Choose the ends."""
         return reads[0][0][:, self.indices], reads[0][1][:, self.indices]
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def relaxed(self, reads: Sequence[Interval]) -> int:
+        """Return how wide the node is that it reads."""
+        return int(reads[0][0].shape[1])
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Put the coefficients where the columns are."""
-        return [self._placed(coefficients, reads[0][0].shape[1])]
+        return [self._placed(coefficients, relaxed)]
 
     def passed_on(self, errors: Sequence[Array]) -> Array:
         """Choose the errors."""
@@ -118,11 +120,13 @@ class Lookup(Operation):
             least[same], most[same] = rows.min(axis=0), rows.max(axis=0)
         return least, most
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def relaxed(self, reads: Sequence[Interval]) -> Interval:
+        """Return its interval."""
+        return self.interval(reads)
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Take the least values over its interval, which depend on nothing else."""
-        low, high = self.interval(reads) if own is None else own
+        low, high = relaxed
         added = dot(np.maximum(coefficients, 0.0), low) + dot(np.minimum(coefficients, 0.0), high)
         lost = gamma(2 * coefficients.shape[2] + 4) * dot(np.abs(coefficients), magnitude(low, high))
         form.add_constant(added, lost + TINY)

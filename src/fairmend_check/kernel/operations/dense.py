@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from fairmend_check.kernel.operations.base import (
     Derivatives,
     Form,
     Interval,
-    Lines,
     Operation,
     Read,
     Terms,
@@ -23,9 +23,22 @@ from fairmend_check.kernel.operations.base import (
     one_source,
     total,
 )
-from fairmend_check.kernel.rounding import TINY, Array, Precision, affine, ball, down, gamma, power_below, up
+from fairmend_check.kernel.rounding import TINY, Array, Precision, affine, ball, gamma, power_below
 
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
+
+
+@dataclass(eq=False)
+class Products:
+    """What the products of an affine layer need: the sums of the sizes of its terms, and what underflow can lose.
+
+    ``used`` are the units that the last forms used, with their weights; others mostly use the same.
+    """
+
+    size: Array
+    underflow: Array
+    used: Bools
+    weight: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +59,19 @@ class Dense(Operation):
         """Enclose W x + b."""
         return affine(self.weight, self.bias, *reads[0])
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
-        """Multiply by the weights."""
+    def relaxed(self, reads: Sequence[Interval]) -> Products:
+        """Return how large its terms can be."""
         entering = magnitude(*reads[0])
         size = entering @ np.abs(self.weight).T + np.abs(self.bias)
+        return Products(size, TINY * (1 + total(entering)), np.ones(len(self.weight), dtype=np.bool_), self.weight)
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Multiply by the weights."""
         used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
-        coefficients, weight = coefficients[:, :, used], self.weight[used]
-        lost = lost_in_products(coefficients, size[:, used]) + TINY * (1 + total(entering))
+        if (used != relaxed.used).any():
+            relaxed.used, relaxed.weight = used, self.weight[used]
+        coefficients, weight = coefficients[:, :, used], relaxed.weight
+        lost = lost_in_products(coefficients, relaxed.size[:, used]) + relaxed.underflow
         form.add_constant(coefficients @ self.bias[used], lost)
         boxes, forms, width = coefficients.shape
         return [(coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])]
@@ -114,9 +131,11 @@ class Dense(Operation):
         low, high, weight = low[:, :, used], high[:, :, used], self.weight[used]
         n = len(weight)
         mid, radius = ball(low, high)
-        spread = (radius @ np.abs(weight)) * (1 + 2 * gamma(n + 2)) + gamma(n + 4) * (np.abs(mid) @ np.abs(weight))
-        centre, spread = mid @ weight, up(spread + TINY)
-        less, more = down(centre - spread), up(centre + spread)
+        # The spread of the radius, what products with the middle lose, and the roundings of the two differences.
+        slack = radius + gamma(n + 8) * np.abs(mid)
+        spread = (slack @ np.abs(weight)) * (1 + 2 * gamma(n + 8)) + TINY
+        centre = mid @ weight
+        less, more = centre - spread, centre + spread
         return [(less, more, np.maximum(more, -less))]
 
     def scaled(self, before: float) -> tuple[float, float]:

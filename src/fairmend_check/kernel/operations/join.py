@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.operations.base import Bools, Derivatives, Form, Interval, Lines, Operation, Read, Terms
+from fairmend_check.kernel.operations.base import Bools, Derivatives, Form, Interval, Operation, Read, Terms
 from fairmend_check.kernel.rounding import Array, Precision, down, gamma, power_below, up
 
 
@@ -32,11 +33,9 @@ class Sum(Operation):
             low, high = down(low + less), up(high + more)
         return low, high
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Give every part the same coefficients."""
-        return [coefficients] * len(reads)
+        return [coefficients] * int(relaxed)
 
     def passed_on(self, errors: Sequence[Array]) -> Array:
         """Add up the errors."""
@@ -107,11 +106,13 @@ class Concatenate(Operation):
         low, high = (np.concatenate(ends, axis=1) for ends in zip(*reads, strict=True))
         return low, high
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def relaxed(self, reads: Sequence[Interval]) -> list[int]:
+        """Return how wide the parts are."""
+        return [low.shape[1] for low, _ in reads]
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Give every part its coefficients."""
-        return _split(coefficients, [low.shape[1] for low, _ in reads], axis=2)
+        return _split(coefficients, relaxed, axis=2)
 
     def passed_on(self, errors: Sequence[Array]) -> Array:
         """Put the errors side by side."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from fairmend_check.kernel.operations.base import (
     Derivatives,
     Form,
     Interval,
-    Lines,
     Operation,
     Read,
     Terms,
@@ -46,13 +46,15 @@ class Scale(Operation):
         least, most = down(np.minimum(*ends) - TINY), up(np.maximum(*ends) + TINY)
         return down(least + self.shift), up(most + self.shift)
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
-        """Multiply by the factors."""
+    def relaxed(self, reads: Sequence[Interval]) -> tuple[Array, Array]:
+        """Return how large its terms can be, and what is lost by underflow."""
         entering = magnitude(*reads[0])
-        size = entering * np.abs(self.factor) + np.abs(self.shift)
-        lost = lost_in_products(coefficients, size) + TINY * (1 + total(entering))
+        return entering * np.abs(self.factor) + np.abs(self.shift), TINY * (1 + total(entering))
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Multiply by the factors."""
+        size, underflow = relaxed
+        lost = lost_in_products(coefficients, size) + underflow
         form.add_constant(coefficients @ self.shift, lost)
         return [coefficients * self.factor]
 

@@ -86,7 +86,7 @@ def test_scores_of_the_module_itself_show_a_wrong_activation(tmp_path):
     frame["hired"], frame["score"] = 1, torch.sigmoid(module(torch.tensor(X))).detach().numpy()[:, 0]
     frame.to_csv(tmp_path / "people.csv", index=False)
     path = save(module.state_dict(), tmp_path / "m.pth")
-    from fairmend.cli.inputs import load_people
+    from fairmend.workflows.inputs import load_people
 
     load_people(tmp_path / "people.csv", SPEC, load_network(path, "tanh"))
     with pytest.raises(FairmendError, match="score"):

@@ -10,9 +10,10 @@ from onnx import TensorProto, helper
 from rich.console import Console
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.report_files import REPORT_FILES, check_certificate, show_report
+from fairmend.cli.console import show_report
 from fairmend.network.formats.torch.state_dict import to_tensors
 from fairmend.report.report import DATA_NAME, PAGE_NAME
+from fairmend.workflows.outputs import REPORT_FILES, check_certificate
 from support.checker_cases import case as checker_case
 from support.cli_case import Case, run, small_network, small_people, small_spec
 

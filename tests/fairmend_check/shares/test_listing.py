@@ -7,9 +7,9 @@ import pytest
 
 from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
-from fairmend_check.shares import leaf_listing
-from fairmend_check.shares.leaf_bounds import LeafProver
-from fairmend_check.shares.leaf_listing import count_inputs, list_people
+from fairmend_check.shares import listing
+from fairmend_check.shares.listing import count_inputs, list_people
+from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.tally import Counts
 from support.quantify_cases import LINKED, SMALL, SPECS, TOLERANT, unequal_people
 from support.share_cases import CONTINUOUS, checked_model, checked_spec, many_linked, people_of_spec, random_leaves
@@ -19,14 +19,14 @@ from support.strategies import random_network
 @pytest.mark.parametrize("outputs", [1, 2, 3])
 @pytest.mark.parametrize("at_once", [1, 300, 10**6])
 def test_people_are_counted_one_by_one(outputs, at_once, monkeypatch):
-    monkeypatch.setattr(leaf_listing, "_NUMBERS", at_once)
+    monkeypatch.setattr(listing, "_NUMBERS", at_once)
     rng = np.random.default_rng(3)
     net, people = random_network(rng, SMALL.width, [5], outputs), people_of_spec(SMALL)
     leaves = random_leaves(people, rng, 6)
     model, n = checked_model(net), len(leaves.first)
     found = Counts(np.zeros(n), np.zeros(n), np.zeros(n, bool))
-    prover = LeafProver(model, checked_spec(SMALL), people)
-    list_people(prover, leaves.first, leaves.last, found, np.arange(1, n))
+    prover = Prover(model, checked_spec(SMALL), people)
+    list_people(prover, leaves, found, np.arange(1, n))
     space, boxes = make_space(net, SMALL), Boxes(leaves.first, leaves.last)
     unequal = [unequal_people(net, space, boxes, row) for row in range(n)]
     assert found.unfair.tolist() == [0, *(each.sum() for each in unequal[1:])]
@@ -38,14 +38,14 @@ def test_people_are_counted_one_by_one(outputs, at_once, monkeypatch):
 @pytest.mark.parametrize("at_once", [1, 10**6])
 @pytest.mark.parametrize("name", ["tolerant", "many", "offsets", "dropped"])
 def test_similar_people_within_tolerances_and_many_protected_values_are_listed(name, at_once, outputs, monkeypatch):
-    monkeypatch.setattr(leaf_listing, "_NUMBERS", at_once)
+    monkeypatch.setattr(listing, "_NUMBERS", at_once)
     rng, spec = np.random.default_rng(outputs), {**SPECS, **LINKED}[name]
     net, people = random_network(rng, spec.width, [5], outputs), people_of_spec(spec)
     leaves = random_leaves(people, rng, 6)
     n = len(leaves.first)
     found = Counts(np.zeros(n), np.zeros(n), np.zeros(n, bool))
-    prover = LeafProver(checked_model(net), checked_spec(spec), people)
-    list_people(prover, leaves.first, leaves.last, found, np.arange(n))
+    prover = Prover(checked_model(net), checked_spec(spec), people)
+    list_people(prover, leaves, found, np.arange(n))
     space, boxes = make_space(net, spec), Boxes(leaves.first, leaves.last)
     unequal = [unequal_people(net, space, boxes, row) for row in range(n)]
     assert found.unfair.tolist() == [each.sum() for each in unequal]
@@ -58,9 +58,9 @@ def test_tolerances_in_many_features_take_no_memory_for_differences_that_leave_t
     spec = Spec([sex, *(Feature(name=f"f{k}", kind="integer", range=(0, 1), tolerance=1) for k in range(12))])
     net, people = random_network(np.random.default_rng(0), spec.width, [4]), people_of_spec(spec)
     found, cell = Counts(np.zeros(1), np.zeros(1), np.zeros(1, bool)), np.zeros((1, 12), np.int64)
-    prover = LeafProver(checked_model(net), checked_spec(spec), people)
+    prover = Prover(checked_model(net), checked_spec(spec), people)
     tracemalloc.start()
-    list_people(prover, cell, cell, found, np.arange(1))
+    list_people(prover, Boxes(cell, cell), found, np.arange(1))
     assert tracemalloc.get_traced_memory()[1] < 2**25
     tracemalloc.stop()
     assert found.fair[0] + found.unfair[0] == 1
@@ -71,17 +71,17 @@ def test_only_single_people_are_listed():
     for spec, inputs in ((SMALL, 600), (TOLERANT, 288), (CONTINUOUS, np.inf)):
         people = people_of_spec(spec)
         root = random_leaves(people, np.random.default_rng(0), 0)
-        assert count_inputs(people, root.first, root.last).tolist() == [inputs]
+        assert count_inputs(people, root).tolist() == [inputs]
 
 
 def test_a_linked_feature_of_many_categories_needs_memory_for_each(monkeypatch):
     """People of two leaves, each with two sexes, fit into what is evaluated at once, but not with all categories."""
     spec = many_linked(1, 100)
     people, net = people_of_spec(spec), random_network(np.random.default_rng(3), spec.width, [])
-    prover, rows = LeafProver(checked_model(net), checked_spec(spec), people), []
+    prover, rows = Prover(checked_model(net), checked_spec(spec), people), []
     whole = people.inputs
     object.__setattr__(people, "inputs", lambda cells, values: [rows.append(len(cells)), whole(cells, values)][1])
-    monkeypatch.setattr(leaf_listing, "_NUMBERS", 2 * 200 * 100)
+    monkeypatch.setattr(listing, "_NUMBERS", 2 * 200 * 100)
     job = np.arange(4)[:, None] * [1, 0]
-    list_people(prover, job, job, Counts(np.zeros(4), np.zeros(4), np.zeros(4, bool)), np.arange(4))
+    list_people(prover, Boxes(job, job), Counts(np.zeros(4), np.zeros(4), np.zeros(4, bool)), np.arange(4))
     assert rows == [1, 1, 1, 1]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.inputs import load_model, load_people, save_widened_spec, widened_spec_file, without_scores
 from fairmend.network import Affine, Network
 from fairmend.spec import Label, Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside
+from fairmend.workflows.inputs import load_model, load_people, save_widened_spec, widened_spec_file, without_scores
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.threshold_cases import probabilities
 

@@ -1,6 +1,6 @@
 """The applicants of the demo have a known bias, and the network learns it."""
 
-from fairmend.cli.demo_data import loan_applicants, loan_spec, train_network
+from fairmend.workflows.demo import loan_applicants, loan_spec, train_network
 
 
 def test_the_population_is_seeded_and_fits_its_spec():

@@ -6,14 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.network.functions import FUNCTIONS, Function, find_function
-from fairmend.network.operations.base import require_sources
+from fairmend.network.operations.base import Numbers, Operation, require_sources
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairmend.network.description import Description
 
 ACTIVATIONS = tuple(FUNCTIONS)
 _MOST_SHOWN = 8  # of the parameters
@@ -28,7 +34,7 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True)
-class Activation:
+class Activation(Operation):
     """An elementwise function; `slope` is the factor of leaky ReLU on negative values.
 
     `parameters` are those of the other functions, in the order of `Function.PARAMETERS`: ``clip`` has its two ends,
@@ -38,6 +44,8 @@ class Activation:
     name: str
     slope: float = 0.0
     parameters: tuple[float, ...] = ()
+    linear = False
+    in_place = True
 
     def __post_init__(self) -> None:
         """Refuse names and numbers for which no bound is implemented."""
@@ -81,6 +89,11 @@ class Activation:
         """The word for it in messages and files."""
         return self.name
 
+    @property
+    def title(self) -> str:
+        """The name with its parameters."""
+        return str(self)
+
     def width(self, widths: Sequence[int]) -> int:
         """Return the width of its source."""
         require_sources(self.kind, widths, 1, 1)
@@ -88,7 +101,7 @@ class Activation:
             raise FairmendError(f"has {len(self.parameters)} slopes, but the layer before it gives {widths[0]} values")
         return widths[0]
 
-    def compute(self, values: Sequence[FloatArray], out: FloatArray) -> None:
+    def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
         """Compute the function of each number; ``out`` may be the array of the source."""
         if values[0] is not out:
             out[...] = values[0]
@@ -104,6 +117,39 @@ class Activation:
     def apply(self, values: FloatArray) -> None:
         """Replace `values`, of any shape, by their activation, in place."""
         self.function.apply(values)
+
+    def torch(self, values: Sequence[Tensor]) -> Tensor:
+        """Compute the function in PyTorch."""
+        return self.function.torch(values[0])
+
+    def interval(
+        self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the least and the largest values of the function."""
+        return self.function.torch_image(lower[0], upper[0])
+
+    def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
+        """Multiply by the derivative."""
+        return [gradient * self.function.derivative(values[0], result)]
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches each number."""
+        return reached[0]
+
+    def follow(self, columns: Sequence[Ints], width: int) -> Ints:
+        """Return what each number follows."""
+        return columns[0]
+
+    @property
+    def entry(self) -> dict[str, object]:
+        """The function in a description: its name, and the numbers that it has."""
+        entry: dict[str, object] = {"name": self.name}
+        entry |= {"slope": self.slope} if self.slope else {}
+        return entry | ({"parameters": list(self.parameters)} if self.parameters else {})
+
+    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
+        """Add the function."""
+        return into.add("function", sources, **self.entry)
 
 
 def parse_activation(activation: str | Activation) -> Activation:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import fairmend
 from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Claim, Spec
-from fairmend_check.shares.leaf_listing import list_people
-from fairmend_check.shares.prove import make_prover
+from fairmend_check.shares.listing import list_people
+from fairmend_check.shares.prover import Prover
 from support.checker_cases import read, write
 from support.quantify_cases import LINKED, MANY, SMALL, SPECS, linear, spreads_of
 from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
@@ -40,12 +40,12 @@ def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, on, divided):
     rows = range(min(3, len(leaves.first)))
     spread = [spreads_of(net, space, Boxes(leaves.first, leaves.last), row) for row in rows]
     delta = float(np.clip(rng.choice(spread[0]), 1e-6, 0.999))
-    prover = make_prover(checked_model(net), checked_spec(with_claim(spec, delta, on)), people)
+    prover = Prover(checked_model(net), checked_spec(with_claim(spec, delta, on)), people)
     everyone = np.ones(len(leaves.first), np.bool_)
-    found = prover.prove(leaves.first, leaves.last, everyone)
-    listed = prover.prove(leaves.first, leaves.last, ~everyone)
+    found = prover.prove(leaves, everyone)
+    listed = prover.prove(leaves, ~everyone)
     if people.finite:
-        list_people(prover, leaves.first, leaves.last, listed, np.arange(len(leaves.first)))
+        list_people(prover, leaves, listed, np.arange(len(leaves.first)))
     for row in rows:
         beyond = spread[row] > delta
         for each in (found, listed):
@@ -60,8 +60,8 @@ def test_what_two_cases_have_in_common_cancels():
     for delta, fair in ((0.41, 1), (0.39, 0)):
         people = people_of_spec(SMALL, [5])
         root = random_leaves(people, np.random.default_rng(0), 0)
-        prover = make_prover(checked_model(net), checked_spec(with_claim(SMALL, delta, "logit")), people)
-        found = prover.prove(root.first, root.last, np.array([True]))
+        prover = Prover(checked_model(net), checked_spec(with_claim(SMALL, delta, "logit")), people)
+        found = prover.prove(root, np.array([True]))
         assert (found.fair[0], found.unfair[0]) == (fair, 1 - fair)
 
 

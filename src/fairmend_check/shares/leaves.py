@@ -8,45 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-
-Whole = NDArray[np.int64]
+from fairmend_check.json_reader import only_keys, packed_array, take
+from fairmend_check.kernel.spec import Spec
+from fairmend_check.shares.people import Bools, Boxes, Whole, count_axes
 
 NOTHING, LINEAR, LISTED, WHOLE = 0, 1, 2, 3  # how a leaf is proven; of WHOLE ones, everyone is decided
 _SPLITS = 4  # node _SPLITS + k is split along axis k
 MAX_LEAVES = 2**22
 MAX_NUMBERS = 2**25  # in the ends of all leaves
 MAX_LEVELS = 10_000
+MAX_DIVIDED = 2**32  # cells of a continuous feature
+_WHERE = "certificate.shares"
 
 
 @dataclass(frozen=True, eq=False)
-class Leaves:
-    """Boxes of cells first..last (leaves, axes), and how each is proven (leaves,)."""
+class Leaves(Boxes):
+    """Boxes, and how each is proven (leaves,)."""
 
-    first: Whole
-    last: Whole
     proof: Whole
 
-    def take(self, rows: Whole) -> Leaves:
+    def take(self, rows: Whole | Bools | slice) -> Leaves:
         """Return some of the leaves."""
         return Leaves(self.first[rows], self.last[rows], self.proof[rows])
 
     def parts(self, size: int) -> Iterator[Leaves]:
         """Return the leaves in parts of this size."""
-        for start in range(0, len(self.proof), size):
-            yield self.take(np.arange(start, min(start + size, len(self.proof))))
-
-    def halved(self, axis: Whole, proof: int) -> Leaves:
-        """Return the lower halves along an axis (leaves,), and then the upper ones."""
-        rows = np.arange(len(axis))
-        first, last = np.concatenate([self.first, self.first]), np.concatenate([self.last, self.last])
-        last[rows, axis] = (self.first[rows, axis] + self.last[rows, axis]) // 2
-        first[len(rows) + rows, axis] = last[rows, axis] + 1
-        return Leaves(first, last, np.full(len(first), proof))
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size))
 
 
 def read_leaves(cells: list[int], nodes: NDArray[np.uint16], cuts: NDArray[np.uint32], where: str) -> Leaves:
@@ -81,3 +75,39 @@ def read_leaves(cells: list[int], nodes: NDArray[np.uint16], cuts: NDArray[np.ui
     if node != len(nodes) or cut != len(cuts):
         raise CheckError(f"{where}: there are more nodes or cuts than the tree has")
     return Leaves(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class SharesProof:
+    """How the shares that a certificate claims are proven.
+
+    A continuous feature has so many ``cells``, and each protected feature is divided into so many ``pieces``. ``nodes``
+    and ``cuts`` are the tree, as `read_leaves` takes it.
+    """
+
+    cells: int
+    pieces: list[int]
+    nodes: NDArray[np.uint16]
+    cuts: NDArray[np.uint32]
+
+    @property
+    def leaves(self) -> int:
+        """The number of leaves of the tree."""
+        return len(self.cuts) + 1
+
+
+def read_shares(data: dict[str, Any], spec: Spec) -> SharesProof:
+    """Return the proof; refuse trees that are too large."""
+    only_keys(data, ("fair", "unfair", "cells", "pieces", "leaves", "nodes", "cuts"), _WHERE)
+    cells, pieces = take(data, "cells", int, _WHERE), take(data, "pieces", list, _WHERE)
+    if not 1 <= cells <= MAX_DIVIDED or cells & (cells - 1):
+        raise CheckError(f"{_WHERE}.cells is {cells}; it must be a power of 2 up to {MAX_DIVIDED:,}")
+    if not all(type(count) is int and count >= 1 for count in pieces):
+        raise CheckError(f"{_WHERE}.pieces must be a list of whole numbers from 1")
+    leaves, axes = take(data, "leaves", int, _WHERE), count_axes(spec)
+    if not 1 <= leaves <= min(MAX_LEAVES, MAX_NUMBERS // max(1, axes)):
+        raise CheckError(
+            f"{_WHERE}.leaves is {leaves}; it must be 1 to {min(MAX_LEAVES, MAX_NUMBERS // max(1, axes)):,}"
+        )
+    nodes = packed_array(data, "nodes", (2 * leaves - 1,), "<u2", _WHERE)
+    return SharesProof(cells, pieces, nodes, packed_array(data, "cuts", (leaves - 1,), "<u4", _WHERE))

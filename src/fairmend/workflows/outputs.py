@@ -12,8 +12,6 @@ from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fairmend import CheckResult
     from fairmend.base.progress import Progress
     from fairmend.evaluate.compare import RepairComparison
@@ -185,14 +183,4 @@ def describe_repair(
     people, network = comparison.split, comparison.result.network
     return add_what_if(
         document, people.spec, people.X, original, network, numbers=people.rows, rows=what_if_rows, seed=seed
-    )
-
-
-def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:
-    """Print where the page is."""
-    from rich.text import Text
-
-    screen.print()
-    screen.print(
-        Text.assemble("Report (open it in a browser): " if browser else "Report: ", (str(page), "bold")), soft_wrap=True
     )

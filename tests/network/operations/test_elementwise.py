@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.network.activations import Activation, parse_activation
 from fairmend.network.functions import FUNCTIONS, Function, find_function
+from fairmend.network.operations.elementwise import Activation, parse_activation
 
 
 def test_a_sigmoid_of_extreme_values_does_not_overflow():
