@@ -7,6 +7,7 @@ from fairmend import Feature, Spec
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.scores import compute_scores
 from fairmend.prove.certificate import certificate_of_inputs
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.spec import Claim
 from fairmend_check import check
@@ -193,6 +194,26 @@ def test_a_network_that_ignores_all_that_varies_is_proven():
     assert scores.margin.tolist() == [0.1, 0.1]
     assert classes.classes.tolist() == network.predict(np.zeros((2, 2))).tolist()
     assert classes.subset(np.array([1])).margin.tolist() == [np.inf]
+
+
+@each_activation
+def test_an_overflow_in_float32_is_an_infinite_error(activation):
+    big = np.full((1, 2), 3e38, np.float32)
+    network = Network([Affine(big, np.zeros(1, np.float32)), Affine(big[:, :1] / 3e38, big[0, :1] * 0)], [activation])
+    x = np.array([[0.1, 0.1]], np.float32)
+    assert np.isinf(KernelBounds(network).output_error(10 * x, 10 * x)).all()
+    spec = Spec([Feature(name, "continuous", range=(0, 1), protected=True) for name in "ab"])
+    proof = prove_inputs(network, spec, x)
+    assert not proof.covers_inference.any()
+    assert np.isinf(proof.error).all()
+    assert not np.isnan(proof.margin).any()
+
+
+def test_an_intermediate_overflow_that_cancels_is_an_infinite_error():
+    first = Affine(np.array([[3e38, 3e38, -3e38, -3e38]], np.float32), np.ones(1, np.float32))
+    network = Network([first, Affine(np.ones((1, 1), np.float32), np.zeros(1, np.float32))], [Activation("relu")])
+    x = np.ones((1, 4), np.float32)
+    assert np.isinf(KernelBounds(network).output_error(x, x)).all()
 
 
 def test_numbers_that_overflow_prove_nothing():
