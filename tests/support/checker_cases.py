@@ -14,7 +14,7 @@ import fairmend
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import Certificate, certificate_of_fair, weights_digest
 from fairmend.spec import Feature, Spec
-from fairmend.spec.reachable import encode_column
+from fairmend.spec.products import encode_column
 from support.strategies import random_network
 
 SUFFIXES = ("onnx", "pth", "pt", "safetensors", "h5", "hdf5", "keras", "nnet")  # of every file that can be checked

@@ -40,10 +40,9 @@ from fairmend.network.folding import Fold, Line
 from fairmend.network.functions.base import Precision
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
+from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
-from fairmend.spec.reachable import encode_column
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.products import encode_column
 
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
