@@ -205,8 +205,7 @@ def _distil(
 
 
 def _match_rate(network: Network, task: RepairTask) -> Network:
-    X = np.concatenate([task.X_cal, task.X_unlabelled])
-    return match_rate(network, X, float(np.mean(task.original_predictions == 1)))
+    return match_rate(network, task.data.X, float(np.mean(task.original_predictions == 1)))
 
 
 def _calibrate_and_prove(
@@ -294,7 +293,7 @@ def _train_certified(
     """Train until the proof holds for every repair input, if that succeeds: in standardised inputs."""
     X, targets = expected_training_rows(task, columns, recipe.label_weight)
     X = zero_columns(np.concatenate([X, task.X_repair]), columns)
-    targets = np.concatenate([targets, task.measure.output_targets(task.network, task.X_repair)])
+    targets = np.concatenate([targets, task.measure.output_targets(task.network, task.network.logits(task.X_repair))])
     targets, classes, shared = one_target_for_each_group(
         X, targets, _blind_regions(replace(task, split=()), columns), network.offset
     )
