@@ -40,7 +40,7 @@ from fairmend.network import Network, NetworkSource, load_network
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
-from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
