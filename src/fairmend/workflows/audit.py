@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairmend.auditing.neighbours import reads_what_varies
+from fairmend.auditing.comparisons import reads_what_varies
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.result import AuditResult
 from fairmend.auditing.run import audit
