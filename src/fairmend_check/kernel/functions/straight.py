@@ -1,4 +1,4 @@
-"""ReLU, LeakyReLU, PReLU and the identity: one slope left of zero, and slope 1 right of it."""
+"""Functions made of straight pieces: ReLU and its kin, clip, and the hard sigmoid."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation, finite
+from fairmend_check.kernel.functions.curve import Break, Curve, enclosed, unless_large
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
 
 
 @dataclass(frozen=True, eq=False)
 class Ramp:
-    """max(z, 0) + negative min(z, 0); ``negative`` is one number, or one for each unit (width,)."""
+    """ReLU, LeakyReLU, PReLU and the identity: max(z, 0) + negative min(z, 0).
+
+    ``negative`` is one number, or one for each unit (width,).
+    """
 
     negative: Array
+    ending = 1.0
+    cost = 0
 
     @staticmethod
     def of(activation: Activation) -> Ramp:
@@ -80,3 +86,56 @@ def _product(factor: Array, z: Array) -> tuple[Array, Array]:
     value = factor * z
     slip = 4 * U * np.abs(value) + TINY
     return down(value - slip), up(value + slip)
+
+
+class Clip(Curve):
+    """min(max(z, low), high): ReLU6, Hardtanh, clamp."""
+
+    bends = (0, 0, 0)
+
+    def __init__(self, activation: Activation) -> None:
+        self.low, self.high = activation.parameters
+        self.breaks = tuple(Break(end, 0.0, (0.0, 1.0)) for end in activation.parameters)
+
+    def values(self, z: Array) -> tuple[Array, Array]:
+        """Return f(z), which is exact."""
+        value = np.clip(z, self.low, self.high)
+        return value, value
+
+    def slopes(self, z: Array) -> tuple[Array, Array]:
+        """Return 1 between the ends, else 0."""
+        slope = np.where((z >= self.low) & (z <= self.high), 1.0, 0.0)
+        return slope, slope
+
+    def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
+        """Nothing is rounded; a subnormal result may be taken as 0."""
+        return np.minimum(kind.tiny, np.maximum(high, -low))
+
+
+class Hardsigmoid(Curve):
+    """slope z + offset, cut off at 0 and 1: straight between -offset / slope and (1 - offset) / slope."""
+
+    bends = (0, 0, 0)
+
+    def __init__(self, activation: Activation) -> None:
+        self.slope, self.offset = activation.parameters
+        ends = (-self.offset / self.slope, (1 - self.offset) / self.slope)
+        slack = 64 * U * ((1 + abs(self.offset)) / self.slope) + TINY
+        self.breaks = tuple(Break(end - slack, 2 * slack, (0.0, self.slope)) for end in ends)
+
+    def values(self, z: Array) -> tuple[Array, Array]:
+        """Enclose f(z)."""
+        line = self.slope * z
+        low, high = enclosed(line + self.offset, 4 * U * (np.abs(line) + abs(self.offset)))
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+    def slopes(self, z: Array) -> tuple[Array, Array]:
+        """Return the slope between the ends, else 0."""
+        value = self.slope * z + self.offset
+        slope = np.where((value >= 0) & (value <= 1), self.slope, 0.0)
+        return slope, slope
+
+    def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
+        """Return some units of 1 and of the offset."""
+        size = np.maximum(np.abs(low), np.abs(high))
+        return unless_large(np.full(low.shape, 8 * kind.u * (1 + abs(self.offset)) + 4 * kind.tiny), size, kind.largest)
