@@ -235,7 +235,7 @@ def run_quantify(
 
 def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
     """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
-    from fairmend.quantifying.confirm import confirmed_certificate
+    from fairmend.quantifying.certificate import confirmed_certificate
 
     certificate = confirmed_certificate(found.evidence, found.fair, found.unfair, progress)
     certificate.save(path, model)

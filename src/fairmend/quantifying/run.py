@@ -22,12 +22,11 @@ from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.quantifying.certificate import Evidence
 from fairmend.quantifying.data_rows import find_cells, prove_cells
-from fairmend.quantifying.lookups import require_rows
-from fairmend.quantifying.result import QuantifyResult, make_map
+from fairmend.quantifying.decide import Decider
+from fairmend.quantifying.result import QuantifyResult
 from fairmend.quantifying.sample import sampled_unequal
-from fairmend.quantifying.score_decide import make_decider
 from fairmend.quantifying.search import search
-from fairmend.quantifying.space import make_space
+from fairmend.quantifying.unequal_map import make_map
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine, use_engine, works_here
 
@@ -91,29 +90,27 @@ def quantify(
     if not works_here(cluster, jobs):
         device = device_of_workers(device)
     _check(network, spec, seconds, share, samples, jobs)
-    space = make_space(network, spec)
-    require_rows(network, space)
-    decider = make_decider(network, space, counting=counting)
+    decider = Decider(network, spec, counting=counting)
     on = choose_wide_device(device, network.widths, "computing linear forms")
-    cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
+    cells = None if X is None else find_cells(decider.people, spec, spec.as_inputs(X, network.dtype))
     with use_engine(cluster, jobs) as workers, compute_on(on):
         rows = None
         if cells is not None:
             rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)
         leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
-    fair, unfair = leaves.totals()
+    fair, unfair, undecided = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
-        undecided=0.0 if leaves.complete else 1.0 - (fair + unfair),
+        undecided=undecided,
         boxes=make_map(decider, leaves, cells),
         rows=rows,
-        sampled=sampled_unequal(network, space, samples, seed),
+        sampled=sampled_unequal(decider, samples, seed),
         samples=samples,
         leaves=leaves.count,
         seconds=_clock() - started,
-        evidence=Evidence(network, space, leaves),
+        evidence=Evidence(network, spec, decider.people, decider.parts, leaves),
         condition=model_condition(network),
     )
 

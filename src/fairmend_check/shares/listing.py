@@ -13,6 +13,7 @@ from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.tally import Counts
 
 LISTED_INPUTS = 2**14  # of a box: all who are similar to its people, with every combination of protected values
+_CLOSE = 64  # people of a box whose answers are close to others and who are decided by themselves
 _NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
 
 _ENDS = (np.min, np.max, np.max, np.min)
@@ -38,15 +39,39 @@ def list_people(prover: Prover, boxes: Boxes, found: Counts, rows: Whole, error:
     while start < len(rows):
         stop = max(start + 1, int(np.searchsorted(ends, (ends[start - 1] if start else 0) + most, "right")))
         part = rows[start:stop]
-        errors = prover.errors(boxes.take(part)) if error is None else error[part]
-        fair, unfair, owner = _verdicts(prover, boxes.take(part), around.take(slice(start, stop)), errors)
+        some = boxes.take(part)
+        errors = prover.errors(some) if error is None else error[part]
+        fair, unfair, owner = _verdicts(prover, some, errors)
+        _decide_rest(prover, some, errors, fair, unfair, owner)
         found.fair[part], found.unfair[part] = (np.bincount(owner, each, len(part)) for each in (fair, unfair))
         found.exact[part] = True
         start = stop
 
 
-def _verdicts(prover: Prover, boxes: Boxes, around: Boxes, error: Array) -> tuple[Bools, Bools, Whole]:
+def _decide_rest(prover: Prover, boxes: Boxes, error: Array, fair: Bools, unfair: Bools, owner: Whole) -> None:
+    """Decide some of the people of boxes who are left: each with an error of their own, or by linear forms."""
+    left = np.flatnonzero(~(fair | unfair))
+    left = left[np.arange(len(left)) - np.searchsorted(owner[left], owner[left]) < _CLOSE]  # so many of each box
+    if not len(left):
+        return
+    cells = np.concatenate([_cells(*ends) for ends in zip(boxes.first, boxes.last, strict=True)])
+    step = max(
+        1, min(len(left), _NUMBERS // max(_columns(prover) * len(prover.people.pieces.first), prover.coefficients))
+    )
+    for start in range(0, len(left), step):
+        rows = left[start : start + step]
+        people = Boxes(cells[rows], cells[rows])
+        own = np.minimum(error[owner[rows]], prover.errors(people))
+        fair[rows], unfair[rows], _ = _verdicts(prover, people, own)
+        rest = rows[~(fair[rows] | unfair[rows])]
+        if len(rest):
+            counts = prover.prove(Boxes(cells[rest], cells[rest]), np.ones(len(rest), np.bool_))
+            fair[rest], unfair[rest] = counts.fair == 1, counts.unfair == 1
+
+
+def _verdicts(prover: Prover, boxes: Boxes, error: Array) -> tuple[Bools, Bools, Whole]:
     """Return who is surely treated equally, and who unequally, and in which of the boxes they are (people,)."""
+    around = prover.people.similar(boxes)
     listed = [_cells(*ends) for ends in zip(around.first, around.last, strict=True)]
     sizes = [len(cells) for cells in listed]
     cells, error, step = np.concatenate(listed), np.repeat(error, sizes), _cells_at_once(prover)

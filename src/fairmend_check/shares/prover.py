@@ -37,8 +37,8 @@ PRECISE = 600  # terms are rounded to this part of what stays open in a box; so 
 class Work:
     """Adds up the work for the boxes of a model, up to a limit."""
 
-    def __init__(self, model: Model, people: People) -> None:
-        self.done = 0
+    def __init__(self, model: Model, people: People, limit: float | None = None) -> None:
+        self.done, self._limit = 0, limit
         links = 0 if people.links is None else people.links.steps
         linked = 0 if people.links is None else people.links.categories
         weights = sum(node.operation.weight.size for node in model.nodes if isinstance(node.operation, Dense))
@@ -68,7 +68,7 @@ class Work:
 
     def require(self, work: int) -> None:
         """Refuse work above the limit."""
-        if self.done + work > MAX_WORK:
+        if self.done + work > (MAX_WORK if self._limit is None else self._limit):
             raise CheckError(
                 f"certificate.shares: checking these boxes takes more than {MAX_WORK:,} multiplications (about two "
                 "hours), the limit for one certificate; run quantify with fewer --seconds, or with --share, to get "
@@ -82,24 +82,29 @@ class Work:
 
 
 class Prover:
-    """Proves boxes of one model and spec; a higher ``precision`` counts more people, and takes longer."""
+    """Proves boxes of one model and spec; a higher ``precision`` counts more people, and takes longer.
 
-    def __init__(self, model: Model, spec: Spec, people: People, precision: float = PRECISE) -> None:
-        self.model, self.people, self.work = model, people, Work(model, people)
+    ``limit`` is how much work it may do, if not as much as a check.
+    """
+
+    def __init__(
+        self, model: Model, spec: Spec, people: People, precision: float = PRECISE, limit: float | None = None
+    ) -> None:
+        self.model, self.people, self.work = model, people, Work(model, people, limit)
         self.requirement, self._precision = requirement_of(model, spec, people), precision
 
     def prove(self, boxes: Boxes, count: Bools) -> Counts:
         """Return what can be proven of boxes, and of parts of those to ``count`` (boxes,)."""
-        return self.count(self.bound(boxes, self.people.cases(len(boxes))), count)
+        bounded = self.bound(boxes, self.people.cases(len(boxes)))
+        return self.count(bounded, self.requirement.forms(bounded), count)
 
     def bound(self, boxes: Boxes, cases: Cases, error: Array | None = None) -> Bounded:
         """Return forms over cases of boxes; ``error`` (boxes,) is a bound of the error of inference if known."""
         self.work.add(self.bounds_work(len(boxes), len(cases.first) // len(boxes)))
         return self.requirement.bound(boxes, cases, error)
 
-    def count(self, bounded: Bounded, count: Bools) -> Counts:
+    def count(self, bounded: Bounded, forms: Forms | None, count: Bools) -> Counts:
         """Return what can be proven of boxes, given the forms over all pieces of them."""
-        forms = self.requirement.forms(bounded)
         fair, unfair = self.requirement.decide(bounded, forms)
         counts = Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(fair), np.bool_))
         rest = np.flatnonzero(~(fair | unfair) & count)

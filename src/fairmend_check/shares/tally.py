@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from fairmend_check.kernel.rounding import TINY, Array, down, gamma, up
-from fairmend_check.shares.people import Axis, Bools, Whole
+from fairmend_check.shares.people import Axis, Bools, Boxes, Whole
 
 MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where there are more
 _MOST_MERGED = 512  # terms of axes that are added up without rounding
@@ -33,6 +33,24 @@ class Counts:
     fair: Array
     unfair: Array
     exact: Bools
+
+    @staticmethod
+    def none(boxes: int) -> Counts:
+        """Return that nothing is proven of so many boxes."""
+        return Counts(np.zeros(boxes), np.zeros(boxes), np.zeros(boxes, np.bool_))
+
+    def take(self, rows: Whole | Bools | slice) -> Counts:
+        """Return the counts of some of the boxes."""
+        return Counts(self.fair[rows], self.unfair[rows], self.exact[rows])
+
+    def put(self, rows: Whole, other: Counts) -> None:
+        """Replace the counts of some of the boxes."""
+        self.fair[rows], self.unfair[rows], self.exact[rows] = other.fair, other.unfair, other.exact
+
+    def shares(self, boxes: Boxes) -> tuple[Array, Array]:
+        """Return the shares of boxes that are treated equally, and unequally, rounded to the nearest number."""
+        size = np.where(self.exact, boxes.size, 1.0)
+        return self.fair / size, self.unfair / size
 
 
 @dataclass(frozen=True, eq=False)
