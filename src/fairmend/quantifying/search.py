@@ -21,12 +21,12 @@ from fairmend.quantifying.decide import Decided, Decider
 from fairmend.quantifying.leaves import Leaves
 from fairmend.quantifying.sample import draw_people
 from fairmend.workers.engine import HERE, Engine, run_in_pool
-from fairmend_check.shares.listing import LISTED_INPUTS as LISTED
 from fairmend_check.shares.listing import count_inputs
 from fairmend_check.shares.people import Boxes
 from fairmend_check.shares.prove import is_blind
 from fairmend_check.shares.tally import Counts
 
+LISTED = 2**14  # inputs of a box that is listed instead of split
 _ENTRIES = 2_000_000  # in one temporary array of a round
 _MOST_BOXES = 256  # that are split in one part of a round
 _MOST_INPUTS = 16 * LISTED  # that are listed in one part of a round
