@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from fairmend_check.shares.tally import Counts
 CELLS = 2**16
 """The cells of a continuous feature."""
 
-PRECISION = 32
+PRECISION = 48
 """To what part of what stays open in a box terms are rounded when its people are counted; see `Prover`."""
 
 _FEW_VALUES, _RANGES = 8, 4  # pieces of protected values
@@ -79,7 +80,8 @@ class Decider:
         self.parts = _choose_parts(network, spec, pieces)
         try:
             self.people = People.of(checked, self.model.dtype, CELLS, self.parts)
-            self.prover = Prover(self.model, checked, self.people, precision, limit=math.inf)
+            evaluate = partial(_logits, network)
+            self.prover = Prover(self.model, checked, self.people, precision, math.inf, evaluate)
         except CheckError as error:
             raise FairmendError(f"quantify cannot count these people: {error}") from error
         _require_rows(self.model, self.people)
@@ -147,6 +149,10 @@ class Decider:
         for k, axis in enumerate(people.free):
             scores[:, k] = columns[:, axis.columns].sum(axis=1)
         return scores if people.links is None else scores + _link_looseness(people, bounded, weight)
+
+
+def _logits(network: Network, X: Floats) -> Floats:
+    return network.logits(X.astype(network.dtype)).astype(np.float64)
 
 
 def _checked_spec(spec: Spec) -> CheckedSpec:

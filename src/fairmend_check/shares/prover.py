@@ -10,6 +10,8 @@ The unit is a multiplication, of which there are more than a billion a second; w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fairmend_check.errors import CheckError
@@ -84,13 +86,21 @@ class Work:
 class Prover:
     """Proves boxes of one model and spec; a higher ``precision`` counts more people, and takes longer.
 
-    ``limit`` is how much work it may do, if not as much as a check.
+    ``limit`` is how much work it may do, if not as much as a check. ``evaluate`` returns about what the outputs are for
+    inputs (inputs, width): it only says which protected values are tried.
     """
 
     def __init__(
-        self, model: Model, spec: Spec, people: People, precision: float = PRECISE, limit: float | None = None
+        self,
+        model: Model,
+        spec: Spec,
+        people: People,
+        precision: float = PRECISE,
+        limit: float | None = None,
+        evaluate: Callable[[Array], Array] | None = None,
     ) -> None:
         self.model, self.people, self.work = model, people, Work(model, people, limit)
+        self._evaluate = self._outputs if evaluate is None else evaluate
         self.requirement, self._precision = requirement_of(model, spec, people), precision
 
     def prove(self, boxes: Boxes, count: Bools) -> Counts:
@@ -176,13 +186,13 @@ class Prover:
 
     def _count_unequal(self, boxes: Boxes, forms: Forms, error: Array, unit: Array) -> Array:
         """Return how many people of boxes are treated unequally: by two pieces, or by two protected values (boxes,)."""
-        counts = self._count_apart(boxes, forms, unit)
         if self.people.single and self.people.links is None:
-            return counts
+            return self._count_apart(boxes, forms, unit)
+        counts = np.zeros(len(boxes))
         inputs = self.people.inputs(boxes.middle, self.people.values)
         self.work.add(self.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
-            outputs = np.nan_to_num(self._outputs(inputs)).reshape(len(boxes), -1, self.model.outputs)
+            outputs = np.nan_to_num(self._evaluate(inputs)).reshape(len(boxes), -1, self.model.outputs)
             rows, pair = self.requirement.unequal_values(outputs)
         if len(rows):
             values, both = self.people.values, pair.ravel()
@@ -190,7 +200,7 @@ class Prover:
             some = boxes.take(rows)
             exactly = self.requirement.forms(self.bound(some, cases, error[rows].max(axis=1)))
             assert exactly is not None
-            counts[rows] = np.maximum(counts[rows], self._count_apart(some, exactly, unit[rows]))
+            counts[rows] = self._count_apart(some, exactly, unit[rows])
         return counts
 
     def _count_apart(self, boxes: Boxes, forms: Forms, unit: Array) -> Array:
