@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
+from fairmend.base.device import check_device_name, choose_wide_device, device_of_workers
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.network import Network, NetworkSource, load_network
@@ -74,9 +74,8 @@ def quantify(
     jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
         seconds are over, the boxes are the same. With more than one, call this under ``if __name__ == "__main__":`` in
         a script.
-    device : where linear forms are computed, in float64 and with every rounding error accounted for: "cpu", "cuda" (a
-        GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more than 128
-        units. People are counted on the CPU, and workers (`jobs`, `cluster`) compute on the CPU.
+    device : "cpu", "cuda" (a GPU; "cuda:1" is the second) or "auto", as other functions take it. A GPU changes nothing
+        here: boxes are decided by the kernel, which computes on the CPU.
     cluster : the address of an engine whose workers decide boxes instead: "tcp://host:port" of a Dask scheduler,
         "ray://host:port" of Ray, or "ray://local" for a Ray of this call.
     X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
@@ -91,9 +90,9 @@ def quantify(
         device = device_of_workers(device)
     _check(network, spec, seconds, share, samples, jobs)
     decider = Decider(network, spec, counting=counting)
-    on = choose_wide_device(device, network.widths, "computing linear forms")
+    choose_wide_device(device, network.widths, "deciding boxes")
     cells = None if X is None else find_cells(decider.people, spec, spec.as_inputs(X, network.dtype))
-    with use_engine(cluster, jobs) as workers, compute_on(on):
+    with use_engine(cluster, jobs) as workers:
         rows = None
         if cells is not None:
             rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)

@@ -201,6 +201,9 @@ class Prover:
             exactly = self.requirement.forms(self.bound(some, cases, error[rows].max(axis=1)))
             assert exactly is not None
             counts[rows] = self._count_apart(some, exactly, unit[rows])
+        others = np.setdiff1d(np.arange(len(boxes)), rows)
+        if len(others):
+            counts[others] = self._count_apart(boxes.take(others), forms.take(others), unit[others])
         return counts
 
     def _count_apart(self, boxes: Boxes, forms: Forms, unit: Array) -> Array:
