@@ -33,7 +33,7 @@ _PER_STEP = 100_000  # what a step costs for leaves that are proven at once, how
 _PER_REPLACED = 300  # what it costs beside that to replace a category of a linked feature
 _EVALUATED = 2**21  # numbers in the columns of the inputs that are evaluated at once
 _FINE = 2  # times as many sums, where few people are between two numbers
-PRECISE = 600  # terms are rounded to this part of what stays open in a box; so with six terms, 1 % more stays open
+PRECISE = 128  # terms are rounded to this part of what stays open in a box; so with six terms, 5 % more stays open
 
 
 class Work:
