@@ -25,6 +25,7 @@ FLOORS = (
     ("searching", "repairing", "quantifying"),
     ("evaluate",),
     ("report",),
+    ("workflows",),
     ("paper", "mlflow", "sklearn"),
     ("cli",),
 )

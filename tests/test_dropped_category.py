@@ -34,7 +34,9 @@ def test_unfairness_at_a_dropped_category_is_found_and_repaired(tmp_path_factory
     assert fairmend.audit(net, spec, X).count == 4
     for engine in ("enumerate", "branch", "milp") if hidden else ("auto",):
         assert {str(v.name) for v in fairmend.certify(net, spec, X, engine).verdicts} == {"UNFAIR"}
-    result = fairmend.repair(net, spec, X, X, np.array([0, 1, 0, 1]), method="prof", steps=0)
+    result = fairmend.repair(
+        net, spec, X, X, np.array([0, 1, 0, 1]), method="prof", training=fairmend.TrainingOptions(steps=0)
+    )
     folder = tmp_path_factory.mktemp("dropped")
     result.network.save(folder / "model.onnx")
     result.certificate.save(folder / "certificate.json", folder / "model.onnx")
@@ -55,7 +57,7 @@ def test_a_certificate_must_hold_for_every_category(tmp_path, other):
     net = Network([Affine(weight, bias)], [])
     net.save(tmp_path / "model.onnx")
     X = np.array([[*others[0], 0.5]], np.float32)
-    nothing = Proof(np.ones(1, np.int64), np.ones(1), np.zeros(1))
+    nothing = Proof(np.ones(1), np.zeros(1), np.ones(1, np.bool_), np.ones(1, np.bool_))
     certificate_of_inputs(net, spec, X, nothing, method="forged").save(tmp_path / "forged.json")
     report = fairmend.check(tmp_path / "forged.json", tmp_path / "model.onnx")
     assert report.verdict == "invalid"

@@ -6,8 +6,8 @@ import pytest
 from import_graph import CHECKER, FLOOR, SRC, draw, import_graph, part_graph, part_of, without_detours
 
 # The kernel decides what is proven, so parts that bound networks import it, and the errors that it raises. Nothing else
-# calls the checker but these (quantify certifies what it confirms). The paper and the command line use public names,
-# such as `fairmend.check`.
+# calls the checker but these (quantify certifies what it confirms). The paper, workflows and the command line use
+# public names, such as `fairmend.check`.
 ROOT = "fairmend"
 KERNEL = ("fairmend_check.kernel", "fairmend_check.errors")
 LOWEST_OF_KERNEL = FLOOR["bounds"]
@@ -15,11 +15,11 @@ SHARES = "fairmend_check.shares"  # decides boxes of people and counts them, for
 MAY_CALL_THE_CHECKER = {
     ROOT,
     "fairmend.cli.check",
-    "fairmend.cli.report_files",
+    "fairmend.workflows.outputs",
     "fairmend.prove.deployment",
     "fairmend.quantifying.certificate",
 }
-MAY_USE_THE_PUBLIC_NAMES = {"paper", "cli"}
+MAY_USE_THE_PUBLIC_NAMES = {"paper", "workflows", "cli"}
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "imports.svg"
 
 

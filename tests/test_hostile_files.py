@@ -24,7 +24,8 @@ FORKS = f"""
 import gc, json, os, resource, signal, sys
 import onnx, h5py, torch, pandas, pyarrow.parquet, sklearn.metrics
 from fairmend.cli.main import main
-import fairmend.cli.console, fairmend.cli.inputs, fairmend.cli.repair, fairmend.cli.report_files, fairmend.report.build
+import fairmend.cli.console, fairmend.cli.repair, fairmend.report.build
+import fairmend.workflows.inputs, fairmend.workflows.outputs
 import fairmend.evaluate.compare, fairmend.evaluate.split, fairmend.evaluate.training_rows
 
 def size():

@@ -34,7 +34,13 @@ pytestmark = [
 ]
 
 NETWORK = MLPClassifier((6,), max_iter=40, learning_rate_init=0.02)
-QUICK = {"method": "blind", "repair_options": {"steps": 10}, "repair_rows": 20, "calibration_rows": 80}
+TEN_STEPS = fairmend.TrainingOptions(steps=10)
+QUICK = {
+    "method": "blind",
+    "repair_options": {"training": TEN_STEPS},
+    "repair_rows": 20,
+    "calibration_rows": 80,
+}
 
 
 @parametrize_with_checks(
@@ -43,7 +49,7 @@ QUICK = {"method": "blind", "repair_options": {"steps": 10}, "repair_rows": 20, 
             MLPClassifier((4,), max_iter=30),
             protected=(0,),
             method="blind",
-            repair_options={"steps": 5},
+            repair_options={"training": fairmend.TrainingOptions(steps=5)},
             repair_rows=10,
             calibration_rows=50,
         )
@@ -152,7 +158,12 @@ def test_tolerances_are_those_of_the_spec():
     frame, y = people(160)
     base = Spec.from_data(frame, ["sex"], scale="standard")
     near = Spec([Feature(**{**vars(f), "tolerance": 1.0 if f.name == "age" else 0.0}) for f in base.features])
-    few = {"method": "prof", "repair_options": {"steps": 10}, "repair_rows": 10, "calibration_rows": 60}
+    few = {
+        "method": "prof",
+        "repair_options": {"training": TEN_STEPS},
+        "repair_rows": 10,
+        "calibration_rows": 60,
+    }
     model = FairRepairClassifier(NETWORK, spec=near, random_state=0, **few).fit(frame, y)
     assert model.result_.proven == 10
     assert fairmend.audit(model.network_, model.spec_, model.repair_inputs_).count == 0
@@ -332,7 +343,8 @@ def test_without_scikit_learn_the_error_names_the_extra():
 
 def test_warnings_of_the_repair_are_warnings():
     frame, y = people(60)
-    worthless = {"method": "prof", "repair_options": {"steps": 0, "delta_limit": np.inf}, "repair_rows": 40}
+    options = {"training": fairmend.TrainingOptions(steps=0), "head": fairmend.HeadOptions(delta_limit=np.inf)}
+    worthless = {"method": "prof", "repair_options": options, "repair_rows": 40}
     model = FairRepairClassifier(NETWORK, protected=["sex", "race", "age", "income"], random_state=0, **worthless)
     with pytest.warns(RepairWarning):
         model.fit(frame, y)

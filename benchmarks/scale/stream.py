@@ -98,15 +98,13 @@ def encode(file: Path, spec: Spec) -> None:
 
 
 def audit(file: Path, _: Spec) -> None:
-    from fairmend.cli.audit import run_audit
+    from fairmend.workflows import audit_files
 
-    run_audit(file.parent / "model.onnx", file.parent / "spec.toml", data=file, json_output=True)
+    audit_files(file.parent / "model.onnx", file.parent / "spec.toml", file)
 
 
 def run_stage(name: str, file: Path) -> None:
     """Run one stage, then again as often as `RUNS` says, and print the least processor time of these runs."""
-    import fairmend.cli.inputs
-    import fairmend.evaluate.build_document  # noqa: F401
 
     stages: dict[str, Callable[[Path, Spec], None]] = {"plain": plain, "read": read, "encode": encode, "audit": audit}
     spec = Spec.load(file.parent / "spec.toml")

@@ -27,7 +27,7 @@ REPAIRS: dict[str, dict[str, Any]] = {
     "original": {},
     "prof": {"method": "prof"},
     "blind": {"method": "blind"},
-    "blind, fairness 0": {"method": "blind", "fairness_weight": 0.0},
+    "blind, fairness 0": {"method": "blind", "training": fairmend.TrainingOptions(fairness_weight=0.0)},
 }
 
 

@@ -83,7 +83,14 @@ class Certificates:
         if method == "blind" and not has_tolerances(spec):
             features = None  # blindness is the whole proof there, and blind refuses the option
         result = fairmend.repair(
-            network, spec, X, X_cal, network.predict(X_cal), method=method, features=features, steps=3
+            network,
+            spec,
+            X,
+            X_cal,
+            network.predict(X_cal),
+            method=method,
+            training=fairmend.TrainingOptions(steps=3),
+            head=fairmend.HeadOptions(features=features),
         )
         self.oracle = Oracle(Case(result.network, spec, X), rng)
         self._compare(result.certificate.inputs)

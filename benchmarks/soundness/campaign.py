@@ -33,10 +33,10 @@ from rich.table import Table
 
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import Certificate
-from fairmend.repairing.options import METHODS, has_tolerances
+from fairmend.repairing.options import METHODS, group_options, has_tolerances
 
 VALID, VALID_REAL = "VALID", "VALID with --real"
 NOTHING, REFUSED, NOT_SAVED = "nothing proven", "refused", "not saved"
@@ -222,7 +222,7 @@ def _run(case: Case, seed: int) -> tuple[str, str]:
                 case.y[rows:],
                 method=case.method,
                 seed=seed % 7,
-                **case.options,
+                **group_options(case.options),
             )
             found.network.save(model)
             if found.certificate is None:

@@ -33,7 +33,7 @@ from support.kills import PHASES, Phase, digests, forked, kill, kill_replacing, 
 
 # Imported once, so that a forked repair takes a second.
 IMPORTS = (
-    "highspy", "onnx", "pyarrow.parquet", "torch", "fairmend.cli.repair", "fairmend.cli.report_files",
+    "highspy", "onnx", "pyarrow.parquet", "torch", "fairmend.cli.repair", "fairmend.workflows.outputs",
     "fairmend.evaluate.compare", "fairmend.evaluate.repair_document", "fairmend.network.formats.onnx.file",
     "fairmend.repairing.run", "fairmend.report", "fairmend_check",
 )  # fmt: skip

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairmend.prove.vnnlib import export_vnnlib
     from fairmend.quantifying.result import QuantifyResult
     from fairmend.quantifying.run import quantify
+    from fairmend.repairing.options import HeadOptions, TrainingOptions
     from fairmend.repairing.result import RepairResult
     from fairmend.repairing.run import repair
     from fairmend.searching.result import SearchResult
@@ -38,6 +39,7 @@ _HOME = {
     "Claim": "fairmend.spec",
     "DeploymentResult": "fairmend.prove.deployment",
     "Feature": "fairmend.spec",
+    "HeadOptions": "fairmend.repairing.options",
     "Label": "fairmend.spec",
     "Link": "fairmend.spec",
     "Network": "fairmend.network",
@@ -45,6 +47,7 @@ _HOME = {
     "RepairResult": "fairmend.repairing.result",
     "SearchResult": "fairmend.searching.result",
     "Spec": "fairmend.spec",
+    "TrainingOptions": "fairmend.repairing.options",
     "Verdict": "fairmend.prove.result",
     "audit": "fairmend.auditing.run",
     "certify": "fairmend.prove.certify",
@@ -74,6 +77,7 @@ __all__ = [
     "DeploymentResult",
     "FairmendError",
     "Feature",
+    "HeadOptions",
     "Label",
     "Link",
     "Network",
@@ -81,6 +85,7 @@ __all__ = [
     "RepairResult",
     "SearchResult",
     "Spec",
+    "TrainingOptions",
     "Verdict",
     "__version__",
     "audit",

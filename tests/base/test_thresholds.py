@@ -26,7 +26,13 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{RepairWarning.__module__}.{RepairWarning.__name__}"),
 ]
 
-QUICK = {"method": "blind", "repair_options": {"steps": 5}, "repair_rows": 10, "calibration_rows": 60}
+STEPS = fairmend.TrainingOptions(steps=5)
+QUICK = {
+    "method": "blind",
+    "repair_options": {"training": STEPS},
+    "repair_rows": 10,
+    "calibration_rows": 60,
+}
 
 
 def fixed(threshold=0.3, model=None, **options):

@@ -16,7 +16,13 @@ def repaired(tmp_path_factory):
     folder = tmp_path_factory.mktemp("check")
     spec, people = small_spec(), small_people()
     result = fairmend.repair(
-        small_network(), spec, people[:5], people[5:60], spec.labels(people)[5:60], method="prof", steps=2
+        small_network(),
+        spec,
+        people[:5],
+        people[5:60],
+        spec.labels(people)[5:60],
+        method="prof",
+        training=fairmend.TrainingOptions(steps=2),
     )
     result.network.save(folder / "model.onnx")
     result.certificate.save(folder / "certificate.json", model=folder / "model.onnx")

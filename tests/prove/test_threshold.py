@@ -99,7 +99,9 @@ def test_a_certified_input_gets_one_decision_in_onnx_runtime(case, tmp_path_fact
 def test_a_repair_holds_at_the_threshold_and_keeps_its_outputs(case, tmp_path_factory):
     net, X, threshold = case
     folder, spec = tmp_path_factory.mktemp("at"), SPEC.at_threshold(threshold)
-    result = fairmend.repair(net, spec, X, X, np.arange(len(X)) % 2, method="prof", steps=0)
+    result = fairmend.repair(
+        net, spec, X, X, np.arange(len(X)) % 2, method="prof", training=fairmend.TrainingOptions(steps=0)
+    )
     assert result.network.threshold == threshold
     assert result.proven == len(X)
     points = np.stack(all_points(X)).reshape(-1, SPEC.width)

@@ -73,8 +73,12 @@ def test_references_are_possible_values_after_the_mean():
 def test_training_keeps_the_zeros_and_changes_fewer_predictions_than_folding_alone():
     network, X_repair, X_cal, y_cal = case(SPEC, 6, rows=400)
     columns = columns_of(SPEC, SPEC.protected)
-    folded = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=0)
-    trained = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind", steps=300)
+    folded = fairmend.repair(
+        network, SPEC, X_repair, X_cal, y_cal, method="blind", training=fairmend.TrainingOptions(steps=0)
+    )
+    trained = fairmend.repair(
+        network, SPEC, X_repair, X_cal, y_cal, method="blind", training=fairmend.TrainingOptions(steps=300)
+    )
     assert is_blind(folded.network, columns)
     assert is_blind(trained.network, columns)
     before = network.predict(X_cal)
@@ -110,7 +114,14 @@ def test_a_head_that_is_the_only_layer_does_not_use_protected_columns_again(tmp_
     network = random_network(rng, NEARLY_FLAT.width, (), 1, "relu", np.float32)
     X = NEARLY_FLAT.sample_inputs(60, rng)
     result = fairmend.repair(
-        network, NEARLY_FLAT, X[:20], X[20:], network.predict(X[20:]), method="blind", features=features, steps=3
+        network,
+        NEARLY_FLAT,
+        X[:20],
+        X[20:],
+        network.predict(X[20:]),
+        method="blind",
+        training=fairmend.TrainingOptions(steps=3),
+        head=fairmend.HeadOptions(features=features),
     )
     assert result.blind
     assert not result.network.affines[0].weight[:, 0].any()

@@ -9,7 +9,19 @@ import pytest
 
 import fairmend
 from fairmend import FairmendError
-from fairmend.repairing.options import KEEP, METHODS, HeadOptions, Policy, check_applicable, check_values, methods_with
+from fairmend.bounds.linear import METHODS as BOUND_METHODS
+from fairmend.repairing.options import (
+    BOUNDS,
+    KEEP,
+    METHODS,
+    HeadOptions,
+    Policy,
+    TrainingOptions,
+    check_applicable,
+    check_values,
+    group_options,
+    methods_with,
+)
 from fairmend.sklearn import FairRepairClassifier
 from support.blind_cases import SPEC, TOLERANT, case
 from support.cli_case import Case
@@ -54,15 +66,34 @@ REFUSED = [(method, name) for method in METHODS for name in VALUES if name not i
 
 def repair(spec, **options):
     network, X_repair, X_cal, y_cal = case(spec, 1, rows=40)
-    return fairmend.repair(network, spec, X_repair, X_cal, y_cal, **options)
+    return fairmend.repair(network, spec, X_repair, X_cal, y_cal, **group_options(options))
 
 
 def test_every_option_of_the_public_function_belongs_to_a_method():
-    keywords = [p.name for p in inspect.signature(fairmend.repair).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    assert set(keywords) == {*VALUES, "progress"}
+    parameters = inspect.signature(fairmend.repair).parameters.values()
+    plain = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    groups = {**inspect.signature(TrainingOptions).parameters, **inspect.signature(HeadOptions).parameters}
+    assert {*plain, *groups} == {*VALUES, "training", "head", "progress"}
     assert {name for method in METHODS.values() for name in method.options} == set(VALUES)
-    defaults = {name: inspect.signature(fairmend.repair).parameters[name].default for name in VALUES}
-    assert defaults == dict.fromkeys(VALUES)
+    assert set(plain.values()) == {p.default for p in groups.values()} == {None}
+
+
+def test_an_option_that_was_left_out_has_its_default_and_is_not_given():
+    assert HeadOptions(margin=1e-6) == HeadOptions()
+    assert HeadOptions().given == TrainingOptions().given == {}
+    assert HeadOptions(margin=1e-6).given == {"margin": 1e-6}
+    assert TrainingOptions(steps=0).given == {"steps": 0}
+
+
+def test_options_by_name_are_grouped_and_bounds_have_the_names_of_the_prover():
+    grouped = group_options({"method": "prof", "steps": 3, "margin": 0.1, "time_limit": 5.0})
+    assert grouped == {
+        "method": "prof",
+        "time_limit": 5.0,
+        "training": TrainingOptions(steps=3),
+        "head": HeadOptions(margin=0.1),
+    }
+    assert BOUNDS == BOUND_METHODS
 
 
 @pytest.mark.parametrize(("method", "name"), REFUSED)
@@ -151,7 +182,7 @@ def test_an_unknown_method_is_refused_before_its_options():
 @pytest.mark.parametrize(("options", "message"), [({"margin": 0.0}, "margin is 0.0"), ({"solver": "x"}, "solver 'x'")])
 def test_head_options_check_themselves(options, message):
     with pytest.raises(FairmendError, match=message):
-        HeadOptions(**options)
+        HeadOptions(**options).check()
 
 
 @pytest.mark.parametrize("option", ["--steps", "--learning-rate"])
@@ -187,7 +218,7 @@ def test_a_default_in_fairmend_toml_is_refused_like_an_option(tmp_path, monkeypa
 def test_repair_options_of_the_classifier_are_refused_too():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 2, (60, 2)).astype(float), np.arange(60) % 2
-    model = FairRepairClassifier(protected=[0], repair_options={"steps": 3}, random_state=0)
+    model = FairRepairClassifier(protected=[0], repair_options={"training": TrainingOptions(steps=3)}, random_state=0)
     with pytest.raises(ValueError, match="steps: method auto chooses its own"):
         model.fit(X, y)
 

@@ -122,7 +122,9 @@ def test_every_method_tells_whether_the_network_collapsed(method, other):
     spec = Spec([Feature("group", "integer", range=(0, 1), protected=True), Feature("x", "integer", range=(-9, 9))])
     network = Network([Affine(np.array([[2, other]], np.float32), np.array([-1], np.float32))], [])
     X = np.array([[group, x] for group in (0, 1) for x in range(-9, 10)], np.float32)
-    result = fairmend.repair(network, spec, X[::6], X, network.predict(X), method=method, steps=0)
+    result = fairmend.repair(
+        network, spec, X[::6], X, network.predict(X), method=method, training=fairmend.TrainingOptions(steps=0)
+    )
     assert result.collapsed == (other == 0)
 
 
@@ -147,7 +149,9 @@ def test_progress_is_called_for_every_stage():
 @pytest.mark.parametrize("reference", ["mean", "best"])
 def test_blinding_needs_no_pieces_whatever_the_size_of_a_neighbourhood(name, reference):
     net, X, y = huge_people(HUGE[name])
-    found = fairmend.repair(net, HUGE[name], X[:3], X, y, method="blind", steps=2, reference=reference)
+    found = fairmend.repair(
+        net, HUGE[name], X[:3], X, y, method="blind", training=fairmend.TrainingOptions(steps=2, reference=reference)
+    )
     assert found.blind
     assert found.certificate.count == 0
 
@@ -171,7 +175,9 @@ def test_points_of_huge_neighbourhoods_are_refused_before_training():
     net, X, y = huge_people(HUGE["a range of 10^12"])
     for method in ("prof", "flip"):
         with pytest.raises(FairmendError, match=r"3,000,000,000,003 points, more than"):
-            fairmend.repair(net, HUGE["a range of 10^12"], X[:3], X, y, method=method, features="points")
+            fairmend.repair(
+                net, HUGE["a range of 10^12"], X[:3], X, y, method=method, head=fairmend.HeadOptions(features="points")
+            )
 
 
 @settings(max_examples=10, deadline=None)
@@ -188,7 +194,13 @@ def test_layers_without_a_bias_have_none_after_a_repair_and_its_proof_holds(seed
     spec = Spec(SPEC.features, label=Label("good", "yes", threshold=threshold if outputs < 3 else 0.5))
     try:
         result = fairmend.repair(
-            Network(layers, network.activations), spec, X[:6], X_cal, y_cal, method=method, steps=5
+            Network(layers, network.activations),
+            spec,
+            X[:6],
+            X_cal,
+            y_cal,
+            method=method,
+            training=fairmend.TrainingOptions(steps=5),
         )
     except FairmendError as error:
         assume("which has no bias" not in str(error))

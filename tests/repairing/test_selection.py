@@ -188,7 +188,7 @@ def test_step_2_of_a_candidate_stops_after_so_many_solver_runs(monkeypatch):
     fairmend.repair(*arguments(SPEC, 1), guarantee="listed")
     assert set(asked) == {auto.MOST_SOLVES}
     asked.clear()
-    fairmend.repair(*arguments(SPEC, 1), method="prof", steps=10)
+    fairmend.repair(*arguments(SPEC, 1), method="prof", training=fairmend.TrainingOptions(steps=10))
     assert set(asked) == {math.inf}
 
 
@@ -277,7 +277,7 @@ class Clock:
 
 def timed(limit):
     network, spec, *rows = arguments(SPEC, 5)
-    return prepare_task(network, spec, *rows, HeadOptions(time_limit=limit), 0, Deadline(limit, Clock()))
+    return prepare_task(network, spec, *rows, HeadOptions(), 0, Deadline(limit, Clock()))
 
 
 def test_recipes_that_have_no_time_left_do_not_run_and_say_so():

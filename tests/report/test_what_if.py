@@ -10,7 +10,7 @@ import pytest
 
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document import StepRounding
-from fairmend.network.activations import ACTIVATIONS
+from fairmend.network.operations.elementwise import ACTIVATIONS
 from fairmend.report import load_report
 from fairmend.report.what_if import what_if_data, what_if_problems
 from support.html_page import Page

@@ -6,6 +6,7 @@ import fairmend
 from fairmend import Feature, Spec
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine
+from fairmend.repairing.options import group_options
 from support.strategies import random_network
 
 AGE = Feature("age", "integer", range=(0, 5), protected=True, scale={"min": 0, "max": 5})
@@ -42,8 +43,8 @@ def case(spec, seed=0, hidden=(6, 4), outputs=1, activation="relu", dtype=np.flo
 
 
 def repair(*arguments, **options):
-    """The public function, with the paper's method unless another is named."""
-    return fairmend.repair(*arguments, **{"method": "prof", **options})
+    """The public function with options by their names, and with the paper's method unless another is named."""
+    return fairmend.repair(*arguments, **group_options({"method": "prof", **options}))
 
 
 def check(before, result, spec, X):

@@ -29,7 +29,7 @@ def repaired(method: str = "auto", outputs: int = 1, **age: object):
     net = small_network(outputs)
     y = spec.labels(frame) if outputs <= 2 else np.arange(len(frame)) % outputs
     X = spec.encode(frame)
-    options = {} if method == "auto" else {"steps": 10}
+    options = {} if method == "auto" else {"training": fairmend.TrainingOptions(steps=10)}
     result = fairmend.repair(net, spec, X[:30], X[30:120], y[30:120], method=method, **options)
     return result, spec, net, frame, y
 
@@ -88,7 +88,9 @@ def hostile() -> tuple[Report, Report]:
     )
     net = random_network(np.random.default_rng(3), spec.width, [8], 1, "relu")
     X, y = spec.encode(frame), spec.labels(frame)
-    result = fairmend.repair(net, spec, X[:20], X[20:100], y[20:100], method="prof", steps=5)
+    result = fairmend.repair(
+        net, spec, X[:20], X[20:100], y[20:100], method="prof", training=fairmend.TrainingOptions(steps=5)
+    )
     found = fairmend.audit(net, spec, frame)
     assert found.count > 5
     names = {"title": SCRIPT, "command": f"fairmend {END} {IMAGE}"}

@@ -15,9 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmend.base.arrays import FloatArray
 from fairmend.bounds.relaxation import Lines
-from fairmend.network.operations import Affine, Columns, Concatenate, Operation, Scale, Sum
 
 Interval = tuple[Tensor, Tensor]
 """Lower and upper ends, each ``(pieces, units)``."""
@@ -96,29 +94,6 @@ def least_of_line(slope: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     return rising * lower + (slope - rising) * upper
 
 
-def linear_form(
-    operation: Operation, forms: Sequence[Tensor], first: Tensor, layer: tuple[Tensor, Tensor] | None
-) -> Tensor:
-    """Return the form of an operation, one of those that are affine, from the forms of what it reads.
-
-    ``first`` is that of the boxes; ``layer`` is weight and bias of an affine layer.
-    """
-    if isinstance(operation, Affine):
-        assert layer is not None
-        weight, bias = layer
-        return torch.addcmul(forms[0] @ weight.T, first, bias)
-    if isinstance(operation, Scale):
-        factor, shift = tensor_like(first, operation.factor), tensor_like(first, operation.shift)
-        return torch.addcmul(forms[0] * factor, first, shift)
-    if isinstance(operation, Sum):
-        return total(forms)
-    if isinstance(operation, Concatenate):
-        return torch.cat(list(forms), dim=-1)
-    if isinstance(operation, Columns):
-        return forms[0][..., list(operation.indices)]
-    raise NotImplementedError(f"the linear bounds of {operation.kind}")
-
-
 def signed_product(A: Tensor, where_positive: Tensor, where_negative: Tensor) -> Tensor:
     """Return ``A+ @ where_positive + A- @ where_negative`` for each piece: A ``(pieces, units, width)``."""
     positive = A.clamp(min=0)
@@ -133,8 +108,3 @@ def total(parts: Sequence[Tensor]) -> Tensor:
     for part in parts[1:]:
         added = added + part
     return added
-
-
-def tensor_like(like: Tensor, values: FloatArray) -> Tensor:
-    """Return values in the dtype and on the device of a tensor."""
-    return torch.tensor(values, dtype=like.dtype, device=like.device)

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds.relaxation import apply_activation
-from fairmend.network import Activation, Affine, Network
-from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
+from fairmend.network import Network
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 """The affine layers in the order of the nodes, the head last: ``(weight (out, in), bias (out,))``.
@@ -43,34 +41,9 @@ def forward_nodes(
     ``affine`` computes an affine layer from its weight, its bias and the values that it reads.
     """
     values = dict(given)
-    remaining = iter(layers)
+    given_layers = dict(zip(network.affine_nodes, layers, strict=True))
     for i, node in enumerate(network.nodes):
-        layer = next(remaining) if isinstance(node.operation, Affine) else None
         if i not in values:
-            sources = [values[source] for source in node.sources]
-            values[i] = _compute(node.operation, sources) if layer is None else affine(*layer, sources[0])
+            sources, layer = [values[source] for source in node.sources], given_layers.get(i)
+            values[i] = node.operation.torch(sources) if layer is None else affine(*layer, sources[0])
     return values
-
-
-def _compute(operation: Operation, values: Sequence[Tensor]) -> Tensor:
-    if isinstance(operation, Activation):
-        return apply_activation(operation, values[0])
-    if isinstance(operation, Scale):
-        factor, shift = (_like(values[0], part) for part in (operation.factor, operation.shift))
-        return values[0] * factor + shift
-    if isinstance(operation, Sum):
-        total = values[0]
-        for value in values[1:]:
-            total = total + value
-        return total
-    if isinstance(operation, Concatenate):
-        return torch.cat(list(values), dim=-1)
-    if isinstance(operation, Columns):
-        return values[0][..., list(operation.indices)]
-    if isinstance(operation, Lookup):
-        return _like(values[0], operation.table)[values[0][..., 0].long()]
-    raise NotImplementedError(f"{operation.kind} in PyTorch")
-
-
-def _like(value: Tensor, array: object) -> Tensor:
-    return torch.tensor(array, dtype=value.dtype, device=value.device)

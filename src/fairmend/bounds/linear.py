@@ -20,16 +20,14 @@ from fairmend.bounds.forms import (
     Forms,
     Interval,
     least_of_line,
-    linear_form,
     signed_product,
-    tensor_like,
     total,
 )
 from fairmend.bounds.relaxation import Lines, relax
 from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
-from fairmend.network import Activation, Affine, Network
-from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+from fairmend.network import Activation, Concatenate, Lookup, Network, Sum
+from fairmend.network.operations.base import Numbers, Operation, as_like
 
 __all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate", "takes_symbols"]
 
@@ -125,21 +123,23 @@ class _Graph:
     def __init__(self, network: Network, parameters: Parameters, boxes: Boxes) -> None:
         self.nodes, self.widths, self.boxes = network.nodes[:-1], network.widths, boxes
         self.features, self.readers = network.nodes[-1].sources[0], network.readers
-        self.parameters: dict[int, tuple[Tensor, Tensor]] = {}
+        self.parameters: dict[int, Numbers] = dict(zip(network.affine_nodes[:-1], parameters, strict=True))
+        self.numbers: dict[int, Numbers] = {}
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
         self.lines: dict[int, Lines] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
-        remaining = iter(parameters)
         for i, node in enumerate(self.nodes):
-            if isinstance(node.operation, Affine):
-                self.parameters[i] = next(remaining)
+            numbers = self.parameters.get(i) or node.operation.numbers(boxes.first)
+            if numbers is not None:
+                self.numbers[i] = numbers
             self._find_exact(i, node.operation, node.sources)
         self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
-        self._symbols = Symbols(network.nodes, self.exact, self.parameters, boxes.first) if self.wide else None
+        symbols = Symbols(network.nodes, self.exact, self.numbers, self.parameters, boxes.first)
+        self._symbols = symbols if self.wide else None
         known = {**self.exact, **self.hulls}
-        self._stacked = Stacked(self.nodes, self.widths, known, self.lines, self.parameters, boxes.first)
+        self._stacked = Stacked(self.nodes, self.widths, known, self.lines, self.numbers, self.parameters, boxes.first)
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -149,13 +149,14 @@ class _Graph:
         return operation, self.nodes[i].sources[0]
 
     def _find_exact(self, i: int, operation: Operation, sources: Sequence[int]) -> None:
-        if isinstance(operation, Input):
+        if i == 0:
             self.exact[i] = Forms(self.boxes.rows, self.boxes.rows)
         elif isinstance(operation, Lookup):
-            forms = self._look_up(operation, sources[0])
-            (self.exact if forms.lower is forms.upper else self.hulls)[i] = forms
-        elif not isinstance(operation, Activation) and all(source in self.exact for source in sources):
-            form = self._linear(i, operation, [self.exact[source].lower for source in sources])
+            rows = self._look_up(operation, sources[0])
+            (self.exact if rows.lower is rows.upper else self.hulls)[i] = rows
+        elif operation.linear and all(source in self.exact for source in sources):
+            forms = [self.exact[source].lower for source in sources]
+            form = operation.form(forms, self.boxes.first, self.numbers.get(i))
             self.exact[i] = Forms(form, form)
         elif isinstance(operation, Concatenate) and all(self._ends_in(source) for source in sources):
             parts = [self.forms(source) for source in sources]
@@ -176,14 +177,8 @@ class _Graph:
             ends = [end[:, 0].cpu().numpy() for end in self.interval(source)]
         lower, upper = operation.hull(*ends)
         first = self.boxes.first
-        below = first * tensor_like(first, lower)
-        return Forms(below, below) if lower is upper else Forms(below, first * tensor_like(first, upper))
-
-    def _linear(self, i: int, operation: Operation, forms: Sequence[Tensor]) -> Tensor:
-        return linear_form(operation, forms, self.boxes.first, self.parameters.get(i))
-
-    def _scale(self, operation: Scale) -> tuple[Tensor, Tensor]:
-        return tensor_like(self.boxes.first, operation.factor), tensor_like(self.boxes.first, operation.shift)
+        below = first * as_like(first, lower)
+        return Forms(below, below) if lower is upper else Forms(below, first * as_like(first, upper))
 
     def relax_functions(self) -> None:
         """Find the lines of every function, in the order of the nodes."""
@@ -219,19 +214,10 @@ class _Graph:
         return self._intervals[i]
 
     def _interval_step(self, i: int, operation: Operation, sources: Sequence[Interval]) -> Interval:
-        lower, upper = sources[0]
-        if isinstance(operation, Affine):
-            return _interval_affine(*self.parameters[i], lower, upper)
-        if isinstance(operation, Activation):
-            return operation.function.torch_image(lower, upper)
         if i in self.hulls:
             return self.hulls[i].concretise()
-        if isinstance(operation, Scale):
-            factor, shift = self._scale(operation)
-            ends = lower * factor, upper * factor
-            return torch.minimum(*ends) + shift, torch.maximum(*ends) + shift
         below, above = zip(*sources, strict=True)
-        return self._linear(i, operation, below), self._linear(i, operation, above)
+        return operation.interval(below, above, self.numbers.get(i))
 
     def forms(self, i: int) -> Forms:
         """Return the forms of a node, by a backward pass where paths may meet."""
@@ -247,17 +233,12 @@ class _Graph:
         if isinstance(operation, Activation):
             return self.forms(sources[0]).through(self.lines[i], self.boxes.first, operation.increasing)
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
-        if isinstance(operation, Affine) or met:
+        if i in self.parameters or met:
             symbols = self._cheaper_symbols(i)
             return self._backward(i, operation, sources) if symbols is None else symbols.forms(i)
         parts = [self.forms(source) for source in sources]
-        if isinstance(operation, Scale):
-            factor, shift = self._scale(operation)
-            lower = least_of_line(factor, parts[0].lower, parts[0].upper)
-            upper = least_of_line(factor, parts[0].upper, parts[0].lower)
-            return Forms(torch.addcmul(lower, self.boxes.first, shift), torch.addcmul(upper, self.boxes.first, shift))
-        lower, upper = (self._linear(i, operation, [part[side] for part in parts]) for side in (0, 1))
-        return Forms(lower, upper)
+        lower, upper = zip(*parts, strict=True)
+        return Forms(*operation.forms(lower, upper, self.boxes.first, self.numbers.get(i)))
 
     def _cheaper_symbols(self, root: int) -> Symbols | None:
         """Return the symbols if they take fewer products than a backward pass for the forms of a node."""
@@ -278,19 +259,14 @@ class _Graph:
     def _backward(self, root: int, operation: Operation, sources: Sequence[int]) -> Forms:
         """Return the forms of an affine layer or a sum, substituted back to the nodes where that ends."""
         first = self.boxes.first
-        stop = self._stop(sources[0]) if isinstance(operation, Affine) else None
+        layer = self.parameters.get(root)
+        stop = None if layer is None else self._stop(sources[0])
         if stop is not None:
-            # Both passes start from the same weight W, so they share a product of the forms' middle and half distance:
-            # W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
-            weight, bias = self.parameters[root]
-            lower, upper = stop
-            middle = torch.addcmul((lower + upper) @ (weight / 2).T, first, bias)
-            spread = (upper - lower) @ (weight / 2).abs().T
-            return Forms(middle - spread, middle + spread)
+            return Forms(*operation.forms([stop.lower], [stop.upper], first, layer))
         if _stacks(first.device):
             return self._stacked.forms(root)
-        if isinstance(operation, Affine):
-            start, value = self.parameters[root][0].unsqueeze(0), self.parameters[root][1]
+        if layer is not None:
+            start, value = layer[0].unsqueeze(0), layer[1]
         else:
             width = self.widths[root]
             start, value = torch.eye(width, dtype=first.dtype, device=first.device).unsqueeze(0), first.new_zeros(width)
@@ -312,39 +288,21 @@ class _Graph:
         stop = self._stop(i)
         if stop is not None:
             rows.add(lower_A, upper_A, stop)
-        elif isinstance(operation, Activation):
+        elif i in self.lines:
             lines = self.lines[i]
             flipped = Lines(lines.upper_slope, lines.upper_intercept, lines.lower_slope, lines.lower_intercept)
             lower_A, lower_constant = _through_activation(lower_A, lines)
             upper_A, upper_constant = _through_activation(upper_A, flipped)
             rows.add_constants(lower_constant, upper_constant)
             rows.carry(sources[0], lower_A, upper_A)
-        elif isinstance(operation, Affine):
-            weight, bias = self.parameters[i]
-            rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ bias))
-            rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A @ weight))
-        elif isinstance(operation, Scale):
-            factor, shift = self._scale(operation)
-            rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ shift))
-            rows.carry(sources[0], *_both(lower_A, upper_A, lambda A: A * factor))
-        elif isinstance(operation, Sum):
-            for source in sources:
-                rows.carry(source, lower_A, upper_A)
-        elif isinstance(operation, Concatenate):
-            widths = [self.widths[source] for source in sources]
-            lowers = torch.split(lower_A, widths, dim=-1)
-            uppers = lowers if lower_A is upper_A else torch.split(upper_A, widths, dim=-1)
+        else:
+            numbers, widths = self.numbers.get(i), [self.widths[source] for source in sources]
+            if numbers is not None:
+                rows.add_constants(*_both(lower_A, upper_A, lambda A: A @ numbers[1]))
+            lowers = operation.pull(lower_A, widths, numbers)
+            uppers = lowers if lower_A is upper_A else operation.pull(upper_A, widths, numbers)
             for source, lower, upper in zip(sources, lowers, uppers, strict=True):
                 rows.carry(source, lower, upper)
-        elif isinstance(operation, Columns):
-            index = torch.tensor(operation.indices, device=lower_A.device)
-            width = self.widths[sources[0]]
-            rows.carry(
-                sources[0],
-                *_both(lower_A, upper_A, lambda A: A.new_zeros(*A.shape[:-1], width).index_add(-1, index, A)),
-            )
-        else:
-            raise NotImplementedError(f"the linear bounds of {operation.kind}")
 
 
 class _Rows:
@@ -390,13 +348,6 @@ def _both(lower: Tensor, upper: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Return the function of both, computed once if they are one tensor."""
     result = function(lower)
     return result, result if lower is upper else function(upper)
-
-
-def _interval_affine(weight: Tensor, bias: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the interval of an affine layer's output, Eq. (ibp-linear)."""
-    middle = torch.addmm(bias, lower + upper, weight.T, alpha=0.5)
-    spread = (upper - lower) @ weight.abs().T / 2
-    return middle - spread, middle + spread
 
 
 def _through_activation(A: Tensor, lines: Lines) -> tuple[Tensor, Tensor]:

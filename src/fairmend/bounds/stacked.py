@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from fairmend.bounds.forms import Forms, signed_product, tensor_like, total
+from fairmend.bounds.forms import Forms, signed_product, total
 from fairmend.bounds.fused import product, through_lines
 from fairmend.bounds.relaxation import Lines
-from fairmend.network import Activation, Affine
 from fairmend.network.graph import Node
-from fairmend.network.operations import Columns, Concatenate, Scale, Sum
+from fairmend.network.operations import Numbers
 
 
 class Stacked:
     """Backward substitution through the nodes of a network, down to those whose forms are ``known``.
 
-    ``lines`` may grow: a walk from a node needs those of earlier functions only.
+    ``numbers`` are factor and shift of the nodes that have them, ``parameters`` those of affine layers. ``lines`` may
+    grow: a walk from a node needs those of earlier functions only.
     """
 
     def __init__(
@@ -32,16 +32,17 @@ class Stacked:
         widths: Sequence[int],
         known: Mapping[int, Forms],
         lines: Mapping[int, Lines],
-        parameters: Mapping[int, tuple[Tensor, Tensor]],
+        numbers: Mapping[int, Numbers],
+        parameters: Mapping[int, Numbers],
         first: Tensor,
     ) -> None:
         self._nodes, self._widths, self._known, self._lines = nodes, widths, known, lines
-        self._parameters, self._first = parameters, first
+        self._numbers, self._parameters, self._first = numbers, parameters, first
         self._shifted: dict[int, Lines] = {}
 
     def forms(self, root: int) -> Forms:
         """Return the forms of an affine layer or a sum, in the inputs."""
-        if isinstance(self._nodes[root].operation, Affine):
+        if root in self._parameters:
             start, value = self._parameters[root]
         else:
             start = torch.eye(self._widths[root], dtype=self._first.dtype, device=self._first.device)
@@ -61,29 +62,16 @@ class Stacked:
         A, operation, sources = rows.carried.pop(i), self._nodes[i].operation, self._nodes[i].sources
         if i in self._known:
             rows.ended.append(_times_forms(A, self._known[i]))
-        elif isinstance(operation, Activation):
+        elif i in self._lines:
             self._through(rows, A, i, sources[0])
-        elif isinstance(operation, Affine):
-            weight, bias = self._parameters[i]
-            rows.value = rows.value + A @ bias
-            rows.carry(sources[0], product(A, weight))
-        elif isinstance(operation, Scale):
-            factor, shift = (tensor_like(self._first, part) for part in (operation.factor, operation.shift))
-            rows.value = rows.value + A @ shift
-            rows.carry(sources[0], A * factor)
-        elif isinstance(operation, Sum):
-            for source in sources:
-                rows.carry(source, A)
-        elif isinstance(operation, Concatenate):
-            parts = torch.split(A, [self._widths[source] for source in sources], dim=-1)
+        else:
+            numbers, widths = self._numbers.get(i), [self._widths[source] for source in sources]
+            if numbers is not None:
+                rows.value = rows.value + A @ numbers[1]
+            layer = self._parameters.get(i)
+            parts = operation.pull(A, widths, numbers) if layer is None else [product(A, layer[0])]
             for source, part in zip(sources, parts, strict=True):
                 rows.carry(source, part)
-        elif isinstance(operation, Columns):
-            index = torch.tensor(operation.indices, device=A.device)
-            empty = A.new_zeros(*A.shape[:-1], self._widths[sources[0]])
-            rows.carry(sources[0], empty.index_add(-1, index, A))
-        else:
-            raise NotImplementedError(f"the linear bounds of {operation.kind}")
 
     def _through(self, rows: _Rows, A: Tensor, i: int, source: int) -> None:
         """Go back through the function at node i, and through the layer before it."""

@@ -20,11 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairmend.bounds.forms import Forms, linear_form, tensor_like
+from fairmend.bounds.forms import Forms
 from fairmend.bounds.relaxation import Lines
-from fairmend.network import Activation, Affine
 from fairmend.network.graph import Node
-from fairmend.network.operations import Columns, Concatenate, Operation, Scale, Sum
+from fairmend.network.operations import Numbers, Operation
 
 
 class _Function(NamedTuple):
@@ -58,10 +57,12 @@ class Symbols:
         self,
         nodes: Sequence[Node],
         exact: Mapping[int, Forms],
-        parameters: Mapping[int, tuple[Tensor, Tensor]],
+        numbers: Mapping[int, Numbers],
+        parameters: Mapping[int, Numbers],
         first: Tensor,
     ) -> None:
-        self._nodes, self._exact, self._parameters, self._first = nodes, exact, parameters, first
+        self._nodes, self._exact, self._first = nodes, exact, first
+        self._numbers, self._parameters = numbers, parameters
         self._functions: dict[int, _Function] = {}
         self._known: dict[int, _Form] = {}
         self._gaps: dict[int, _Form] = {}
@@ -134,10 +135,9 @@ class Symbols:
     def _step(self, i: int, operation: Operation, sources: Sequence[int]) -> _Form:
         if i in self._exact:
             return _Form(self._exact[i].lower, {})
-        if isinstance(operation, Activation):
+        if i in self._functions:
             return self._through(i, sources[0])
-        before = [self._known[source].inputs for source in sources]
-        inputs = linear_form(operation, before, self._first, self._parameters.get(i))
+        inputs = operation.form([self._known[source].inputs for source in sources], self._first, self._numbers.get(i))
         return _Form(inputs, self._linear_symbols(i, operation, sources))
 
     def _through(self, i: int, source: int) -> _Form:
@@ -150,29 +150,18 @@ class Symbols:
 
     def _linear_symbols(self, i: int, operation: Operation, sources: Sequence[int]) -> dict[int, Tensor]:
         """Return the coefficients of the symbols after an operation, one of those that are affine."""
-        if isinstance(operation, Affine):
+        if i in self._parameters:
             weight = self._parameters[i][0]
             symbols = {function: part @ weight.T for function, part in self._known[sources[0]].symbols.items()}
             if sources[0] in self._functions:
                 symbols[sources[0]] = F.embedding(self._functions[sources[0]].units, weight.T)
             return symbols
         parts = [self._with_own(source) for source in sources]
-        if isinstance(operation, Scale):
-            factor = tensor_like(self._first, operation.factor)
-            return {function: part * factor for function, part in parts[0].items()}
-        if isinstance(operation, Columns):
-            return {function: part[..., list(operation.indices)] for function, part in parts[0].items()}
-        if isinstance(operation, Concatenate):
-            widths = [self._known[source].inputs.shape[2] for source in sources]
-            starts = [sum(widths[:k]) for k in range(len(widths))]
-            placed = [
-                {function: F.pad(part, (start, sum(widths) - start - width)) for function, part in own.items()}
-                for own, start, width in zip(parts, starts, widths, strict=True)
-            ]
-            return _added(placed)
-        if isinstance(operation, Sum):
-            return _added(parts)
-        raise NotImplementedError(f"the linear bounds of {operation.kind}")
+        widths = [self._known[source].inputs.shape[2] for source in sources]
+        return {
+            function: operation.contribute([part.get(function) for part in parts], widths, self._numbers.get(i))
+            for function in dict.fromkeys(function for part in parts for function in part)
+        }
 
     def _with_own(self, i: int) -> dict[int, Tensor]:
         """Return the coefficients of all symbols in a node, those of its own among them if it is a function."""
@@ -181,11 +170,3 @@ class Symbols:
             return form.symbols
         own = F.one_hot(self._functions[i].units, form.inputs.shape[2]).to(form.inputs.dtype)
         return {**form.symbols, i: own}
-
-
-def _added(parts: Sequence[dict[int, Tensor]]) -> dict[int, Tensor]:
-    total: dict[int, Tensor] = {}
-    for part in parts:
-        for function, coefficients in part.items():
-            total[function] = total[function] + coefficients if function in total else coefficients
-    return total

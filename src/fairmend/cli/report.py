@@ -55,11 +55,10 @@ def run_report(
     json_output: bool = False,
 ) -> None:
     """Read the report's data from a folder, or from the file itself, and write it in the format."""
-    from fairmend.cli.console import console, show_json
-    from fairmend.cli.report_files import show_report
+    from fairmend.cli.console import console, show_json, show_report
     from fairmend.report import load_report
     from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
-    from fairmend.spec.about import load_about
+    from fairmend.spec.claim import load_about
 
     if not folder.exists():
         raise FairmendError(

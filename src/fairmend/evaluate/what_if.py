@@ -11,7 +11,6 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.text import short
-from fairmend.bounds.running_error import scaled_too_far
 from fairmend.evaluate.document import (
     CarriedNetwork,
     CarriedNode,
@@ -39,11 +38,11 @@ from fairmend.network import (
 )
 from fairmend.network.folding import Fold, Line
 from fairmend.network.functions.base import Precision
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
+from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
-from fairmend.spec.reachable import encode_column
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.products import encode_column
 
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
@@ -107,9 +106,15 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     categories = sum(len(feature.categories or ()) for feature in spec.features)
     if categories > MOST_CATEGORIES:
         return f"the features have {categories:,} categories, and a page has room for at most {MOST_CATEGORIES:,}"
-    if any(scaled_too_far(network) for network in networks):
+    if not all(np.isfinite(_error_at_zero(network)) for network in networks):
         return "scalings in a row multiply or divide by more than other programs can hold in one number of float32"
     return ""
+
+
+def _error_at_zero(network: Network) -> float:
+    """Return the error of inference at 0; infinite if scalings multiply or divide too far."""
+    row = np.zeros((1, network.inputs))
+    return float(KernelBounds(network).output_error(row, row).max())
 
 
 def _carry(network: Network) -> CarriedNetwork:

@@ -1,10 +1,21 @@
 """Networks: graphs of `operations`, what they compute (`network`) and decide (`decision`), and their file `formats`."""
 
-from fairmend.network.activations import ACTIVATIONS, Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, predicted_classes
 from fairmend.network.graph import Node
 from fairmend.network.network import CLOSINGS, Network, NetworkSource, load_network
-from fairmend.network.operations import DTYPES, Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+from fairmend.network.operations import (
+    ACTIVATIONS,
+    DTYPES,
+    Activation,
+    Affine,
+    Columns,
+    Concatenate,
+    Input,
+    Lookup,
+    Operation,
+    Scale,
+    Sum,
+)
 
 __all__ = [
     "ACTIVATIONS",

@@ -13,8 +13,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools
 from fairmend.base.errors import FairmendError
-from fairmend.network.activations import Activation
-from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+from fairmend.network.operations import Activation, Affine, Input, Operation
 
 
 @dataclass(frozen=True)
@@ -97,22 +96,5 @@ def reached_columns(nodes: Sequence[Node]) -> list[Bools]:
     """Return for each node which of its numbers depend on which input column, bool (width, inputs)."""
     found: list[Bools] = []
     for node in nodes:
-        operation, sources = node.operation, [found[source] for source in node.sources]
-        if isinstance(operation, Input):
-            found.append(np.eye(operation.columns, dtype=np.bool_))
-        elif isinstance(operation, Affine):
-            found.append((operation.weight != 0).astype(np.float32) @ sources[0].astype(np.float32) > 0)
-        elif isinstance(operation, Scale):
-            found.append(sources[0] & (operation.factor != 0)[:, None])
-        elif isinstance(operation, Sum):
-            found.append(np.logical_or.reduce(sources))
-        elif isinstance(operation, Concatenate):
-            found.append(np.concatenate(sources))
-        elif isinstance(operation, Columns):
-            found.append(sources[0][list(operation.indices)])
-        elif isinstance(operation, Lookup):
-            varies = (operation.table != operation.table[0]).any(axis=0)
-            found.append(sources[0] & varies[:, None])
-        else:  # an elementwise function
-            found.append(sources[0])
+        found.append(node.operation.reached([found[source] for source in node.sources]))
     return found

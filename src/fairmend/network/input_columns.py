@@ -13,28 +13,26 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.network.activations import Activation
 from fairmend.network.graph import describe, reached_columns
 from fairmend.network.network import Network
-from fairmend.network.operations import Affine, Columns, Concatenate, Input, Lookup, Operation, Scale
+from fairmend.network.operations import Affine, Lookup, Operation
 
 
 def passed_columns(network: Network) -> list[Ints]:
     """Return for each node which input column each of its numbers passes on (width,); -1 where it is none."""
-    return _columns_of_nodes(network, (Input, Columns, Concatenate))
+    return _columns_of_nodes(network, rearranged=True)
 
 
 def followed_columns(network: Network) -> list[Ints]:
     """Return for each node which single input column each of its numbers follows (width,); -1 where it is none."""
-    return _columns_of_nodes(network, (Input, Columns, Concatenate, Scale, Activation, Lookup))
+    return _columns_of_nodes(network, rearranged=False)
 
 
 def _affine_readers(network: Network) -> dict[int, Ints]:
     """Return the affine layers, by their place in `network.affines`, that read passed columns, and which ones."""
     passed, found = passed_columns(network), {}
-    affines = [node for node in network.nodes if isinstance(node.operation, Affine)]
-    for place, node in enumerate(affines):
-        columns = passed[node.sources[0]]
+    for place, i in enumerate(network.affine_nodes):
+        columns = passed[network.nodes[i].sources[0]]
         if (columns >= 0).any():
             found[place] = columns
     return found
@@ -62,7 +60,7 @@ def _plain_columns(network: Network) -> npt.NDArray[np.bool_]:
     passed = passed_columns(network)
     plain = np.ones(network.inputs, dtype=np.bool_)
     for node in network.nodes:
-        if isinstance(node.operation, Affine | Columns | Concatenate):
+        if isinstance(node.operation, Affine) or node.operation.rearranges:
             continue
         for source in node.sources:
             plain[passed[source][passed[source] >= 0]] = False
@@ -144,21 +142,13 @@ def fix_columns(network: Network, columns: Sequence[int], reference: npt.ArrayLi
     return found
 
 
-def _columns_of_nodes(network: Network, kinds: tuple[type, ...]) -> list[Ints]:
+def _columns_of_nodes(network: Network, *, rearranged: bool) -> list[Ints]:
+    """Return which input column each number follows; ``rearranged``: only those passed on as they are."""
     found: list[Ints] = []
-    for node, width in zip(network.nodes, network.widths, strict=True):
-        operation = node.operation
-        if isinstance(operation, Input):
-            own = np.arange(width)
-        elif not isinstance(operation, kinds):
-            own = np.full(width, -1)
-        elif isinstance(operation, Concatenate):
-            own = np.concatenate([found[source] for source in node.sources])
-        elif isinstance(operation, Columns):
-            own = found[node.sources[0]][list(operation.indices)]
-        else:
-            own = np.broadcast_to(found[node.sources[0]], (width,))
-        found.append(own)
+    for i, (node, width) in enumerate(zip(network.nodes, network.widths, strict=True)):
+        follows = i == 0 or node.operation.rearranges or not rearranged
+        sources = [found[source] for source in node.sources]
+        found.append(node.operation.follow(sources, width) if follows else np.full(width, -1))
     return found
 
 
@@ -168,11 +158,11 @@ def _values_of(network: Network, row: Floats) -> list[Floats]:
     found: list[Floats] = []
     for node, width, columns in zip(network.nodes, network.widths, followed, strict=True):
         operation, own = node.operation, np.zeros(width)
-        if isinstance(operation, Input):
+        if not node.sources:
             own = row
         elif isinstance(operation, Lookup):
             own = _interpolated(operation.table.astype(np.float64), float(found[node.sources[0]][0]))
-        elif not isinstance(operation, Affine) and (columns >= 0).any():
+        elif (columns >= 0).any():
             operation.compute([found[source][None] for source in node.sources], own[None])
         found.append(own)
     return found
@@ -203,9 +193,9 @@ def _require_cut(network: Network, columns: Sequence[int]) -> None:
     reached = reached_columns(network.nodes)
     if not reached[-1][:, list(columns)].any():
         return
-    for i, node in enumerate(network.nodes):
-        if isinstance(node.operation, Affine) and reached[i][:, list(columns)].any():
-            source = node.sources[0]
+    for i in network.affine_nodes:
+        if reached[i][:, list(columns)].any():
+            source = network.nodes[i].sources[0]
             raise FairmendError(
                 "the network adds a column that must be ignored to other numbers before any weight reads it "
                 f"({describe(network.nodes, source)}), so it cannot be cut off; take it out of the skip connection"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -21,11 +21,10 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.network.activations import Activation
 from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
 from fairmend.network.form import Form
 from fairmend.network.graph import Node, chain_nodes, describe, is_chain, node_widths, read_columns
-from fairmend.network.operations import Affine, Lookup, Operation, Scale, StoredLayer
+from fairmend.network.operations import Activation, Affine, Lookup, Operation, StoredLayer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,6 +129,11 @@ class Network:
         return tuple(node.operation for node in self.nodes if isinstance(node.operation, Affine))
 
     @cached_property
+    def affine_nodes(self) -> tuple[int, ...]:
+        """The numbers of the nodes that are affine layers."""
+        return tuple(i for i, node in enumerate(self.nodes) if isinstance(node.operation, Affine))
+
+    @cached_property
     def activations(self) -> tuple[Activation, ...]:
         """The elementwise functions, in the order of the nodes."""
         return tuple(node.operation for node in self.nodes if isinstance(node.operation, Activation))
@@ -148,7 +152,7 @@ class Network:
     @cached_property
     def functions(self) -> tuple[int, ...]:
         """The numbers of the nodes that are elementwise functions."""
-        return tuple(i for i, node in enumerate(self.nodes) if _is_function(node))
+        return tuple(i for i, node in enumerate(self.nodes) if isinstance(node.operation, Activation))
 
     @cached_property
     def readers(self) -> Counter[int]:
@@ -158,7 +162,7 @@ class Network:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the affine layers: their key prefixes in the file or module that the network came from."""
-        return tuple(node.name for node in self.nodes if isinstance(node.operation, Affine))
+        return tuple(self.nodes[i].name for i in self.affine_nodes)
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
@@ -183,7 +187,7 @@ class Network:
     @property
     def weights(self) -> int:
         """The number of weights and biases of the affine layers, and of entries of tables."""
-        return sum(map(_weights_of, self.nodes))
+        return sum(node.operation.size for node in self.nodes)
 
     @cached_property
     def read_columns(self) -> Bools:
@@ -239,7 +243,11 @@ class Network:
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
-        values = self.logits(X)
+        return self.probabilities_of(self.logits(X))
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the same from the logits."""
+        values = logits.copy()
         if values.ndim == 1:
             Activation("sigmoid").apply(values)
         else:
@@ -253,16 +261,13 @@ class Network:
 
         A layer beside batch normalisation is unfolded and folded again, which may change the last bits.
         """
-        stored = iter([new.stored_as(old) for new, old in zip(affines, self.affines, strict=True)])
-        return self._with(lambda operation: next(stored) if isinstance(operation, Affine) else operation)
+        pairs = zip(affines, self.affines, strict=True)
+        stored = [new.stored_as(old) for new, old in pairs]
+        return self.with_operations(dict(zip(self.affine_nodes, stored, strict=True)))
 
     def with_operations(self, operations: Mapping[int, Operation]) -> Network:
         """Return this network with other operations at some nodes."""
         nodes = [replace(node, operation=operations.get(i, node.operation)) for i, node in enumerate(self.nodes)]
-        return Network.from_nodes(nodes, self.closing, self.threshold, self.form)
-
-    def _with(self, change: Callable[[Operation], Operation]) -> Network:
-        nodes = [replace(node, operation=change(node.operation)) for node in self.nodes]
         return Network.from_nodes(nodes, self.closing, self.threshold, self.form)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
@@ -288,11 +293,11 @@ class Network:
             return pd.DataFrame(
                 {
                     "node": range(1, len(self.nodes)),
-                    "operation": [str(node.operation) if _is_function(node) else node.operation.kind for node in nodes],
+                    "operation": [node.operation.title for node in nodes],
                     "name": [node.name for node in nodes],
                     "reads": [", ".join(map(str, node.sources)) for node in nodes],
                     "outputs": self.widths[1:],
-                    "weights": [_weights_of(node) for node in nodes],
+                    "weights": [node.operation.size for node in nodes],
                 }
             )
         functions = [str(activation) for activation in self.activations]
@@ -356,7 +361,7 @@ class Network:
                 results = {0: values}
                 for i, sources, operation, buffer in plan:
                     results[i] = target if buffer is None else buffer[: len(values)]
-                    _compute(operation, [results[source] for source in sources], results[i], part)
+                    operation.compute([results[source] for source in sources], results[i], part)
                 _check_finite(target, start, "the network's output overflows {dtype}: check the scale of X")
         return out
 
@@ -377,7 +382,7 @@ class Network:
                 continue
             if i not in buffers:
                 buffers[i] = np.empty((rows, self.widths[i]), self.dtype)
-            if _is_function(node) and readers[node.sources[0]] == 1 and node.sources[0] > 0:
+            if node.operation.in_place and readers[node.sources[0]] == 1 and node.sources[0] > 0:
                 buffers[node.sources[0]] = buffers[i]
         return [(i, self.nodes[i].sources, self.nodes[i].operation, buffers[i]) for i in sorted(needed) if i > 0]
 
@@ -408,35 +413,17 @@ def load_network(source: NetworkSource, activation: str | Activation | None = No
     return network
 
 
-def _is_function(node: Node) -> bool:
-    return isinstance(node.operation, Activation)
-
-
-def _weights_of(node: Node) -> int:
-    operation = node.operation
-    if isinstance(operation, Affine):
-        return operation.size
-    return operation.table.size if isinstance(operation, Lookup) else 0
-
-
 def _check_numbers(nodes: Sequence[Node]) -> np.dtype[np.floating[Any]]:
     """Return the dtype of all numbers; refuse numbers that are not finite, and a second dtype."""
     first: np.dtype[np.floating[Any]] | None = None
     for i, node in enumerate(nodes):
-        operation = node.operation
-        if isinstance(operation, Affine):
-            arrays: tuple[FloatArray, ...] = (operation.weight, operation.bias)
-        elif isinstance(operation, Lookup):
-            arrays = (operation.table,)
-        elif isinstance(operation, Scale):
-            arrays = (operation.factor, operation.shift)
-        else:
-            continue
+        arrays = node.operation.arrays
         if not all(np.isfinite(array).all() for array in arrays):
             raise FairmendError(f"{describe(nodes, i)} has a weight or bias that is not finite (NaN or infinite)")
-        first = arrays[0].dtype if first is None else first
-        if arrays[0].dtype != first:
-            raise FairmendError(f"{describe(nodes, i)} is {arrays[0].dtype} after {first}; use one dtype")
+        for dtype in {array.dtype for array in arrays}:
+            first = dtype if first is None else first
+            if dtype != first:
+                raise FairmendError(f"{describe(nodes, i)} is {dtype} after {first}; use one dtype")
     assert first is not None  # the head has one
     return first
 
@@ -471,14 +458,6 @@ def _numeric(X: npt.ArrayLike, inputs: int) -> npt.NDArray[Any]:
     if X.shape[1] != inputs:
         raise FairmendError(f"X has {X.shape[1]} columns, the network takes {inputs}")
     return X
-
-
-def _compute(operation: Operation, sources: Sequence[FloatArray], out: FloatArray, part: int) -> None:
-    """Set out (rows, width) to an operation of its sources; products are computed for so many rows at a time."""
-    if isinstance(operation, Affine):
-        operation.compute(sources, out, part)
-    else:
-        operation.compute(sources, out)
 
 
 def _check_finite(values: FloatArray, start: int, complaint: str) -> None:

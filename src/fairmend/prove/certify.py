@@ -20,8 +20,8 @@ from fairmend.network import Network, NetworkSource, load_network
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
+from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.result import CertifyResult
-from fairmend.prove.score_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec

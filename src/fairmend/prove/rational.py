@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, predicted_classes
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Lookup, Network, Operation, predicted_classes
 from fairmend.network.decision import reaches
-from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
 
 _Exact = tuple[npt.NDArray[np.object_], int]
 """Python integers of any size, and the exponent of the power of two that multiplies them."""
@@ -40,27 +39,18 @@ def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.ND
 def _compute(operation: Operation, sources: list[_Exact]) -> _Exact:
     """Return an operation on exact numbers ``(points, units)``."""
     h = sources[0]
-    if isinstance(operation, Affine):
-        weight = _exact(operation.weight)
-        return _add((h[0] @ weight[0].T, h[1] + weight[1]), _exact(operation.bias))
     if isinstance(operation, Activation):
         return _activate(operation, h)
-    if isinstance(operation, Scale):
-        factor = _exact(operation.factor)
-        return _add((h[0] * factor[0], h[1] + factor[1]), _exact(operation.shift))
-    if isinstance(operation, Sum):
-        for other in sources[1:]:
-            h = _add(h, other)
-        return h
-    if isinstance(operation, Concatenate):
-        least = min(exponent for _, exponent in sources)
-        return np.hstack([whole * (1 << (exponent - least)) for whole, exponent in sources]), least
-    if isinstance(operation, Columns):
-        return h[0][:, list(operation.indices)], h[1]
     if isinstance(operation, Lookup):
         indices = np.array([[float(Fraction(int(whole)) * Fraction(2) ** h[1])] for whole in h[0][:, 0]])
         return _exact(operation.table[operation.indices(indices)])
-    raise NotImplementedError(f"exact arithmetic of {operation.kind}")
+    least = min(exponent for _, exponent in sources)
+    wholes = [whole * (1 << (exponent - least)) for whole, exponent in sources]
+    numbers = operation.numbers(np.empty(0))
+    if numbers is None:
+        return operation.combine(wholes), least
+    (factor, exponent), shift = (_exact(part) for part in numbers)
+    return _add((operation.combine(wholes, (factor, shift[0])), least + exponent), shift)
 
 
 def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:

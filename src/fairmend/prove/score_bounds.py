@@ -1,48 +1,14 @@
-"""Rigorous bounds of scores over boxes and at points, and how far scores from inference can be from the real ones.
-
-A score is what a claim about scores compares: a raw output, the sigmoid of one output, or the softmax of several.
-"""
+"""Bounds of scores, for quantify."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats
-from fairmend.base.errors import FairmendError
 from fairmend.bounds.enclosure import UNIT, enclose_value
 from fairmend.bounds.inference import inference_error
-from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences, rigorous_point_logits
 from fairmend.network import Activation, Network
 from fairmend.spec import Claim
-
-
-def require_scores(net: Network, claim: Claim) -> None:
-    """Raise an error if the network does not give the scores that a claim is about."""
-    if claim.on == "output" and net.closing != "none":
-        raise FairmendError(
-            f'the spec claims the output of the network, which ends in a {net.closing}. Set on = "probability" or '
-            '"logit" in [claim].'
-        )
-
-
-def bound_scores(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray) -> tuple[Floats, Floats]:
-    """Return bounds of each score, in real arithmetic, over the boxes (n, width): each (n, outputs)."""
-    if claim.on == "probability" and net.outputs > 1:
-        return softmax_bounds(rigorous_differences(net, lower, upper))
-    bounds = rigorous_bounds(net, lower, upper)
-    return sigmoid_bounds(*bounds) if claim.on == "probability" else bounds
-
-
-def bound_scores_at_points(net: Network, claim: Claim, points: FloatArray) -> tuple[Floats, Floats]:
-    """Return bounds of each score, in real arithmetic, at points (n, width): each (n, outputs)."""
-    low, high = rigorous_point_logits(net, points)
-    if claim.on != "probability":
-        return low, high
-    if net.outputs == 1:
-        return sigmoid_bounds(low, high)
-    with np.errstate(invalid="ignore", over="ignore"):
-        differences = np.nextafter(low[:, :, None] - high[:, None, :], -np.inf)
-    return softmax_bounds(differences)
 
 
 def score_error(net: Network, claim: Claim, lower: FloatArray, upper: FloatArray, *, thorough: bool = False) -> Floats:

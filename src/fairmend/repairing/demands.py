@@ -1,4 +1,4 @@
-"""What step 2 demands of the head, for each kind of claim, and how the demands grow where a proof fails.
+"""Step 2 until its result is proven: what it demands of the head, and how the demands grow where a proof fails.
 
 A claim about classes demands a margin of each region; a claim about scores demands that they differ by a little less
 than delta, which leaves room for the rounding errors of inference.
@@ -6,29 +6,38 @@ than delta, which leaves room for the rounding errors of inference.
 
 from __future__ import annotations
 
+import logging
+import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.bounds.inference import closing_error
-from fairmend.network import Network
-from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
-from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
-from fairmend.repairing.head.features import FeatureSet, require_few_points
+from fairmend.network import Activation, Affine, Network, Node
+from fairmend.network.decision import closing_gaps
+from fairmend.network.graph import reached_columns
+from fairmend.prove.proof import Proof, prove_inputs
+from fairmend.repairing.blind import columns_of
+from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repairing.head.problem import KeptRows
 from fairmend.repairing.head.scores import repair_scores
 from fairmend.repairing.head.solve import HeadSolution, repair_head
 from fairmend.repairing.task import RepairTask
+
+_logger = logging.getLogger(__name__)
 
 MOST_KEPT = 500
 """Calibration rows whose outputs step 2 keeps, a random choice if there are more: each adds two rows to its program."""
 
 MOST_RELAXED, WORTH_MORE = 2, 1.05
 """Differences may be this much wider in another attempt, or it is not made, and there are so many attempts at most."""
+
+_MOST_ATTEMPTS = 40
+_LEAST_SOLVER_SECONDS = 0.1
+"""What step 2 gets where training used up the time limit: enough for a change that can be proven."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class Demands(ABC):
     def grow(self, failed: np.ndarray, missing: Floats) -> bool:
         """Demand more of the regions that failed, by what was ``missing``; return whether that is possible."""
 
-    def relax(self, proof: Proof | ScoreProof) -> bool:
+    def relax(self, proof: Proof) -> bool:
         """Demand less where a proof shows that less would do; return whether it is worth another attempt."""
         return False
 
@@ -83,7 +92,7 @@ class ClassDemands(Demands):
         super().__init__(task)
         self.offset = network.offset
         # No smaller margin covers inference.
-        closing = float(closing_error(network, np.arange(2)).min())
+        closing = min(closing_gaps(network.threshold, network.dtype))
         least = 2 * closing if task.head_options.cover_inference else 0.0
         self.amount = np.full(count, max(task.head_options.margin, least))
 
@@ -130,7 +139,7 @@ class ScoreDemands(Demands):
         self.amount = np.full(count, settings.margin)
         if settings.cover_inference:
             # The error of the network before step 2 is a good guess of the error after it.
-            error = HEADROOM * prove_repair_inputs(network, task).error
+            error = prove_repair_inputs(network, task).error
             self.amount = np.where(error < self.delta / 2, np.maximum(self.amount, 1.1 * error), self.amount)
 
     def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
@@ -165,11 +174,11 @@ class ScoreDemands(Demands):
         self.amount[failed] = np.minimum(wanted, self.delta - room / 2)
         return bool((self.amount < self.delta).all())
 
-    def relax(self, proof: Proof | ScoreProof) -> bool:
+    def relax(self, proof: Proof) -> bool:
         """Widen what is allowed by the factor by which the proof is tighter than the bounds of step 2."""
         spread = self.delta - proof.margin
         settings = self.task.head_options
-        room = 1.1 * HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        room = 1.1 * proof.error if settings.cover_inference else np.zeros_like(proof.error)
         allowed = self.delta - np.maximum(settings.margin, room)
         factor = float(np.min(allowed / np.maximum(spread, 1e-3 * self.delta)))
         if self.relaxed == MOST_RELAXED or factor < WORTH_MORE:
@@ -201,21 +210,112 @@ def demands_of(network: Network, task: RepairTask, count: int) -> Demands:
     return (ScoreDemands if task.spec.claim.is_score else ClassDemands)(network, task, count)
 
 
-def prove_repair_inputs(network: Network, task: RepairTask) -> Proof | ScoreProof:
-    """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
-    claim = task.spec.claim
+def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
+    """Prove what holds for the repair inputs."""
+    return prove_inputs(network, task.spec, task.X_repair)
+
+
+def prove_by_blindness(network: Network, task: RepairTask) -> Proof:
+    """Return the proof for a network that ignores all in which similar people may differ."""
+    return Proof.by_blindness(network, task.spec.claim, task.X_repair)
+
+
+@dataclass(frozen=True)
+class ProvenHead:
+    """A network after step 2 whose proof holds for every repair input."""
+
+    network: Network
+    head: HeadSolution | None
+    proof: Proof
+    margin: float
+    attempts: int
+    check_seconds: float
+
+
+def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
+    """Return the features of the head: the inputs if it is the only layer."""
+    if task.head_options.features == "points":
+        return Points.from_network(network, task.spec, task.X_repair)
+    return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
+
+
+def require_provable_size(task: RepairTask) -> None:
+    """Raise an error, before any training, if neighbourhoods have too many pieces or points for a proof."""
     if task.head_options.features == "points":
         require_few_points(task.network, task.spec, task.X_repair)
-        if claim.is_score:
-            return prove_scores_at_points(network, task.spec, task.X_repair, claim)
-        return prove_points(network, task.spec, task.X_repair)
-    if claim.is_score:
-        return prove_scores_over_regions(network, task.regions, claim)
-    return prove_regions(network, task.regions)
+    else:
+        _logger.debug("%r", task.regions)
 
 
-def prove_by_blindness(network: Network, task: RepairTask) -> Proof | ScoreProof:
-    """Return the proof for a network that ignores all in which similar people may differ."""
-    if task.spec.claim.is_score:
-        return ScoreProof.by_blindness(network.logits(task.X_repair).astype(np.float64), task.spec.claim)
-    return Proof.by_blindness(network.predict(task.X_repair))
+def _features_of(network: Network, columns: list[int]) -> list[int]:
+    """Return the features that depend on these columns, which the network ignores: the head has no weight for them."""
+    if not columns:
+        return []
+    reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
+    return np.flatnonzero(reached[:, columns].any(axis=1)).tolist()
+
+
+def _without_features(network: Network, unused: list[int]) -> Network:
+    """Return the network after whose features comes a layer that passes on all of them but these, which become 0."""
+    width = network.head.weight.shape[1]
+    kept = np.eye(width, dtype=network.dtype)
+    kept[unused, unused] = 0
+    *body, head = network.nodes
+    layer = Affine(kept, np.zeros(width, network.dtype))
+    nodes = [*body, Node(layer, head.sources, _free_name(network)), Node(Activation("identity"), (len(body),))]
+    return Network.from_nodes([*nodes, Node(head.operation, (len(body) + 1,), head.name)])
+
+
+def _free_name(network: Network) -> str:
+    name = "kept"
+    while name in network.names:
+        name += "_"
+    return name
+
+
+def repair_until_proven(
+    network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
+) -> ProvenHead:
+    """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
+    settings = task.head_options
+    # A head may read inputs itself; a blind one must not use the ignored columns again.
+    blinded = [feature for feature in task.spec.varying if feature.name in ignored]
+    unused = _features_of(network, columns_of(task.spec, blinded))
+    features = _feature_set(_without_features(network, unused) if unused else network, task)
+    demands = demands_of(network, task, features.count)
+    before = HeadToChange.of(network, features, unused)
+    best: ProvenHead | None = None
+    checking = 0.0
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        seconds_left = task.deadline.seconds_left()
+        seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
+        head = demands.solve(before, seconds, progress)
+        change = head.weight.copy()
+        change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
+        weight, bias = before.weight + change, before.bias + head.bias
+        new_head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
+        candidate = network.with_affines([*network.affines[:-1], new_head])
+        check_started = time.perf_counter()
+        proof = prove_repair_inputs(candidate, task)
+        checking += time.perf_counter() - check_started
+        wanted = proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        failed = ~(proof.covers_inference if settings.cover_inference else proof.holds)
+        proven = int((~failed).sum())
+        if progress is not None:
+            progress("check", proven, len(failed))
+        _logger.info("proof, attempt %d: %d of %d proven", attempt, proven, len(failed))
+        if not failed.any():
+            best = ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
+            if head.objective == 0 or task.deadline.passed or not demands.relax(proof):
+                return best
+            continue
+        if best is not None:
+            return replace(best, attempts=attempt, check_seconds=checking)
+        if not demands.grow(failed, wanted - proof.margin):
+            break
+    raise FairmendError(
+        f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "
+        "growing margins: the rounding errors of this network are too large. The usual cause is inputs or weights of "
+        "very different sizes; scale the inputs, or pass head=HeadOptions(cover_inference=False) for a proof in real "
+        "arithmetic"
+    )

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fairmend.base.device import is_device_name
 from fairmend.base.errors import FairmendError
-from fairmend.bounds.linear import METHODS as BOUNDS
-from fairmend.repairing.head.solve import choose_search
+from fairmend.milp import get_solver
 from fairmend.spec import Spec
 
 KEEP = 0.02
@@ -65,27 +65,126 @@ class Policy:
         return cls(KEEP if keep is None else keep, guarantee or "any", prefer or "accuracy", keep is not None)
 
 
+T = TypeVar("T")
+
+Pairs = tuple[ArrayLike, ArrayLike]
+
 FEATURES = ("linear", "box", "points")
 REFERENCES = ("mean", "best")
+BOUNDS = ("linear", "interval")
+SEARCHES = ("branch", "milp")
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a method other than "auto" trains; leave an option out to get the method's default.
+
+    Attributes
+    ----------
+    steps : training steps, 200 by default; for "care", iterations of the swarm, 100 by default
+    learning_rate : the learning rate of training, 0.001 by default. Not for "care"
+    fairness_weight : weight of the fairness loss, 1 by default; for "care", its share of the objective from 0 to 1,
+        0.5 by default. Not for "flip", nor for "blind" with a spec without tolerances
+    label_weight : the share of the task loss that comes from labels. The rest comes from the original network's
+        predictions. 1 by default, 0 for "blind". Not for baselines
+    reference : for "blind", the protected values that are folded in: "mean" (the default), or "best" on the
+        calibration set
+    bounds : the bounds that calibration tightens, "linear" (the default) or "interval". Not for baselines, nor for
+        "blind" with a spec without tolerances
+    batch_size : calibration rows in a training step; all of them by default. Not for "care"
+    patience : stop training after this many steps without a lower loss and keep the best; never by default. Not for
+        baselines
+    pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default
+    """
+
+    steps: int | None = None
+    learning_rate: float | None = None
+    fairness_weight: float | None = None
+    label_weight: float | None = None
+    reference: str | None = None
+    bounds: str | None = None
+    batch_size: int | None = None
+    patience: int | None = None
+    pairs: Pairs | None = field(default=None, compare=False)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _default(value: T) -> T:
+    """Return a field that has this value where the option was left out, which `HeadOptions.given` tells."""
+    left_out: T = field(default=None, metadata={"default": value})  # type: ignore[assignment]
+    return left_out
 
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """How step 2 runs, see `repair_head`, and what its result must cover."""
+    """How step 2 runs, and what its result must cover; leave an option out to get its default.
 
-    features: str = "linear"
-    margin: float = 1e-6
-    delta_limit: float = math.inf
-    solver: str = "highs"
+    Baselines have no step 2, nor has "blind" with a spec without tolerances.
+
+    Attributes
+    ----------
+    features : the feature set: "linear" (the default), "box" or "points" (exact, for finite neighbourhoods only). For a
+        baseline, how its result is checked. "prof-concrete" always uses "box"
+    margin : how far every neighbourhood stays from the threshold, 1e-6 by default. It grows where the proof needs it.
+        For a claim about scores, how far below delta their differences stay
+    delta_limit : the largest change of one parameter of the head; unlimited by default
+    solver, search : "highs" (the default), "scip" or "gurobi", and "branch" (the default for "highs") or "milp". For a
+        claim about scores, step 2 is a linear program, which needs neither
+    gap : stop at this relative gap, with the best change so far; 0 by default
+    cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
+        the proof covers the deployed network and not only real arithmetic. True by default
+    """
+
+    features: str = _default("linear")
+    margin: float = _default(1e-6)
+    delta_limit: float = _default(math.inf)
+    solver: str = _default("highs")
     search: str | None = None
-    time_limit: float | None = None
-    gap: float = 0.0
-    cover_inference: bool = True
+    gap: float = _default(0.0)
+    cover_inference: bool = _default(True)
+    given: dict[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse values that step 2 would refuse, before step 1 has run."""
-        check_values(**{field.name: getattr(self, field.name) for field in fields(self)})
+        """Note which options were given, and give the others their defaults."""
+        named = [each for each in fields(self) if each.init]
+        given = {each.name: value for each in named if (value := getattr(self, each.name)) is not None}
+        object.__setattr__(self, "given", given)
+        for each in named:
+            if each.name not in given:
+                object.__setattr__(self, each.name, each.metadata.get("default"))
+
+    def check(self) -> None:
+        """Raise FairmendError for values that step 2 would refuse, before step 1 has run."""
+        check_values(**self.given)
         choose_search(self.solver, self.search)
+
+
+def choose_search(solver: str, search: str | None) -> str:
+    """Return the search to use. Raise FairmendError for an unknown solver or search, or if they do not fit."""
+    get_solver(solver)
+    chosen = search or ("branch" if solver == "highs" else "milp")
+    if chosen not in SEARCHES or (chosen == "branch" and solver != "highs"):
+        raise FairmendError(
+            f"search {chosen!r} does not work with solver {solver!r}; use 'branch' with 'highs' or 'milp' with any"
+        )
+    return chosen
+
+
+_TRAINING = tuple(each.name for each in fields(TrainingOptions))
+_HEAD = tuple(each.name for each in fields(HeadOptions) if each.init)
+
+
+def group_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names, as the command line has them, as arguments of `fairmend.repair`."""
+    training = {name: value for name, value in options.items() if name in _TRAINING}
+    head = {name: value for name, value in options.items() if name in _HEAD}
+    plain = {name: value for name, value in options.items() if name not in (*training, *head)}
+    return {**plain, "training": TrainingOptions(**training), "head": HeadOptions(**head)}
 
 
 @dataclass(frozen=True)
@@ -96,25 +195,25 @@ class Method:
     options: tuple[str, ...]
 
 
-_HEAD = tuple(field.name for field in fields(HeadOptions))
-_TRAINING = ("steps", "learning_rate", "fairness_weight", "label_weight", "bounds", "batch_size", "patience")
+_CALIBRATION = tuple(name for name in _TRAINING if name not in ("reference", "pairs"))
+_STEP_2 = (*_HEAD, "time_limit")
 
 METHODS: dict[str, Method] = {
     "auto": Method(
         "run several recipes and select the strongest guarantee that keeps the model",
-        ("keep", "guarantee", "prefer", "X_unlabelled", "device", *_HEAD),
+        ("keep", "guarantee", "prefer", "X_unlabelled", "device", *_STEP_2),
     ),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",
-        (*_TRAINING, "device", *_HEAD),
+        (*_CALIBRATION, "device", *_STEP_2),
     ),
     "prof-concrete": Method(
         "the paper's naive variant, on concrete bounds",
-        (*_TRAINING, "device", *(name for name in _HEAD if name != "features")),
+        (*_CALIBRATION, "device", *(name for name in _STEP_2 if name != "features")),
     ),
     "blind": Method(
         "fold the protected columns into the first bias, then train towards the original network's predictions",
-        ("reference", "X_unlabelled", *_TRAINING, "device", *_HEAD),
+        ("reference", "X_unlabelled", *_CALIBRATION, "device", *_STEP_2),
     ),
     # The baselines have no step 2; `features` selects how their result is checked afterwards.
     "flip": Method(
@@ -131,7 +230,7 @@ METHODS: dict[str, Method] = {
     ),
 }
 
-_ONLY_WITH_TOLERANCES = {"blind": ("fairness_weight", "bounds", *_HEAD)}
+_ONLY_WITH_TOLERANCES = {"blind": ("fairness_weight", "bounds", *_STEP_2)}
 """Options that a method uses only where a feature has a tolerance: without one, blindness alone is the proof, the
 features have no width to tighten, and step 2 does not run."""
 
@@ -156,7 +255,7 @@ def check_applicable(method: str, options: Mapping[str, Any], tolerances: bool) 
     for name in options:
         others = [other for other in methods_with(name) if other != method]
         if name not in METHODS[method].options:
-            if method == "auto" and name in ("reference", *_TRAINING):
+            if method == "auto" and name in ("reference", *_CALIBRATION):
                 why = "chooses its own"
             elif method == "prof-concrete" and name == "features":
                 why = 'always uses "box"'

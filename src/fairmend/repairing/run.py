@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,15 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
 from fairmend.prove.threshold import network_of_spec
-from fairmend.repairing.baselines.finetune import Pairs
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
-from fairmend.repairing.options import HeadOptions, Policy, check_applicable, check_values, has_tolerances
+from fairmend.repairing.options import (
+    HeadOptions,
+    Policy,
+    TrainingOptions,
+    check_applicable,
+    check_values,
+    has_tolerances,
+)
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings
 from fairmend.repairing.selection import Selection, select_repair
@@ -37,27 +43,13 @@ def repair(
     method: str = "auto",
     seed: int = 0,
     *,
-    features: str | None = None,
-    steps: int | None = None,
-    learning_rate: float | None = None,
-    fairness_weight: float | None = None,
-    label_weight: float | None = None,
-    reference: str | None = None,
-    bounds: str | None = None,
-    batch_size: int | None = None,
-    patience: int | None = None,
-    margin: float | None = None,
-    delta_limit: float | None = None,
-    solver: str | None = None,
-    search: str | None = None,
-    time_limit: float | None = None,
-    gap: float | None = None,
-    cover_inference: bool | None = None,
-    pairs: Pairs | None = None,
     keep: float | None = None,
     guarantee: str | None = None,
     prefer: str | None = None,
     X_unlabelled: pd.DataFrame | ArrayLike | None = None,
+    training: TrainingOptions | None = None,
+    head: HeadOptions | None = None,
+    time_limit: float | None = None,
     device: str | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
@@ -80,92 +72,50 @@ def repair(
         Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
         only for the repair inputs.
     seed : the random seed.
-    features : the feature set of step 2: "linear", "box" or "points" (exact, for finite neighbourhoods only). For a
-        baseline, how its result is checked. The default is "linear"; "prof-concrete" always uses "box".
-    steps : training steps, 200 by default; for "care", iterations of the swarm, 100 by default. "auto" chooses its
-        own training: it refuses this and the next seven options.
-    learning_rate : the learning rate of training, 0.001 by default. Not for "care".
-    fairness_weight : weight of the fairness loss, 1 by default; for "care", its share of the objective from 0 to 1,
-        0.5 by default. Not for "flip", nor for "blind" with a spec without tolerances.
-    label_weight : the share of the task loss that comes from labels. The rest comes from the original network's
-        predictions. 1 by default, 0 for "blind". Not for baselines.
-    reference : for "blind", the protected values that are folded in: "mean" (the default), or "best" on the
-        calibration set.
-    bounds : the bounds that calibration tightens, "linear" (the default) or "interval". Not for baselines, nor for
-        "blind" with a spec without tolerances.
-    batch_size : calibration rows in a training step; all of them by default. Not for "care".
-    patience : stop training after this many steps without a lower loss and keep the best; never by default. Not for
-        baselines.
-    margin, delta_limit, solver, search, gap : step 2, see `repair_head`. The margin grows where the proof needs it.
-        For a claim about scores, the margin is how far below delta their differences stay, and step 2 is a linear
-        program, which needs no solver or search (`repair_scores`).
-        Not for baselines, nor for "blind" with a spec without tolerances: these have no step 2. The same holds for
-        the next two options.
-    time_limit : seconds for the whole call. Step 2 gets the time that is left and returns the best change that it has
-        found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
-        selects among those that it has; a warning names the others. If none is proven by then, it raises
-        FairmendError. "prof", "prof-concrete" and "blind" end their training then and go on with the network that it
-        has reached; a warning says so.
-    cover_inference : make the margins exceed the rounding error of inference in the network's own precision, so that
-        the proof covers the deployed network and not only real arithmetic. True by default.
-    pairs : for "grft", two arrays (pairs, width) of people to treat equally; searched for by default.
     keep, guarantee, prefer : for "auto", the policy that selects a candidate; `repairing.policy.Policy` explains
         it. If no proven candidate meets what you give here, FairmendError names the closest. Where all labels are
         equal, ``prefer`` is "decisions" by default: they say nothing about accuracy.
     X_unlabelled : for "auto" and "blind", further rows of the data without labels, encoded or as a DataFrame. A network
         is trained towards the original's predictions on them, and "auto" compares decisions on them.
+    training : how the method trains, `TrainingOptions`. "auto" chooses its own training and takes none.
+    head : step 2, `HeadOptions`. Not for baselines, except for ``features``, nor for "blind" with a spec without
+        tolerances: these have no step 2. The same holds for ``time_limit``.
+    time_limit : seconds for the whole call. Step 2 gets the time that is left and returns the best change that it has
+        found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
+        selects among those that it has; a warning names the others. If none is proven by then, it raises
+        FairmendError. "prof", "prof-concrete" and "blind" end their training then and go on with the network that it
+        has reached; a warning says so.
     device : where networks are trained (step 1 and distillation) and where bounds are computed, those of the proof in
         float64 with every rounding error accounted for: "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
         if there is one, for networks with a layer of more than 128 units. Step 2 is solved on the CPU. Not for
         baselines.
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
-    given: dict[str, Any] = {
-        name: value
-        for name, value in {
-            "features": features,
-            "steps": steps,
-            "learning_rate": learning_rate,
-            "fairness_weight": fairness_weight,
-            "label_weight": label_weight,
-            "reference": reference,
-            "bounds": bounds,
-            "batch_size": batch_size,
-            "patience": patience,
-            "margin": margin,
-            "delta_limit": delta_limit,
-            "solver": solver,
-            "search": search,
-            "time_limit": time_limit,
-            "gap": gap,
-            "cover_inference": cover_inference,
-            "pairs": pairs,
-            "keep": keep,
-            "guarantee": guarantee,
-            "prefer": prefer,
-            "X_unlabelled": X_unlabelled,
-            "device": device,
-        }.items()
-        if value is not None
+    training, head = training or TrainingOptions(), head or HeadOptions()
+    plain = {
+        "keep": keep,
+        "guarantee": guarantee,
+        "prefer": prefer,
+        "X_unlabelled": X_unlabelled,
+        "time_limit": time_limit,
+        "device": device,
+    }
+    given = {
+        **training.given,
+        **head.given,
+        **{name: value for name, value in plain.items() if value is not None},
     }
     check_applicable(method, given, has_tolerances(spec))
     check_values(**given)
     deadline = Deadline(time_limit)
-    head_names = {field.name for field in fields(HeadOptions)}
-    not_training = {*head_names, "keep", "guarantee", "prefer", "X_unlabelled", "device"}
-    training = {name: value for name, value in given.items() if name not in not_training}
-    head = {name: value for name, value in given.items() if name in head_names}
     if method == "prof-concrete":
-        head["features"] = "box"
-    head_options = HeadOptions(**head)
+        head = replace(head, features="box")
     network = network_of_spec(load_network(net), spec)
-    task = prepare_task(
-        network, spec, X_repair, X_cal, y_cal, head_options, seed, deadline, X_unlabelled, device or "cpu"
-    )
+    task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
     task = replace(task, cuts_training=method != "auto")
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
-        attempt, selection = _run_method(method, task, training, policy, progress)
+        attempt, selection = _run_method(method, task, training.given, policy, progress)
         return _result(task, method, attempt, selection, policy)
 
 
@@ -254,8 +204,8 @@ def _result(
 
 def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
     """Return whether the repaired network lost the original's predictions on the calibration and unlabelled rows."""
-    rows = np.concatenate([task.X_cal, task.X_unlabelled])
-    return task.measure.has_collapsed(task.original_predictions, task.measure.predict(attempt.network, rows))
+    after = task.measure.predict(attempt.network, task.data.X)
+    return task.measure.has_collapsed(task.original_predictions, after)
 
 
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:

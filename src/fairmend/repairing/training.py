@@ -241,7 +241,7 @@ def record_step(step: Callable[[], T], parameters: Tensor) -> StepGraph[T] | Non
 
 def step_entries(network: Network, bounds: str) -> int:
     """Return how many numbers the bounds of one piece may need: a pair of layers has a matrix of coefficients."""
-    widths = [network.widths[i] for i, node in enumerate(network.nodes[:-1]) if isinstance(node.operation, Affine)]
+    widths = [network.widths[i] for i in network.affine_nodes[:-1]]
     if bounds == "interval":
         return _COPIES * (network.inputs + sum(widths))
     pairs = (sum(widths) ** 2 - sum(width**2 for width in widths)) // 2

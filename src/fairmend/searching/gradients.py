@@ -14,7 +14,7 @@ import numpy as np
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.device import current_device
 from fairmend.bounds.either import as_array, on_device
-from fairmend.network import Activation, Affine, Columns, Concatenate, Network, Node, Operation, Scale, Sum
+from fairmend.network import Activation, Affine, Network
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.value_space import Values
 
@@ -24,13 +24,13 @@ _WORTH_MOVING = 10_000_000  # multiplications that take a CPU longer than the nu
 def forward(net: Network, X: FloatArray) -> list[Floats]:
     """Return the result of every node for X (rows, width), in float64; the logits come last."""
     values: list[Floats] = [X.astype(np.float64)]
-    for node in net.nodes[1:]:
+    for node, width in zip(net.nodes[1:], net.widths[1:], strict=True):
         sources = [values[source] for source in node.sources]
         operation = node.operation
         if isinstance(operation, Affine):
             result = _product(sources[0], operation.weight.T.astype(np.float64)) + operation.bias
         else:
-            result = np.empty((len(X), operation.width([source.shape[1] for source in sources])))
+            result = np.empty((len(X), width))
             operation.compute(sources, result)
         values.append(result)
     return values
@@ -46,9 +46,8 @@ def _product(first: Floats, second: Floats) -> Floats:
 
 def layer_nodes(net: Network) -> list[int]:
     """Return the nodes of the layers: each function, each affine layer that no function follows, the logits last."""
-    followed = {node.sources[0] for node in net.nodes if isinstance(node.operation, Activation)}
-    kinds = Affine | Activation
-    return [i for i, node in enumerate(net.nodes) if isinstance(node.operation, kinds) and i not in followed]
+    followed = {net.nodes[i].sources[0] for i in net.functions}
+    return [i for i in sorted((*net.affine_nodes, *net.functions)) if i not in followed]
 
 
 def backward(net: Network, values: Sequence[Floats], slopes: Mapping[int, Floats]) -> Floats:
@@ -57,32 +56,14 @@ def backward(net: Network, values: Sequence[Floats], slopes: Mapping[int, Floats
     for i in range(len(net.nodes) - 1, 0, -1):
         if i not in gradients:
             continue
-        node = net.nodes[i]
-        for source, part in zip(node.sources, _pulled(node.operation, gradients.pop(i), values, node, i), strict=True):
+        node, gradient = net.nodes[i], gradients.pop(i)
+        if isinstance(node.operation, Affine):
+            parts: Sequence[Floats] = [_product(gradient, node.operation.weight.astype(np.float64))]
+        else:
+            parts = node.operation.gradients(gradient, [values[source] for source in node.sources], values[i])
+        for source, part in zip(node.sources, parts, strict=True):
             gradients[source] = gradients[source] + part if source in gradients else part
     return gradients.get(0, np.zeros((len(values[0]), net.inputs)))
-
-
-def _pulled(operation: Operation, gradient: Floats, values: Sequence[Floats], node: Node, i: int) -> list[Floats]:
-    """Return the derivatives with respect to the sources of a node."""
-    if isinstance(operation, Affine):
-        return [_product(gradient, operation.weight.astype(np.float64))]
-    if isinstance(operation, Activation):
-        return [gradient * operation.function.derivative(values[node.sources[0]], values[i])]
-    if isinstance(operation, Scale):
-        return [gradient * operation.factor.astype(np.float64)]
-    if isinstance(operation, Sum):
-        return [gradient] * len(node.sources)
-    if isinstance(operation, Concatenate):
-        ends = np.cumsum([values[source].shape[1] for source in node.sources])[:-1]
-        return np.split(gradient, ends, axis=1)
-    if isinstance(operation, Columns):
-        whole = np.zeros_like(values[node.sources[0]])
-        for place, column in enumerate(operation.indices):
-            whole[:, column] += gradient[:, place]
-        return [whole]
-    # A look-up does not change with a small change of its index.
-    return [np.zeros_like(values[source]) for source in node.sources]
 
 
 def loss_gradient(oracle: Oracle, V: Values) -> Floats:

@@ -80,7 +80,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         If `fit` trains the network, it does so without the calibration rows, which are then at most a fifth of X: a
         network is better on its training rows than elsewhere. Of fewer than 250 rows, and if a pipeline is inside of
         a classifier with a threshold, none is held out.
-    repair_options : a dict of further options of `fairmend.repair`.
+    repair_options : a dict of further arguments of `fairmend.repair`, such as ``training`` and ``head``.
     random_state : random seed of the training and of the repair.
 
     Attributes

@@ -9,26 +9,27 @@ rigorous, at one matrix product a layer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
-from fairmend_check.kernel.operations.base import Form, Interval, Lines, dot, magnitude, total
+from fairmend_check.kernel.operations.base import Bools, Form, Interval, dot, magnitude, total
 from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma
 
 Intervals = list[Interval]  # of each node (boxes, width)
 
-_ROOM = 2_000_000  # numbers in the largest array of coefficients
+_ROOM = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known so far: the intervals of each node, and the lines of each function."""
+    """What is known so far: the intervals of each node, and what operations make of them."""
 
     model: Model
     intervals: Intervals
-    lines: dict[int, Lines] = field(default_factory=dict)
+    relaxed: dict[int, Any] = field(default_factory=dict)
 
 
 def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
@@ -64,12 +65,15 @@ def leads(model: Model, classes: np.ndarray) -> Array:
     return out
 
 
-def form_bounds(model: Model, forms: Array, lower: Array, upper: Array) -> tuple[Array, Intervals]:
+def form_bounds(
+    model: Model, forms: Array, lower: Array, upper: Array, *, quick: bool = False
+) -> tuple[Array, Intervals]:
     """Return lower bounds of linear forms of the outputs (boxes, forms, outputs) over boxes (boxes, forms).
 
-    And intervals of every node but the last.
+    And intervals of every node but the last. With ``quick``, the interval of a unit is made tight only until a function
+    is straight over it: in a wide network most units are on one side of a kink, and one end decides that.
     """
-    found = input_forms(model, forms, lower, upper)
+    found = input_forms(model, forms, lower, upper, quick=quick)
     return found.least, found.nodes
 
 
@@ -86,20 +90,20 @@ class InputForms:
     nodes: Intervals
 
 
-def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> InputForms:
+def input_forms(model: Model, forms: Array, lower: Array, upper: Array, *, quick: bool = False) -> InputForms:
     """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
 
-    Where a number overflows, A is 0 and c is -inf.
+    Where a number overflows, A is 0 and c is -inf. ``quick`` is that of `form_bounds`.
     """
     widest = max(model.widths)
-    step = max(1, _ROOM // max(model.held, widest * max(2 * widest, forms.shape[1])))
+    step = max(1, _ROOM // max(model.held, widest * max(widest, forms.shape[1])))
     A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
     least = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            known = _bound_nodes(model, lower[part], upper[part])
+            known = _bound_nodes(model, lower[part], upper[part], quick=quick)
             form = Form({})
             _substitute(known, len(model.nodes) - 1, forms[part], form)
             least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
@@ -111,18 +115,25 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array) -> Input
     return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
 
 
-def _bound_nodes(model: Model, lower: Array, upper: Array) -> Known:
-    """Return intervals of every node but the last, and lines of every function.
+def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool) -> Known:
+    """Return intervals of every node but the last.
 
     Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
-    read = _read_by_functions(model)
-    known = Known(model, [(lower, upper)])
+    read, known = _read_by_functions(model), Known(model, [(lower, upper)])
+    middle = interval_layers(model, *[0.5 * lower + 0.5 * upper] * 2) if quick else []
     for number, node in enumerate(model.nodes[1:-1], start=1):
-        if isinstance(node.operation, Activation):
-            known.lines[number] = node.operation.lines(*known.intervals[node.sources[0]])
-        backward = node.operation.arithmetic and (number in read or len(node.sources) > 1)
-        known.intervals.append(_bound_node(known, node) if backward else _interval(node, known.intervals))
+        low, high = _interval(node, known.intervals)
+        if node.operation.arithmetic and (number in read or len(node.sources) > 1):
+            ends = low.copy(), -high  # lower bounds of each value, and of its negative
+            # One end may decide that a function is straight: the nearer one to 0 comes first.
+            first = (middle[number][0] < 0).all(axis=0) if quick else np.zeros(low.shape[1], dtype=np.bool_)
+            for turn in (first, ~first):
+                wanted = _bent(model, number, (ends[0], -ends[1])) if quick else True
+                for end, best in enumerate(ends):
+                    _improve(known, node, best, np.flatnonzero((turn == end) & wanted), (1.0, -1.0)[end])
+            low, high = ends[0], -ends[1]
+        known.intervals.append((low, high))
     return known
 
 
@@ -136,25 +147,34 @@ def _read_by_functions(model: Model) -> set[int]:
     return found
 
 
-def _bound_node(known: Known, node: Node) -> Interval:
-    """Enclose the next node, by lower bounds of its values and of their negatives."""
-    boxes, best = len(known.intervals[0][0]), None
-    units = known.model.widths[len(known.intervals)]
-    rows = np.concatenate([np.eye(units), -np.eye(units)])
-    form = Form({})
+def _bent(model: Model, number: int, ends: Interval) -> Bools:
+    """Return over which intervals of a node (width,) a function that reads it is not straight."""
+    readers = [node.operation for node in model.nodes if number in node.sources]
+    slopes = [function_of(reader).slope_range(*ends) for reader in readers if isinstance(reader, Activation)]
+    if len(slopes) < len(readers):
+        return np.ones(ends[0].shape[1], dtype=np.bool_)
+    return np.asarray(np.any([(least < most).any(axis=0) for least, most in slopes], axis=0))
+
+
+def _improve(known: Known, node: Node, best: Array, units: np.ndarray, sign: float) -> None:
+    """Raise lower bounds (boxes, width) of the next node times the sign, for these units, some at a time."""
+    step = max(1, _ROOM // (max(known.model.widths) * len(best)))
+    for start in range(0, len(units), step):
+        part = units[start : start + step]
+        best[:, part] = _lower_bounds(known, _forms_of(known, node, part, sign), best[:, part])
+
+
+def _forms_of(known: Known, node: Node, units: np.ndarray, sign: float) -> Form:
+    """Return some units of the next node, times the sign, as forms of the nodes that it reads."""
+    boxes = len(known.intervals[0][0])
     if isinstance(node.operation, Dense):  # its weights are the forms themselves, without a rounding
-        rows = np.concatenate([node.operation.weight, -node.operation.weight])
-        const = np.concatenate([node.operation.bias, -node.operation.bias])
-        form = Form(
-            {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))}, np.broadcast_to(const, (boxes, 2 * units))
+        rows, const = sign * node.operation.weight[units], sign * node.operation.bias[units]
+        return Form(
+            {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))}, np.broadcast_to(const, (boxes, len(const)))
         )
-        best = np.full((boxes, 2 * units), -np.inf)
-    else:
-        low, high = _interval(node, known.intervals)
-        _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
-        best = np.concatenate([low, -high], axis=1)
-    bounds = _lower_bounds(known, form, best)
-    return bounds[:, :units], -bounds[:, units:]
+    rows, form = sign * np.eye(known.model.widths[len(known.intervals)])[units], Form({})
+    _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
+    return form
 
 
 def _lower_bounds(known: Known, form: Form, best: Array) -> Array:
@@ -195,7 +215,8 @@ def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> N
     """Rewrite forms of a node as forms of the nodes that it reads."""
     node = known.model.nodes[number]
     reads = [known.intervals[source] for source in node.sources]
-    own = known.intervals[number] if number < len(known.intervals) else None
-    parts = node.operation.substitute(coefficients, reads, own, known.lines.get(number), form)
+    if number not in known.relaxed:
+        known.relaxed[number] = node.operation.relaxed(reads)
+    parts = node.operation.substitute(coefficients, known.relaxed[number], form)
     for source, part, ends in zip(node.sources, parts, reads, strict=False):  # a look-up passes nothing on
         form.add(source, part, magnitude(*ends))

@@ -10,8 +10,8 @@ import numpy as np
 
 from fairmend_check.kernel.bounds import Intervals, leads
 from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Model
-from fairmend_check.kernel.operations.base import Read, Rounding
+from fairmend_check.kernel.model import Dense, Model
+from fairmend_check.kernel.operations.base import Derivatives, Interval, Read, Rounding
 from fairmend_check.kernel.rounding import TINY, Array, Precision, down, gamma, up
 
 _ROOM = 2**19  # numbers in the largest array
@@ -42,12 +42,21 @@ def inference_error(
 
 
 def output_errors(
-    model: Model, lower: Array, upper: Array, nodes: Intervals, forms: Array, *, thorough: bool = False
+    model: Model,
+    lower: Array,
+    upper: Array,
+    nodes: Intervals,
+    forms: Array,
+    *,
+    thorough: bool = False,
+    kind: Precision | None = None,
 ) -> Array:
     """Return bounds of the error of linear forms of the outputs (boxes, forms, outputs): (boxes, forms).
 
     With ``thorough`` the errors of hidden nodes are traced backward as well, which is much tighter in deep networks.
+    ``kind`` is how a program rounds, if not as the model does.
     """
+    kind = Precision.of(model.dtype) if kind is None else kind
     widest = max(model.widths)
     step = max(1, _ROOM // max(model.held, widest * max(forms.shape[1], widest if thorough else 1)))
     found = [np.empty((0, forms.shape[1]))]
@@ -55,17 +64,16 @@ def output_errors(
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
             intervals = [(low[part], high[part]) for low, high in nodes]
-            roundings, own, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
+            roundings, own, fits = _forward(model, lower[part], upper[part], intervals, kind, thorough=thorough)
             bound = _backward(model, roundings, own, forms[part])
             found.append(np.where(fits[:, None] & ~np.isnan(bound), bound, np.inf))
     return np.concatenate(found)
 
 
 def _forward(
-    model: Model, lower: Array, upper: Array, nodes: Intervals, *, thorough: bool
+    model: Model, lower: Array, upper: Array, nodes: Intervals, kind: Precision, *, thorough: bool
 ) -> tuple[list[Rounding], Array, np.ndarray]:
     """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow."""
-    kind = Precision.of(model.dtype)
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
     fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
@@ -87,9 +95,7 @@ def _forward(
             break
         error = (node.operation.passed_on(errors) + own) * outward
         if thorough and any(node.sources) and node.operation.arithmetic:
-            units = np.eye(model.widths[number])
-            forms = np.broadcast_to(units, (len(lower), *units.shape))
-            error = np.minimum(error, _backward(model, found, own, forms))
+            error = np.minimum(error, _traced_errors(model, found, own))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
         found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms, ending))
@@ -106,39 +112,69 @@ def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> Re
     return Read(source.low - flushed, source.high + flushed, flushed, terms)
 
 
-def _backward(model: Model, found: list[Rounding], own: Array, forms: Array) -> Array:
-    """Return what roundings can change in forms of the next node, which rounds ``own`` itself.
+def _traced_errors(model: Model, found: list[Rounding], own: Array) -> Array:
+    """Return the errors of the next node, which rounds ``own`` (boxes, width), traced backward."""
+    (boxes, width), node = own.shape, model.nodes[len(found)]
+    step, errors = max(1, _ROOM // (max(model.widths) * boxes)), []
+    for start in range(0, width, step):
+        part = slice(start, start + step)
+        if isinstance(node.operation, Dense):  # its weights are the derivatives themselves, without a rounding
+            rows = np.broadcast_to(weight := node.operation.weight[part], (boxes, *weight.shape))
+            errors.append(_traced(model, found, own[:, part], {node.sources[0]: (rows, rows, np.abs(rows))}))
+        else:
+            rows = np.broadcast_to(units := np.eye(width)[part], (boxes, *units.shape))
+            errors.append(_backward(model, found, own, rows))
+    return np.concatenate(errors, axis=1)
 
-    These are the derivatives of the forms by each rounding times its size. After every node on the way but functions,
-    the errors of the nodes that are left are a bound as well, and the best bound counts.
+
+def _backward(model: Model, found: list[Rounding], own: Array, forms: Array) -> Array:
+    """Return what roundings can change in forms of the next node, which rounds ``own`` itself."""
+    left: dict[int, Derivatives] = {}
+    _pass_on(model, len(found), (forms, forms, np.abs(forms)), None, left)
+    return _traced(model, found, _sum(np.abs(forms), own), left)
+
+
+def _traced(model: Model, found: list[Rounding], total: Array, left: dict[int, Derivatives]) -> Array:
+    """Return what roundings can change in forms whose derivatives by nodes are ``left``, beside a ``total`` so far.
+
+    These are the derivatives of the forms by each rounding times its size. Before the first node, and after every node
+    on the way but functions, the errors of the nodes that are left are a bound as well, and the best bound counts.
 
     Derivatives by a node are intervals, in which several paths to it may cancel. But a program may compute the node
     once for each of these paths, with other roundings each time: ONNX Runtime makes a scaling part of one of its
     readers, compilers fuse a product and a sum. So roundings are multiplied by the sum of the sizes of the derivatives
     on all paths, each traced back from the next affine layer.
     """
-    left = {len(found): (forms, forms, np.abs(forms))}
-    total, best = np.zeros(forms.shape[:2]), np.full(forms.shape[:2], np.inf)
-    for number in range(len(found), -1, -1):
-        if number not in left:
-            continue
-        derivatives = left.pop(number)
-        total = up(total + _sum(derivatives[2], own if number == len(found) else found[number].own))
-        node = model.nodes[number]
-        slopes = None if number == len(found) else found[number].slopes
-        widths = [model.widths[source] for source in node.sources]
-        parts = node.operation.derivatives(derivatives, widths, slopes) if node.sources else []
-        for source, part in zip(node.sources, parts, strict=False):  # a look-up passes nothing on
-            if source in left:
-                (less, more, size), (low, high, sizes) = left[source], part
-                part = down(less + low), up(more + high), up(size + sizes)
-            left[source] = part
-        if node.sources and not isinstance(node.operation, Activation):
-            cut = total
-            for source, (_, _, size) in left.items():
-                cut = up(cut + _sum(size, found[source].error))
-            best = np.minimum(best, cut)
-    return np.asarray(np.minimum(best, total))
+    best = _cut(found, total, left)
+    for number in range(len(found) - 1, -1, -1):
+        if number in left:
+            derivatives = left.pop(number)
+            total = up(total + _sum(derivatives[2], found[number].own))
+            _pass_on(model, number, derivatives, found[number].slopes, left)
+            if number and not isinstance(model.nodes[number].operation, Activation):
+                best = np.fmin(best, _cut(found, total, left))  # nan, of numbers that overflow, is no bound
+    return np.asarray(np.fmin(best, total))
+
+
+def _pass_on(
+    model: Model, number: int, derivatives: Derivatives, slopes: Interval | None, left: dict[int, Derivatives]
+) -> None:
+    """Add derivatives by the nodes that a node reads to those that are left, from those by itself."""
+    node = model.nodes[number]
+    widths = [model.widths[source] for source in node.sources]
+    parts = node.operation.derivatives(derivatives, widths, slopes) if node.sources else []
+    for source, part in zip(node.sources, parts, strict=False):  # a look-up passes nothing on
+        if source in left:
+            (less, more, size), (low, high, sizes) = left[source], part
+            part = down(less + low), up(more + high), up(size + sizes)
+        left[source] = part
+
+
+def _cut(found: list[Rounding], total: Array, left: dict[int, Derivatives]) -> Array:
+    """Return the total with the errors of the nodes that are left."""
+    for source, (_, _, size) in left.items():
+        total = up(total + _sum(size, found[source].error))
+    return total
 
 
 def _sum(derivatives: Array, sizes: Array) -> Array:

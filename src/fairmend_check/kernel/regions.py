@@ -15,13 +15,12 @@ import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.kernel.claim import Score, Threshold
 from fairmend_check.kernel.inference_error import inference_error, output_errors
 from fairmend_check.kernel.model import Model, input_weights
 from fairmend_check.kernel.neighbourhood import Product, batches, count_boxes, neighbourhoods
 from fairmend_check.kernel.rounding import Array, Precision
-from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import Spec
-from fairmend_check.kernel.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for all points together, or for all boxes: about ten minutes
 _PER_LAYER = 1_000  # what substituting in a layer costs, however few units it has
@@ -63,10 +62,15 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class ProvenMargins:
-    """For each input the confirmed margin, and whether it exceeds the error of inference; (inputs,)."""
+    """For each input the confirmed margin, and by how much it exceeds the error of inference; (inputs,)."""
 
     margin: Array
-    covers: np.ndarray
+    excess: Array
+
+    @property
+    def covers(self) -> np.ndarray:
+        """Where a margin is confirmed that exceeds the error of inference, bool (inputs,)."""
+        return np.asarray((self.excess > 0) & (self.margin > 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +170,7 @@ def _is_small(around: Sequence[Product]) -> bool:
     return count_boxes(around, each_whole=True) <= max(_FEW, count_boxes(around, each_whole=False))
 
 
-def prove(cover: Cover, X: Array, first: int, least: float = np.inf) -> ProvenMargins:
+def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> ProvenMargins:
     """Return margins of the class of each input (inputs, width) over its neighbourhood.
 
     ``least`` is the smallest margin before. The least of all margins is a tight bound; others, which are above it, may
@@ -176,19 +180,19 @@ def prove(cover: Cover, X: Array, first: int, least: float = np.inf) -> ProvenMa
     classes = _classes(cover.model, threshold, X)
     margin, excess = np.full(len(X), np.inf), np.full(len(X), np.inf)  # excess over the error of inference
     for boxes in cover.batches(X, first):
-        bound, over = _margins(cover.model, threshold, classes[boxes.owner], boxes, min(least, float(margin.min())))
+        bound, over = box_margins(cover.model, threshold, classes[boxes.owner], boxes, min(least, float(margin.min())))
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of an input without boxes
     doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)))
     again = np.full(len(X), np.inf), np.full(len(X), np.inf)
     for boxes in cover.batches_again(X, doubtful, each_whole=True) if not cover.reasons else ():
-        bound, over = _margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
+        bound, over = box_margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
         np.minimum.at(again[0], boxes.owner, bound)
         np.minimum.at(again[1], boxes.owner, over)
     for found, better in zip((margin, excess), again, strict=True):
         found[:] = np.where(np.isposinf(better), found, np.maximum(found, better))
-    return ProvenMargins(margin, (excess > 0) & (margin > 0))
+    return ProvenMargins(margin, excess)
 
 
 def _classes(model: Model, threshold: Threshold, X: Array) -> np.ndarray:
@@ -246,34 +250,37 @@ def _score_bounds(model: Model, score: Score, count: int, batches: Iterator[Boxe
     return ProvenScores(np.where(nothing, -np.inf, low), np.where(nothing, np.inf, high), error)
 
 
-def _margins(
+def box_margins(
     model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds. Those that are
-    still not decided are halved.
+    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds, quick ones
+    first. Those that are still not decided are halved.
     """
     layers = _intervals(model, boxes.lower, boxes.upper)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
     over = _excess(model, threshold, classes, boxes, layers, bound)
     wide = (boxes.lower < boxes.upper).any(axis=1)
     weak = np.flatnonzero((~(over > 0) | (bound < least)) & wide)
-    if len(weak):
-        tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak))
-        bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
-    doubtful = np.flatnonzero(~(over > 0) & wide)
+    for quick in (True, False):
+        if len(weak):
+            tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak), quick)
+            bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
+        weak = doubtful = np.flatnonzero(~(over > 0) & wide)
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
         some = doubtful[start : start + _HALVED]
         both = np.concatenate([classes[some], classes[some]])
-        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
+        halves = box_margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
         for found, inner in zip((bound, over), halves, strict=True):
             found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
     return bound, over
 
 
-def _linear_margins(model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes) -> tuple[Array, Array]:
-    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper)
+def _linear_margins(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, quick: bool
+) -> tuple[Array, Array]:
+    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper, quick=quick)
     bound = threshold.margins(bounds.min(axis=1), classes)
     return bound, _excess(model, threshold, classes, boxes, layers, bound)
 
@@ -286,7 +293,7 @@ def _intervals(model: Model, lower: Array, upper: Array) -> Intervals:
 def _excess(
     model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, layers: Intervals, bound: Array
 ) -> Array:
-    """Return by how much margins exceed the error of inference (boxes,); -inf where they do not."""
+    """Return by how much margins exceed the error of inference (boxes,); not above 0 where they do not."""
     closing = threshold.closing(classes)
     error = inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, closing)
     return _above(bound, error)
@@ -294,7 +301,8 @@ def _excess(
 
 def _above(bound: Array, error: Array) -> Array:
     with np.errstate(invalid="ignore"):
-        return np.where(bound > error, bound - error, -np.inf)
+        over = np.where(np.isnan(bound - error), -np.inf, bound - error)
+    return np.where(bound > error, over, np.minimum(over, 0.0))
 
 
 def point_work(model: Model) -> int:

@@ -148,7 +148,9 @@ FILES = {
 
 def repaired(source, saved, certificate, rows=X):
     """Repair, save, certify again and check; the saved file gives the same predictions, bit by bit."""
-    result = fairmend.repair(source, SPEC, rows[:12], rows[12:], Y[12:], method="prof", steps=5)
+    result = fairmend.repair(
+        source, SPEC, rows[:12], rows[12:], Y[12:], method="prof", training=fairmend.TrainingOptions(steps=5)
+    )
     result.network.save(saved)
     result.certificate.save(certificate, saved)
     report = fairmend.check(certificate, saved)
@@ -267,7 +269,7 @@ def test_a_file_without_biases_stays_without_them(case, tmp_path):
     bare = case in (".pth", ".safetensors", ".ckpt")
     before = fairmend.load_network(tmp_path / name, *(["tanh"] if bare else []))
     saved = tmp_path / f"repaired-{name}"
-    network = repaired_and_checked(before, saved, "blind", steps=5).network
+    network = repaired_and_checked(before, saved, "blind", training=fairmend.TrainingOptions(steps=5)).network
     again = fairmend.load_network(saved)
     assert again == network
     assert not any(affine.stores_bias or affine.bias.any() for affine in again.affines)

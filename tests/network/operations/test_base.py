@@ -1,14 +1,117 @@
-"""The number of sources of an operation."""
+"""What every operation says of itself fits together: values, coefficients, forms and gradients."""
 
+import numpy as np
 import pytest
+import torch
 
-from fairmend import FairmendError
+from fairmend.base.errors import FairmendError
+from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+from fairmend.network.folding import Norm
 from fairmend.network.operations.base import require_sources
 
+RNG = np.random.default_rng(3)
+SCALE = Scale((Norm("scale", np.zeros(()), None, np.array([2.0, -3.0, 0.0]), np.ones(3)),), 3, np.dtype(np.float64))
+CASES = {
+    "affine": (Affine(RNG.normal(size=(2, 3)), RNG.normal(size=2)), [3]),
+    "scale": (SCALE, [3]),
+    "columns": (Columns((2, 0, 2)), [3]),
+    "concatenate": (Concatenate(), [3, 2]),
+    "sum": (Sum(), [3, 3, 3]),
+}
+OTHERS = {"relu": (Activation("relu"), [3]), "lookup": (Lookup(RNG.normal(size=(4, 3))), [1])}
 
-def test_too_few_and_too_many_sources_are_refused():
+
+def values(widths, rows=5):
+    return [RNG.normal(size=(rows, width)) for width in widths]
+
+
+def test_all_are_operations_and_only_these_are_not_linear():
+    everything = {**CASES, **OTHERS, "input": (Input(3), [])}
+    assert all(isinstance(operation, Operation) for operation, _ in everything.values())
+    assert {name for name, (operation, _) in everything.items() if not operation.linear} == set(OTHERS)
+
+
+def test_a_number_of_sources_that_does_not_fit_is_refused():
     require_sources("sum", [1, 1, 1], 2)
     with pytest.raises(FairmendError, match="sum has 1 sources; it must have at least 2"):
         require_sources("sum", [1], 2)
     with pytest.raises(FairmendError, match="relu has 2 sources; it must have 1"):
         require_sources("relu", [1, 1], 1, 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_linear_operation_is_what_it_combines_plus_its_shift(name):
+    operation, widths = CASES[name]
+    x = values(widths)
+    out = np.empty((5, operation.width(widths)))
+    operation.compute(x, out)
+    numbers = operation.numbers(out)
+    np.testing.assert_allclose(operation.combine(x, numbers) + (0 if numbers is None else numbers[1]), out)
+    np.testing.assert_allclose(operation.torch([torch.tensor(part) for part in x]).numpy(), out)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+@pytest.mark.parametrize("name", CASES)
+def test_to_pull_coefficients_is_the_transpose_of_to_combine(name, kind):
+    operation, widths = CASES[name]
+    x, A = [kind(part) for part in values(widths)], kind(RNG.normal(size=(5, operation.width(widths))))
+    pulled = operation.pull(A, widths)
+    assert [part.shape for part in pulled] == [part.shape for part in x]
+    assert float((A * operation.combine(x)).sum()) == pytest.approx(
+        sum(float((part * own).sum()) for part, own in zip(pulled, x, strict=True))
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts_that_are_0_may_be_left_out(name):
+    operation, widths = CASES[name]
+    x = [torch.tensor(part) for part in values(widths)]
+    last = [None] * (len(x) - 1) + x[-1:]
+    whole = [torch.zeros_like(part) for part in x[:-1]] + x[-1:]
+    torch.testing.assert_close(operation.contribute(last, widths, operation.numbers(x[0])), operation.combine(whole))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_between_bounds_stay_between_them(name):
+    operation, widths = CASES[name]
+    lower = [torch.tensor(part) for part in values(widths)]
+    upper = [part + torch.rand(part.shape, dtype=part.dtype) for part in lower]
+    numbers, first = operation.numbers(lower[0]), torch.ones(1, dtype=torch.float64)
+    bounds = operation.interval(lower, upper, numbers), operation.forms(lower, upper, first, numbers)
+    for share in torch.linspace(0, 1, 5, dtype=torch.float64):
+        inside = operation.torch([low + share * (high - low) for low, high in zip(lower, upper, strict=True)])
+        for below, above in bounds:
+            assert (below <= inside + 1e-12).all()
+            assert (inside <= above + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", [*CASES, "relu"])
+def test_gradients_are_those_of_pytorch(name):
+    operation, widths = {**CASES, **OTHERS}[name]
+    x = [torch.tensor(part, requires_grad=True) for part in values(widths)]
+    result = operation.torch(x)
+    gradient = RNG.normal(size=result.shape)
+    (result * torch.tensor(gradient)).sum().backward()
+    plain = [part.detach().numpy() for part in x]
+    found = operation.gradients(gradient, plain, result.detach().numpy())
+    for own, part in zip(found, x, strict=True):
+        np.testing.assert_allclose(own, part.grad.numpy())
+
+
+@pytest.mark.parametrize("name", [*CASES, *OTHERS])
+def test_what_reaches_an_operation_is_what_changes_it(name):
+    operation, widths = {**CASES, **OTHERS}[name]
+    x = values(widths) if name != "lookup" else [np.array([[0.0]] * 5)]
+    columns, start, found = sum(widths), 0, []
+    for width in widths:
+        found.append(np.eye(columns, dtype=np.bool_)[start : start + width])
+        start += width
+    reached = operation.reached(found)
+    assert reached.shape == (operation.width(widths), columns)
+    before = operation.torch([torch.tensor(part) for part in x])
+    for column in range(columns):
+        source = int(np.searchsorted(np.cumsum(widths), column, side="right"))
+        changed = [part.copy() for part in x]
+        changed[source][:, column - sum(widths[:source])] += 1.0
+        moved = (operation.torch([torch.tensor(part) for part in changed]) != before).any(dim=0).numpy()
+        assert not (moved & ~reached[:, column]).any()

@@ -31,7 +31,7 @@ def test_the_best_particle_never_gets_worse():
 
 def test_the_share_of_unfairness_is_at_most_1():
     with pytest.raises(FairmendError, match=r"fairness_weight is 1\.5; for method care, give a number from 0 to 1"):
-        fairmend.repair(*arguments("one"), method="care", fairness_weight=1.5)
+        fairmend.repair(*arguments("one"), method="care", training=fairmend.TrainingOptions(fairness_weight=1.5))
 
 
 def test_neurons_of_a_graph_change_all_that_reads_them():

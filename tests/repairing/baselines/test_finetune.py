@@ -37,13 +37,25 @@ def test_grft_takes_pairs_that_are_given_and_closes_them():
     network, spec, X_repair, X_cal, y_cal = arguments("several and one-hot")
     rows, others, _ = find_different_pairs(network, spec, X_cal, np.random.default_rng(0), per_row=1)
     pairs = X_cal[rows], others
-    result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="grft", pairs=pairs)
+    result = fairmend.repair(
+        network, spec, X_repair, X_cal, y_cal, method="grft", training=fairmend.TrainingOptions(pairs=pairs)
+    )
     before, after = (np.abs(net.logits(pairs[0]) - net.logits(pairs[1])).mean() for net in (network, result.network))
     assert after < before / 2
     with pytest.raises(FairmendError, match="pairs: method flip does not use it; use method grft"):
-        fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="flip", pairs=pairs)
+        fairmend.repair(
+            network, spec, X_repair, X_cal, y_cal, method="flip", training=fairmend.TrainingOptions(pairs=pairs)
+        )
     with pytest.raises(FairmendError, match="two arrays of one shape"):
-        fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="grft", pairs=(others, others[:-1]))
+        fairmend.repair(
+            network,
+            spec,
+            X_repair,
+            X_cal,
+            y_cal,
+            method="grft",
+            training=fairmend.TrainingOptions(pairs=(others, others[:-1])),
+        )
 
 
 @pytest.mark.parametrize("method", ["flip", "grft"])
@@ -51,5 +63,8 @@ def test_mini_batches_and_linear_models_are_trained_too(method):
     network, *rest = arguments("one")
     linear = Network([Affine(np.array([[2.0, 1.0, 0.0]], np.float32), np.zeros(1, np.float32))], [])
     assert fairmend.repair(linear, *rest, method=method).network != linear
-    first, second = (fairmend.repair(network, *rest, method=method, batch_size=32, seed=seed) for seed in (0, 1))
+    first, second = (
+        fairmend.repair(network, *rest, method=method, seed=seed, training=fairmend.TrainingOptions(batch_size=32))
+        for seed in (0, 1)
+    )
     assert first.network != second.network

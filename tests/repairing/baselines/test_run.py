@@ -9,6 +9,7 @@ import fairmend
 from fairmend import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.repairing.baselines.run import BASELINES
+from fairmend.repairing.options import group_options
 from support.baseline_cases import ONE, SPECS, arguments, unequal
 from support.blind_cases import case
 from support.cli_case import Case
@@ -32,7 +33,10 @@ def test_fewer_strangers_are_treated_unequally(method, which, outputs):
 @pytest.mark.parametrize("method", BASELINES)
 def test_the_same_seed_gives_the_same_network(method):
     first, second = (
-        fairmend.repair(*arguments("several and one-hot"), method=method, seed=4, steps=12) for _ in range(2)
+        fairmend.repair(
+            *arguments("several and one-hot"), method=method, seed=4, training=fairmend.TrainingOptions(steps=12)
+        )
+        for _ in range(2)
     )
     assert first.network == second.network
     assert first.history == second.history
@@ -46,7 +50,9 @@ def test_only_what_is_proven_is_claimed_and_the_checker_agrees(method, which, fe
     if features == "points" and not spec.finite:
         pytest.skip("points need finite neighbourhoods")
     given = arguments(which)
-    result = fairmend.repair(*given, method=method, steps=20, features=features)
+    result = fairmend.repair(
+        *given, method=method, training=fairmend.TrainingOptions(steps=20), head=fairmend.HeadOptions(features=features)
+    )
     assert result.regions == len(given[2])
     assert result.proven == int(result.proof.holds.sum())
     assert result.classes.count(None) == result.regions - result.proven
@@ -68,7 +74,9 @@ def test_a_network_of_which_nothing_is_proven_has_no_certificate():
     head = Affine(np.array([[1.0, 0.0]], np.float32), np.array([-4.0], np.float32))
     network = Network([first, head], case(ONE)[0].activations[:1])
     _, spec, X_repair, X_cal, y_cal = arguments("one")
-    result = fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="flip", steps=0)
+    result = fairmend.repair(
+        network, spec, X_repair, X_cal, y_cal, method="flip", training=fairmend.TrainingOptions(steps=0)
+    )
     assert (result.proven, result.certificate) == (0, None)
     assert f"0 of {len(X_repair)} neighbourhoods" in repr(result)
     assert any("gives no guarantee" in warning for warning in result.warnings)
@@ -93,7 +101,7 @@ def test_a_network_that_is_blind_already_stays_proven_under_care():
 )
 def test_options_that_make_no_sense_or_are_not_used_are_refused(method, options):
     with pytest.raises(FairmendError, match=next(iter(options))):
-        fairmend.repair(*arguments("one"), method=method, **options)
+        fairmend.repair(*arguments("one"), **group_options({"method": method, **options}))
 
 
 def test_auto_does_not_try_them():

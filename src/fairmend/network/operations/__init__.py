@@ -1,15 +1,26 @@
-"""The operations of a network: what a node of its graph computes from the nodes before it.
+"""The operations of a network: what a node of its graph computes from the nodes before it, one class for each.
 
-Each file holds one operation. `base` says what an operation must know; the elementwise functions are in `functions`.
+`base` says what an operation must know. `layers` have numbers of their own, `wiring` has none, and `elementwise` is any
+of the `functions`.
 """
 
-from fairmend.network.operations.affine import DTYPES, Affine, StoredLayer
-from fairmend.network.operations.base import Operation
-from fairmend.network.operations.columns import Columns
-from fairmend.network.operations.concatenate import Concatenate
-from fairmend.network.operations.input import Input
-from fairmend.network.operations.lookup import Lookup
-from fairmend.network.operations.scale import Scale
-from fairmend.network.operations.sum import Sum
+from fairmend.network.operations.base import Numbers, Operation
+from fairmend.network.operations.elementwise import ACTIVATIONS, Activation
+from fairmend.network.operations.layers import DTYPES, Affine, Lookup, Scale, StoredLayer
+from fairmend.network.operations.wiring import Columns, Concatenate, Input, Sum
 
-__all__ = ["DTYPES", "Affine", "Columns", "Concatenate", "Input", "Lookup", "Operation", "Scale", "StoredLayer", "Sum"]
+__all__ = [
+    "ACTIVATIONS",
+    "DTYPES",
+    "Activation",
+    "Affine",
+    "Columns",
+    "Concatenate",
+    "Input",
+    "Lookup",
+    "Numbers",
+    "Operation",
+    "Scale",
+    "StoredLayer",
+    "Sum",
+]

@@ -168,13 +168,13 @@ class _CareModel:
 
 def _hidden_nodes(network: Network) -> list[int]:
     """Return the functions that affine layers read, and nothing else: a change of their units is one of weights."""
-    readers = {i: [node.operation for node in network.nodes if i in node.sources] for i in network.functions}
-    return [i for i, found in readers.items() if all(isinstance(operation, Affine) for operation in found)]
+    others = [node for i, node in enumerate(network.nodes) if i not in network.affine_nodes]
+    return [i for i in network.functions if not any(i in node.sources for node in others)]
 
 
 def _affine_readers(network: Network, node: int) -> list[int]:
     """Return which affine layers read a node, by their numbers among the affine layers."""
-    sources = [each.sources[0] for each in network.nodes if isinstance(each.operation, Affine)]
+    sources = [network.nodes[i].sources[0] for i in network.affine_nodes]
     return [number for number, source in enumerate(sources) if source == node]
 
 

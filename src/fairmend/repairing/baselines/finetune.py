@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from fairmend.base.arrays import FloatArray
@@ -18,7 +17,7 @@ from fairmend.bounds.forward import forward
 from fairmend.network import Network
 from fairmend.repairing.baselines.neighbours import find_different_pairs, flip_protected
 from fairmend.repairing.measures import as_columns
-from fairmend.repairing.options import check_values
+from fairmend.repairing.options import Pairs, check_values
 from fairmend.repairing.task import RepairTask
 from fairmend.repairing.training import (
     Adam,
@@ -37,8 +36,6 @@ LEARNING_RATE = 0.001
 
 COPIES = 2  # of `flip`
 WEIGHT, SEARCH_EVERY, PER_ROW = 1.0, 10, 16  # of `grft`
-
-Pairs = tuple[ArrayLike, ArrayLike]
 
 Losses = Callable[[Layers, int], tuple[Tensor | None, Tensor]]
 """Returns the weighted fairness loss and the task loss, from the layers and the number of the step."""

@@ -21,10 +21,9 @@ from fairmend.repairing.head.branch import BranchSearch
 from fairmend.repairing.head.features import FeatureSet
 from fairmend.repairing.head.milp_search import MilpSearch
 from fairmend.repairing.head.problem import HeadProblem, HeadSearchResult, SearchLimits
+from fairmend.repairing.options import choose_search
 
 _logger = logging.getLogger(__name__)
-
-SEARCHES = ("branch", "milp")
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,31 @@ class HeadSolution:
     solves: int
     regions_in_play: int
     seconds: float
+
+    @classmethod
+    def of(cls, found: HeadSearchResult, count: int, started: float, classes: Ints | None = None) -> HeadSolution:
+        """Return what a search over ``count`` regions found, and log it."""
+        change = found.change
+        solution = cls(
+            weight=change.weight,
+            bias=change.bias,
+            classes=classes,
+            objective=change.objective,
+            bound=found.bound,
+            solves=found.solves,
+            regions_in_play=found.regions_in_play,
+            seconds=time.perf_counter() - started,
+        )
+        _logger.info(
+            "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
+            count,
+            solution.regions_in_play,
+            solution.objective,
+            solution.bound,
+            solution.solves,
+            solution.seconds,
+        )
+        return solution
 
     @property
     def gap(self) -> float:
@@ -94,34 +118,4 @@ def repair_head(
         found = BranchSearch(head, limits, progress).run()
     else:
         found = MilpSearch(head, get_solver(solver), limits, seed, progress).run()
-    repaired = HeadSolution(
-        weight=found.change.weight,
-        bias=found.change.bias,
-        classes=head.slack(found.change).argmax(axis=1),
-        objective=found.change.objective,
-        bound=found.bound,
-        solves=found.solves,
-        regions_in_play=found.regions_in_play,
-        seconds=time.perf_counter() - started,
-    )
-    _logger.info(
-        "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
-        features.count,
-        repaired.regions_in_play,
-        repaired.objective,
-        repaired.bound,
-        repaired.solves,
-        repaired.seconds,
-    )
-    return repaired
-
-
-def choose_search(solver: str, search: str | None) -> str:
-    """Return the search to use. Raise FairmendError for an unknown solver or search, or if they do not fit."""
-    get_solver(solver)
-    chosen = search or ("branch" if solver == "highs" else "milp")
-    if chosen not in SEARCHES or (chosen == "branch" and solver != "highs"):
-        raise FairmendError(
-            f"search {chosen!r} does not work with solver {solver!r}; use 'branch' with 'highs' or 'milp' with any"
-        )
-    return chosen
+    return HeadSolution.of(found, features.count, started, head.slack(found.change).argmax(axis=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,11 +23,7 @@ from fairmend_check.kernel.operations.base import (
     one_source,
     total,
 )
-from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
-
-_ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several nodes
-_PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
-_PER_CURVE = 10_000  # multiplications for a value of another function
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
 
 @dataclass(frozen=True)
@@ -58,17 +54,15 @@ class Activation(Operation):
         """Enclose the values of the function."""
         return function_of(self).value_range(*reads[0])
 
-    def lines(self, low: Array, high: Array) -> Lines:
-        """Return tight lines below and above the function over the intervals low..high."""
-        function = function_of(self)
+    def relaxed(self, reads: Sequence[Interval]) -> Lines:
+        """Return tight lines below and above the function."""
+        (low, high), function = reads[0], function_of(self)
         below, above = function.choose_slopes(low, high)
         return Lines(below, above, *function.intercepts((below, above), low, high), magnitude(low, high))
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace the function by its lines."""
-        assert lines is not None
+        lines: Lines = relaxed
         positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
         added = dot(positive, lines.below) + dot(negative, lines.above)
         lost = gamma(2 * coefficients.shape[2] + 4) * dot(positive - negative, magnitude(lines.below, lines.above))
@@ -89,7 +83,7 @@ class Activation(Operation):
             own = own + steepest * read.flushed * (1 + 4 * gamma(4))
         # Exact and computed value both lie between low and high, but for the function's own rounding.
         error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
-        return Rounding(own, error, low - own, high + own, slopes, scaled=_ENDINGS.get(self.name, 1.0))
+        return Rounding(own, error, low - own, high + own, slopes, scaled=function.ending)
 
     def derivatives(
         self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
@@ -102,7 +96,15 @@ class Activation(Operation):
         if (least < 0).any():
             below = np.minimum(below, np.minimum(high * least, high * most))
             above = np.maximum(above, np.maximum(low * least, low * most))
-        return [(down(below), up(above), up(size * np.maximum(most, -least)))]
+        underflow = np.where((least == 0) & (most == 0), 0.0, TINY)  # units that are surely off stay so
+        size = size * np.maximum(most, -least)
+        return [
+            (
+                below - (4 * U * np.abs(below) + underflow),
+                above + (4 * U * np.abs(above) + underflow),
+                size * (1 + 4 * U) + underflow,
+            )
+        ]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches what it reads."""
@@ -115,7 +117,7 @@ class Activation(Operation):
 
     def work(self, width: int) -> int:
         """Return what the values of the function cost."""
-        return width * _PER_VALUE.get(self.name, _PER_CURVE)
+        return width * function_of(self).cost
 
 
 class Function(Protocol):
@@ -124,6 +126,9 @@ class Function(Protocol):
     For a slope s, the highest line below f has the intercept min f(z) - s z, the lowest line above it the maximum. Any
     slope gives a sound line.
     """
+
+    ending: float  # by how much it divides in the last of several steps, where programs write it so
+    cost: int  # multiplications for a value, beside those of the layers
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose f over the intervals."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,12 +125,14 @@ class Operation:
         """Enclose its values, from the intervals of what it reads."""
         raise NotImplementedError
 
-    def substitute(
-        self, coefficients: Array, reads: Sequence[Interval], own: Interval | None, lines: Lines | None, form: Form
-    ) -> list[Array]:
+    def relaxed(self, reads: Sequence[Interval]) -> Any:
+        """Return what `substitute` needs to know of these intervals, once for all forms."""
+        return len(reads)
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Return forms of what it reads below forms of its values, a list of coefficients; add constants to the form.
 
-        ``own`` is its interval where that is known, ``lines`` are those of a function.
+        ``relaxed`` is what `relaxed` gave for the intervals of what it reads.
         """
         raise NotImplementedError
 

@@ -1,0 +1,442 @@
+"""Operations with numbers of their own: the affine layer, scaling, and the look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
+from fairmend.network.operations.base import Numbers, Operation, Values, as_like, require_sources
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairmend.network.description import Description
+    from fairmend.network.folding import DerivedBias, Fold, Line, Norm
+
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredLayer:
+    """Weight and bias (None: there is none) as a file stores them, and the norms beside the layer."""
+
+    name: str
+    weight: FloatArray
+    bias: FloatArray | None
+    norms: tuple[Norm, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Operation):
+    """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
+
+    It is the only operation whose numbers a repair changes, besides the tables of look-ups.
+    `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
+    `stores_bias` is False for a plain layer whose file or module has no bias: it is 0, and stays 0 in a repair.
+    """
+
+    weight: FloatArray
+    bias: FloatArray
+    fold: Fold | None = field(default=None, repr=False)
+    stores_bias: bool = field(default=True, repr=False)
+    kind = "affine"
+
+    @staticmethod
+    def without_bias(weight: FloatArray) -> Affine:
+        """Return a layer that has no bias."""
+        return Affine(weight, np.zeros(np.shape(weight)[:1], np.asarray(weight).dtype), stores_bias=False)
+
+    @staticmethod
+    def from_fold(fold: Fold) -> Affine:
+        """Return the layer with its norms folded into it."""
+        return Affine(*fold.folded(), fold)
+
+    def __post_init__(self) -> None:
+        """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
+        for part in ("weight", "bias"):
+            array = np.array(getattr(self, part), order="C")
+            if array.dtype.newbyteorder("=") not in DTYPES:
+                raise FairmendError(
+                    f"the {part} is {array.dtype.name}; fairmend computes in float32 or float64: "
+                    "convert the model first (float32 holds every float16 and bfloat16 number exactly)"
+                )
+            array = array.astype(array.dtype.newbyteorder("="), copy=False)
+            array.setflags(write=False)
+            object.__setattr__(self, part, array)
+        if self.weight.ndim != 2 or 0 in self.weight.shape:
+            raise FairmendError(f"the weight has shape {self.weight.shape}; it must be (out, in), with neither 0")
+        if self.bias.shape != self.weight.shape[:1]:
+            raise FairmendError(
+                f"the bias has shape {self.bias.shape}; with a weight of shape {self.weight.shape} "
+                f"it must be ({self.weight.shape[0]},)"
+            )
+        if self.bias.dtype != self.weight.dtype:
+            raise FairmendError(f"the weight is {self.weight.dtype}, the bias {self.bias.dtype}; use one dtype")
+        if not self.stores_bias and self.bias.any():
+            raise FairmendError("the layer stores no bias, but the bias given is not 0")
+
+    @property
+    def derived_bias(self) -> DerivedBias | None:
+        """How the bias follows from the weight; None if the layer can store any bias."""
+        if self.fold is not None:
+            return self.fold.derived_bias
+        if self.stores_bias:
+            return None
+        from fairmend.network.folding import DerivedBias
+
+        return DerivedBias.zero(self.weight)
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The weights, row by row, and then the biases, unless none are stored."""
+        return np.concatenate([self.weight.ravel(), self.bias if self.derived_bias is None else self.bias[:0]])
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return int(self.weight.size + (self.bias.size if self.derived_bias is None else 0))
+
+    def _bits(self) -> tuple[object, ...]:
+        return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare bit by bit: −0.0 differs from 0.0."""
+        return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the bits that `__eq__` compares."""
+        return hash(self._bits())
+
+    def astype(self, dtype: npt.DTypeLike) -> Affine:
+        """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
+        if self.weight.dtype == dtype:
+            return self
+        with np.errstate(over="ignore"):
+            return Affine(self.weight.astype(dtype), self.bias.astype(dtype), stores_bias=self.stores_bias)
+
+    def stored(self, name: str) -> tuple[StoredLayer, ...]:
+        """Return the layer as a file stores it, under its name; a joined layer is stored in several."""
+        fold = self.fold
+        if fold is None:
+            return (StoredLayer(name, self.weight, self.bias if self.stores_bias else None, ()),)
+        if fold.parts:
+            return tuple(StoredLayer(part.name, part.weight, part.bias, ()) for part in fold.parts)
+        return (StoredLayer(name, fold.weight, fold.bias, (*fold.before, *fold.after)),)
+
+    def stored_as(self, other: Affine) -> Affine:
+        """Return the closest layer that can be stored as `other` is.
+
+        It has the dtype of `other` and the norms beside it. Where `other` stores no bias, neither does the layer.
+        """
+        if self.fold is None and other.fold is not None:
+            return Affine.from_fold(other.fold.refit(self.weight, self.bias))
+        cast = self.astype(other.weight.dtype)
+        return cast if other.stores_bias or self.fold is not None else Affine.without_bias(cast.weight)
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the number of outputs."""
+        require_sources(self.kind, widths, 1, 1)
+        if widths[0] != self.weight.shape[1]:
+            raise FairmendError(f"takes {self.weight.shape[1]} values, but the layer before it gives {widths[0]}")
+        return int(self.weight.shape[0])
+
+    def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
+        """Compute weight·x + bias for each row; the product for so many rows at a time, or for all."""
+        x, step = values[0], max(1, len(out)) if part is None else part
+        for start in range(0, len(out), step):
+            np.matmul(x[start : start + step], self.weight.T, out=out[start : start + step])
+        out += self.bias
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """The weight and the bias."""
+        return self.weight, self.bias
+
+    @property
+    def weight_sizes(self) -> Floats:
+        """The sizes of the weights of each number that it reads, added up."""
+        return np.asarray(np.abs(self.weight.astype(np.float64)).sum(axis=0))
+
+    def numbers(self, like: Values) -> Numbers:
+        """Return weight and bias."""
+        return as_like(like, self.weight), as_like(like, self.bias)
+
+    def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
+        """Multiply by the weight."""
+        weight = (numbers or self.numbers(parts[0]))[0]
+        return parts[0] @ weight.T
+
+    def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
+        """Multiply by the transposed weight."""
+        return [coefficients @ (numbers or self.numbers(coefficients))[0]]
+
+    def forms(
+        self, lower: Sequence[Tensor], upper: Sequence[Tensor], first: Tensor, numbers: Numbers | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the forms from one product of the middle and one of half the distance.
+
+        W+ a + W- b = W (a + b)/2 + |W| (a - b)/2.
+        """
+        weight, bias = numbers or self.numbers(first)
+        middle = ((lower[0] + upper[0]) @ (weight / 2).T).addcmul(first, bias)
+        spread = (upper[0] - lower[0]) @ (weight / 2).abs().T
+        return middle - spread, middle + spread
+
+    def interval(
+        self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the interval, Eq. (ibp-linear)."""
+        weight, bias = numbers or self.numbers(lower[0])
+        middle = bias.addmm(lower[0] + upper[0], weight.T, alpha=0.5)
+        spread = (upper[0] - lower[0]) @ weight.abs().T / 2
+        return middle - spread, middle + spread
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches any number that a weight other than 0 reads."""
+        return np.asarray((self.weight != 0).astype(np.float32) @ reached[0].astype(np.float32) > 0)
+
+    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
+        """Add the layer: as it is stored, with the norms beside it, or with these folded into it."""
+        if self.fold is None or not into.stored:
+            return into.layer(name, self.weight, self.bias if self.stores_bias or not into.stored else None, sources)
+        if self.fold.parts:
+            reads = into.sources_of(sources[0], len(self.fold.parts))
+            return into.joined(self.fold.parts, reads)
+        before = into.norms(self.fold.before, sources[0])
+        return into.norms(self.fold.after, into.layer(name, self.fold.weight, self.fold.bias, [before]))
+
+
+@dataclass(frozen=True, eq=False)
+class Scale(Operation):
+    """factor·x + shift for each unit, both ``(width,)``: what ``norms`` compute one after the other.
+
+    That is batch normalisation and scaling where no affine layer beside it can take it in.
+    `factor` and `shift` are the float64 numbers of `line`, rounded once to the dtype of the network.
+    """
+
+    norms: tuple[Norm, ...]
+    units: int
+    dtype: np.dtype[np.floating]
+    source: str = ""
+    kind = "scale"
+    line: Line = field(init=False, repr=False)
+    factor: FloatArray = field(init=False, repr=False)
+    shift: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Compute factor and shift."""
+        from fairmend.network.folding import line_of
+
+        dtype = np.dtype(self.dtype)
+        line = line_of(self.norms, self.units, self.source)
+        with np.errstate(over="ignore"):
+            factor, shift = line.factor.astype(dtype), line.shift.astype(dtype)
+        if not (np.isfinite(factor).all() and np.isfinite(shift).all()) or ((factor == 0) & (line.factor != 0)).any():
+            raise FairmendError(f"{self.source}: {self.norms[0].where} has a factor or shift that is not a {dtype}")
+        for name, value in (("dtype", dtype), ("line", line), ("factor", factor), ("shift", shift)):
+            object.__setattr__(self, name, value)
+
+    def _bits(self) -> tuple[object, ...]:
+        return self.dtype.str, self.factor.tobytes(), self.shift.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare bit by bit."""
+        return self._bits() == other._bits() if isinstance(other, Scale) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the bits that `__eq__` compares."""
+        return hash(self._bits())
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the number of units."""
+        require_sources(self.kind, widths, 1, 1)
+        if widths[0] != self.units:
+            raise FairmendError(f"a scaling of {self.units} units reads {widths[0]} numbers")
+        return self.units
+
+    def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
+        """Multiply and add."""
+        np.multiply(values[0], self.factor, out=out)
+        out += self.shift
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """The factors and the shifts."""
+        return self.factor, self.shift
+
+    def numbers(self, like: Values) -> Numbers:
+        """Return the factors and the shifts."""
+        return as_like(like, self.factor), as_like(like, self.shift)
+
+    def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
+        """Multiply by the factors."""
+        return parts[0] * (numbers or self.numbers(parts[0]))[0]
+
+    def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
+        """Multiply by the factors."""
+        return [self.combine([coefficients], numbers)]
+
+    def forms(
+        self, lower: Sequence[Tensor], upper: Sequence[Tensor], first: Tensor, numbers: Numbers | None
+    ) -> tuple[Tensor, Tensor]:
+        """Exchange the forms where a factor is negative."""
+        factor, shift = numbers or self.numbers(first)
+        rising = factor.clamp(min=0)
+        ends = (lower[0], upper[0]), (upper[0], lower[0])
+        below, above = (rising * one + (factor - rising) * other for one, other in ends)
+        return below.addcmul(first, shift), above.addcmul(first, shift)
+
+    def interval(
+        self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
+    ) -> tuple[Tensor, Tensor]:
+        """Exchange the ends where a factor is negative."""
+        factor, shift = numbers or self.numbers(lower[0])
+        ends = lower[0] * factor, upper[0] * factor
+        return ends[0].minimum(ends[1]) + shift, ends[0].maximum(ends[1]) + shift
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches each unit whose factor is not 0."""
+        return np.asarray(reached[0] & (self.factor != 0)[:, None])
+
+    def follow(self, columns: Sequence[Ints], width: int) -> Ints:
+        """Return what each unit follows before it is scaled."""
+        return columns[0]
+
+    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
+        """Add the norms as they are stored, or what they compute together."""
+        if into.stored:
+            return into.norms(self.norms, sources[0])
+        return into.add("scale", sources, gain=self.factor.tolist(), shift=self.shift.tolist())
+
+    def astype(self, dtype: npt.DTypeLike) -> Scale:
+        """Return the scaling with the same factor and shift, cast to another dtype; its norms become one."""
+        from fairmend.network.folding import Norm
+
+        kind: np.dtype[Any] = np.dtype(dtype)
+        if self.dtype == kind:
+            return self
+        zero = np.zeros(self.units)
+        norm = Norm(self.norms[0].where if self.norms else "a scaling", zero, None, self.factor, self.shift)
+        return Scale((norm,), self.units, kind, self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Operation):
+    """Row k of ``table (rows, width)`` where the source, a single column, holds the whole number k: an embedding.
+
+    A table that is not ``stored``, that of a one-hot code, cannot change: no file has a place for it.
+    """
+
+    table: FloatArray
+    stored: bool = True
+    kind = "lookup"
+    linear = False
+
+    def __post_init__(self) -> None:
+        """Copy the table, so that no view of it can change the operation."""
+        table = np.array(self.table, order="C")
+        if table.ndim != 2 or 0 in table.shape:
+            raise FairmendError(f"the table of a look-up has shape {table.shape}; it must be (rows, width)")
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare bit by bit."""
+        if not isinstance(other, Lookup):
+            return NotImplemented
+        same = self.table.shape == other.table.shape and self.table.dtype == other.table.dtype
+        return same and self.table.tobytes() == other.table.tobytes()
+
+    def __hash__(self) -> int:
+        """Hash the bits that `__eq__` compares."""
+        return hash((self.table.shape, self.table.tobytes()))
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of the table."""
+        require_sources(self.kind, widths, 1, 1)
+        if widths[0] != 1:
+            raise FairmendError(f"a look-up reads 1 column, not {widths[0]}")
+        return int(self.table.shape[1])
+
+    def indices(self, values: FloatArray) -> npt.NDArray[np.int64]:
+        """Return the row numbers in values ``(rows, 1)``; refuse what is not a row of the table."""
+        column = values[:, 0]
+        index = column.astype(np.int64)
+        wrong = np.flatnonzero((index != column) | (index < 0) | (index >= len(self.table)))
+        if len(wrong):
+            row = wrong[0]
+            raise FairmendError(
+                f"row {row} holds {column[row]:g} where the network looks up a table of {len(self.table)} rows; "
+                f"it must be a whole number from 0 to {len(self.table) - 1}"
+            )
+        return index
+
+    def hull(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least and largest numbers of the rows from lower to upper, ``(pieces,)``: each (pieces, width).
+
+        Where every piece has one row, both are the same array.
+        """
+        last = len(self.table) - 1
+        first = np.clip(np.floor(lower), 0, last).astype(np.int64)
+        until = np.clip(np.ceil(upper), 0, last).astype(np.int64)
+        if (first == until).all():
+            rows = self.table[first]
+            return rows, rows
+        ranges, inverse = np.unique(np.stack([first, until]), axis=1, return_inverse=True)
+        parts = [self.table[start : stop + 1] for start, stop in ranges.T.tolist()]
+        low, high = (np.stack([end(part, axis=0) for part in parts]) for end in (np.min, np.max))
+        return low[inverse.reshape(-1)], high[inverse.reshape(-1)]
+
+    def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
+        """Copy the rows."""
+        np.take(self.table, self.indices(values[0]), axis=0, out=out, mode="clip")
+
+    def torch(self, values: Sequence[Tensor]) -> Tensor:
+        """Choose the rows."""
+        table: Tensor = as_like(values[0], self.table)
+        return table[values[0][..., 0].long()]
+
+    def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
+        """Return 0: the row does not change with a small change of its number."""
+        return [np.zeros_like(values[0])]
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """The table."""
+        return (self.table,)
+
+    @property
+    def size(self) -> int:
+        """How many numbers the table has."""
+        return int(self.table.size)
+
+    @property
+    def weight_sizes(self) -> Floats:
+        """By how much the numbers of the rows differ, added up."""
+        return np.array([np.ptp(self.table.astype(np.float64), axis=0).sum()])
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches the row number, for columns of the table that are not constant."""
+        varies = (self.table != self.table[0]).any(axis=0)
+        return np.asarray(reached[0] & varies[:, None])
+
+    def follow(self, columns: Sequence[Ints], width: int) -> Ints:
+        """Return what the row number follows."""
+        return np.broadcast_to(columns[0], (width,))
+
+    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
+        """Add the look-up: of a table, or of a one-hot code."""
+        if not self.stored:
+            return into.add("lookup", sources, classes=len(self.table))
+        return into.add("lookup", sources, table=into.keep(f"tables.{into.number}.weight", self.table))
+
+    def astype(self, dtype: npt.DTypeLike) -> Lookup:
+        """Return the look-up with its table in another dtype."""
+        with np.errstate(over="ignore"):
+            return self if self.table.dtype == dtype else Lookup(self.table.astype(dtype), self.stored)

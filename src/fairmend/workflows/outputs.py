@@ -1,0 +1,129 @@
+"""What workflows write: a report, and a certificate that was checked before."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from fairmend import CheckResult, check
+from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
+from fairmend.evaluate.document import Document
+from fairmend.network import Network
+from fairmend.network.formats import form_changes, write_network
+from fairmend.prove.certificate import Certificate
+from fairmend.report import Report
+from fairmend.report.report import DATA_NAME, PAGE_NAME
+from fairmend_check.errors import CheckError
+from fairmend_check.readers.read_model import read_model
+
+WIDENED = "spec.toml"  # the spec in the folder of a report, if its ranges were widened
+REPORT_FILES = {
+    PAGE_NAME: "the report, for a browser",
+    DATA_NAME: "the data of the report, for fairmend report",
+}
+
+_SELF_CONTAINED = (".onnx", ".h5", ".hdf5", ".keras")  # files that name their layers and activations
+
+
+def write_report(folder: Path, document: Document) -> None:
+    """Write the page and its data into a folder."""
+    report = Report(document)
+    report.save_data(folder / DATA_NAME)
+    report.save(folder / PAGE_NAME)
+
+
+class UncheckableFileError(FairmendError):
+    """`fairmend check` cannot read a model file, for this reason."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def form_warning(network: Network, suffix: str) -> str:
+    """Say before a repair that a file with a certificate cannot have the form of the original; "" if it can.
+
+    A file that holds only weights is read with its certificate, so nothing is known about it before there is one.
+    """
+    if suffix not in _SELF_CONTAINED or network.form is None:
+        return ""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"model{suffix}")
+        why = write_network(network, path)
+        try:
+            read_model(path)
+        except CheckError as error:
+            why = why or _unread(str(error))
+        if not why:
+            return ""
+        try:
+            network.save(path, keep_form=False)
+        except FairmendError as error:
+            return f"{path.name} can have no certificate: {why}, and fairmend's own form cannot hold it ({error})"
+        return _other_form(network, path, why, "with a certificate will have")
+
+
+def save_unchecked(network: Network, model: Path) -> str:
+    """Save a network that has no certificate; return a warning if the file has another form than the original."""
+    why = write_network(network, model)
+    return _other_form(network, model, why) if why else ""
+
+
+def save_checked(network: Network, certificate: Certificate, path: Path, model: Path) -> tuple[CheckResult, str]:
+    """Save a network, and its certificate once it is checked; return the result, and a warning if the form is another.
+
+    The file has the form of the original. If `fairmend check` does not read that form, it is fairmend's own.
+    """
+    why = write_network(network, model)
+    certificate.save(path, model)
+    try:
+        checked = check_certificate(path, model, real=certificate.real_only)
+    except UncheckableFileError as error:
+        if network.form is None:
+            raise
+        why = _unread(error.reason)
+        network.save(model, keep_form=False)
+        certificate.save(path, model)
+        checked = check_certificate(path, model, real=certificate.real_only)
+    return checked, _other_form(network, model, why) if why else ""
+
+
+def _unread(reason: str) -> str:
+    return f"fairmend check cannot read that of the original ({reason.partition(': ')[2] or reason})"
+
+
+def _other_form(network: Network, saved: Path, why: str, has: str = "has") -> str:
+    """Return the warning that a saved file has another form than the original, and what its programs find changed."""
+    assert network.form is not None
+    changes = form_changes(network.form, saved)
+    said = f" What changes for a program that runs it: {changes}." if changes else ""
+    return f"{saved.name} {has} fairmend's own form: {why}.{said} Names of layers and further data are lost"
+
+
+def check_certificate(
+    certificate: Path, model: Path, *, real: bool = False, progress: Progress | None = None
+) -> CheckResult:
+    """Check a certificate that is about to be published; raise `FairmendError` if it does not hold for the model.
+
+    `real` means that it claims exact arithmetic only. `progress` is called with "check certificate" and counts.
+    """
+    report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
+    result = check(certificate, model, real=real, run=False, progress=report)
+    reason = "" if result.valid else result.reasons[0]
+    if not result.readable and reason.startswith(f"model {model.name}: "):
+        raise UncheckableFileError(
+            f"{reason}. fairmend check cannot read this file, so no certificate was written. Save the network "
+            'with fairmend, load_network(file).save("model.onnx", keep_form=False), and certify that file',
+            reason,
+        )
+    if not result.readable:
+        raise FairmendError(
+            f"fairmend check cannot check this certificate ({reason}), so nothing was written. Certify fewer people"
+        )
+    if not result.valid:  # fairmend and the checker disagree, so neither can be trusted
+        raise FairmendError(
+            f"the certificate failed its check ({reason}), so nothing was written. "
+            "This is a bug in fairmend; please report it"
+        )
+    return result
