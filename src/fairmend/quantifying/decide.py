@@ -212,7 +212,7 @@ def _looseness(model: Model, nodes: Intervals, outputs: Floats) -> Floats:
         node, own = model.nodes[number], left.pop(number)
         low, high = nodes[node.sources[0]]
         if isinstance(node.operation, Activation):
-            lines = node.operation.lines(low, high)
+            lines = node.operation.relaxed([(low, high)])
             middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, 0.0)
             gap = (lines.slope_above - lines.slope_below) * middle + lines.above - lines.below
             part = own * np.abs(lines.slope_above)[:, None]
