@@ -44,7 +44,6 @@ from fairmend.spec import Spec
 from fairmend.spec.describe import describe_links
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import BrokenFile, TableFile
-from fairmend_check.result import CheckResult
 
 _PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # all are dependencies of fairmend
 _CHUNK = 1 << 20
@@ -199,9 +198,9 @@ def certificate_summary(
     inputs: int | None = None,
     shares: Mapping[str, float] | None = None,
     command: str | None = None,
-    check: CheckResult | None = None,
+    check: Mapping[str, Any] | None = None,
 ) -> CertificateSummary:
-    """Return what a certificate claims; `shares` are those of all people, `check` is what the checker says."""
+    """Return what a certificate claims; `shares` are those of all people, `check` is what the checker says, as data."""
     claimed = shares or {}
     return CertificateSummary(
         short(certificate.claim, 4_000),
@@ -214,9 +213,8 @@ def certificate_summary(
     )
 
 
-def check_document(result: CheckResult) -> CheckDocument:
-    """Return what the checker says."""
-    found = result.as_dict()
+def check_document(found: Mapping[str, Any]) -> CheckDocument:
+    """Return what the checker says, from the plain data of its result."""
     return CheckDocument(**{**found, "runs": [Run(**run) for run in found["runs"]]})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,6 @@ from fairmend.prove.condition import model_condition
 from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
 from fairmend.spec import Spec
-from fairmend_check.result import CheckResult
 
 MOST_RANGES = 240
 _MOST_COLUMNS, _MOST_UNITS = 30, 40
@@ -59,13 +59,13 @@ def repair_document(
     *,
     title: str,
     command: str | None = None,
-    check: CheckResult | None = None,
+    check: Mapping[str, Any] | None = None,
     files: Mapping[str, Path] | None = None,
 ) -> RepairDocument:
     """Return what a repair did and what is proven about it.
 
-    `command` checks the certificate, `check` is the result of the check before it was written, and `files` are those
-    that the command writes.
+    `command` checks the certificate, `check` is the result of the check before it was written, as plain data, and
+    `files` are those that the command writes.
     """
     people, result = comparison.split, comparison.result
     spec, repaired = people.spec, result.network
@@ -78,7 +78,7 @@ def repair_document(
         labels=people.frame[label].dropna().unique().tolist() if label in people.frame.columns else (),
         warnings=comparison.warnings,
         out_of_range=people.out_of_range,
-        condition=model_condition(repaired) if check is None else check.condition,
+        condition=model_condition(repaired) if check is None else check["condition"],
         files=files,
     )
     certificate = None

@@ -157,4 +157,4 @@ def _write_certificate(
         file = Path(folder, "certificate.json")
         checked = check_certificate(file, model, real=certificate.real_only, progress=progress)
     certificate.save(path, model)
-    return certificate_summary(certificate, inputs=int(covered.sum()), check=checked)
+    return certificate_summary(certificate, inputs=int(covered.sum()), check=checked.as_dict())

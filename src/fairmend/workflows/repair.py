@@ -252,7 +252,7 @@ def describe_repair(
         describe_origin(files, parts=parts, command=command, seed=seed),
         title=sources["model"].name,
         command=how_to_check,
-        check=check,
+        check=None if check is None else check.as_dict(),
         files={name: folder / name for name in written},
     )
     if what_if_rows is None:
