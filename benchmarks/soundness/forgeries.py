@@ -25,7 +25,7 @@ from benchmarks.soundness.tally import Tally
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Sum
 from fairmend.network.decision import predicted_classes
-from fairmend.prove.certificate import certificate_of_blindness, weights_digest
+from fairmend.prove.certificate import certificate_of_blindness, identify
 from fairmend.prove.certificate_graph import steps_of
 
 STATE_DICTS = (".pth", ".safetensors")
@@ -172,7 +172,7 @@ class GraphCertificates(Certificates):
         other = fairmend.load_network(path).at_threshold(other.threshold)
         own = self.rng.random() < 0.7
         if own:
-            content["model"]["weights_sha256"] = weights_digest(other)
+            content["model"] |= identify(other)
         steps = list(steps_of(other)) or None
         content["model"]["graph"] = steps if suffix in STATE_DICTS else None
         content["model"]["layers"] = None

@@ -17,7 +17,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - spec.py, links.py: the spec, and its links
    - neighbourhood.py: which inputs count as similar to an input
    - rounding.py: arithmetic that rounds outward
-   - model.py: a network is a graph of operations; the digest of the weights
+   - model.py: a network is a graph of operations; the digests of its weights and of all
    - norms.py, assemble.py: builds graphs; batch normalisation and scaling are folded into the layers beside them
    - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; dense.py,
      scale.py, join.py, choose.py
@@ -44,6 +44,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
 5. readers/: from bytes to a network
    - read_model.py: selects the reader by suffix
+   - described_network.py: the network that a certificate contains
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py, onnx_patterns.py, onnx_decision.py,
      onnx_external_data.py: .onnx

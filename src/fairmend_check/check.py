@@ -16,13 +16,14 @@ from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedErr
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, read_certificate
 from fairmend_check.kernel.claim import describe_claim
-from fairmend_check.kernel.model import Model, weights_digest
+from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Array, Precision
 from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import Feature, ScoreClaim, Spec, first_difference
 from fairmend_check.kernel.threshold import HALF
+from fairmend_check.readers.described_network import described_model
 from fairmend_check.readers.named_graph import read_architecture
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
@@ -38,6 +39,10 @@ MAX_CLASSES = 100  # of shares: the bounds of a box need memory for all pairs of
 MAX_RUN_WORK = 4 * 10**9  # multiplications for the bounds of people on whom a model is run: about a second
 _LEAST_RUN = 64
 _ROOM = 1024.0  # how many times larger than in the spec a value may be that the global claim is not about
+NOT_READ = (
+    "your model is the network that the certificate contains. No model file was read, so that is not checked; pass the "
+    "file to check it."
+)
 REAL_ONLY = (
     "the certificate is about exact real arithmetic only, and rounding may change a prediction in inference; to accept "
     "that claim, pass --real (in Python real=True)"
@@ -46,7 +51,7 @@ REAL_ONLY = (
 
 def check(
     certificate: str | PathLike[str],
-    model: str | PathLike[str],
+    model: str | PathLike[str] | None,
     spec: str | PathLike[str] | None = None,
     *,
     real: bool = False,
@@ -62,7 +67,8 @@ def check(
     Parameters
     ----------
     certificate : the certificate, a .json file
-    model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .keras or .nnet
+    model : the model that the certificate is about: .onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .keras or .nnet;
+        None to check the claim about the network that the certificate contains, and not whether a file holds it
     spec : a spec, a .toml file; the certificate is not valid if it is about another spec
     real : also accept a claim about exact real arithmetic only, which does not cover inference
     run : also run the model where its runtime is installed, in a process of its own, and compare its outputs with their
@@ -79,7 +85,7 @@ def check(
 
 def check_files(
     certificate: str | PathLike[str],
-    model: str | PathLike[str],
+    model: str | PathLike[str] | None,
     spec: str | PathLike[str] | None = None,
     *,
     real: bool = False,
@@ -91,14 +97,18 @@ def check_files(
     started = time.perf_counter()
     found = _Findings(progress=progress)
     try:
-        suffix = Path(model).suffix.lower()
-        found.runtimes = installed_runtimes(suffix) if run or require_run else []
-        network = _check(found, Path(certificate), Path(model), None if spec is None else Path(spec), real)
+        file = None if model is None else Path(model)
+        suffix = "" if file is None else file.suffix.lower()
+        found.runtimes = installed_runtimes(suffix) if file is not None and (run or require_run) else []
+        network = _check(found, Path(certificate), file, None if spec is None else Path(spec), real)
         if not found.reasons:
-            if not found.runtimes:
+            if file is None:
+                found.not_run = "no model file was passed"
+            elif not found.runtimes:
                 asked = run or require_run
                 found.not_run = why_not_run(suffix) if asked else "--no-run was passed (in Python run=False)"
-            _run(found, Path(model), network)
+            if file is not None:
+                _run(found, file, network)
             if require_run and not found.runs:
                 raise CheckError(f"nothing was run: {found.not_run}")
     except CannotAnswerError:
@@ -127,6 +137,7 @@ def check_files(
         boxes=found.boxes,
         runs=tuple(found.runs),
         not_run=found.not_run,
+        model_read=model is not None,
     )
 
 
@@ -158,14 +169,16 @@ class _Findings:
         self.readable = False
 
 
-def _check(found: _Findings, certificate: Path, model: Path, spec: Path | None, real: bool) -> Model:
+def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path | None, real: bool) -> Model:
     claimed = read_certificate(certificate)
     found.regions = claimed.count
     found.claim = describe_claim(claimed)
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
-    network = matching_model(claimed, model)
+    network = contained_model(claimed) if model is None else matching_model(claimed, model)
     found.condition = _condition(claimed, network)
+    if model is None:
+        found.condition = f"{NOT_READ} {found.condition[:1].upper()}{found.condition[1:]}".strip()
     if found.runtimes:
         rng = np.random.default_rng(int(claimed.weights_sha256, 16))  # the same files are run on the same people
         found.listed = ListedPeople(claimed.spec, network.dtype, rng)
@@ -335,11 +348,37 @@ def _scalings(features: Sequence[Feature]) -> list[str]:
 
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
+    if claimed.network is not None:
+        contained_model(claimed)
     network, file_sha256 = read_model(path, read_architecture(claimed.architecture))
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
         raise NotConfirmedError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
+    if network_digest(network) != claimed.network_sha256:
+        raise NotConfirmedError(
+            f"model {path.name}: the file holds another network than the certificate (network.sha256 differs)"
+        )
+    _require_same_sizes(claimed, network)
+    return network
+
+
+def contained_model(claimed: Certificate) -> Model:
+    """Return the network that the certificate contains, if it is the one that its digests name."""
+    if claimed.network is None:
+        raise CheckError(
+            "the certificate has the digest of its network alone, because that is large; pass the model file"
+        )
+    network = described_model(claimed.network, claimed.dtype)
+    if network_digest(network) != claimed.network_sha256:
+        raise NotConfirmedError("certificate.model.network is not the network of its sha256")
+    if weights_digest(network) != claimed.weights_sha256:
+        raise NotConfirmedError("certificate.model.network does not have the weights of weights_sha256")
+    _require_same_sizes(claimed, network)
+    return network
+
+
+def _require_same_sizes(claimed: Certificate, network: Model) -> None:
     for what, here, there in (
         ("inputs", network.inputs, claimed.inputs),
         ("outputs", network.outputs, claimed.outputs),
@@ -347,7 +386,6 @@ def matching_model(claimed: Certificate, path: Path) -> Model:
     ):
         if here != there:
             raise NotConfirmedError(f"certificate.model.{what} is {there}, but the model has {here}")
-    return network
 
 
 def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:

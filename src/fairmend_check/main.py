@@ -38,10 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     if parsed.no_run and parsed.require_run:
         _parser().error("--no-run and --require-run exclude each other")
+    if parsed.kernel_only == (parsed.model is not None):
+        _parser().error("pass either the MODEL or --kernel-only")
     try:
         result = check_and_print(
             parsed.certificate,
-            parsed.model,
+            None if parsed.kernel_only else parsed.model,
             parsed.spec,
             real=parsed.real,
             run=not parsed.no_run,
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check_and_print(
     certificate: Path,
-    model: Path,
+    model: Path | None,
     spec: Path | None = None,
     *,
     real: bool = False,
@@ -74,7 +76,7 @@ def check_and_print(
     progress = _show_progress if _watched() else None
     result = check_files(certificate, model, spec, real=real, run=run, require_run=require_run, progress=progress)
     if json_output:
-        content = {**result.as_dict(), "certificate": str(certificate), "model": str(model)}
+        content = {**result.as_dict(), "certificate": str(certificate), "model": None if model is None else str(model)}
         lines = [json.dumps(content, indent=2).replace("\x7f", "\\u007f")]  # json escapes all others
     else:
         lines = [printable(line) for line in _lines(result, certificate, model)]
@@ -94,7 +96,8 @@ def _show_progress(done: int, total: int) -> None:
     sys.stderr.flush()
 
 
-def _lines(result: CheckResult, certificate: Path, model: Path) -> list[str]:
+def _lines(result: CheckResult, certificate: Path, file: Path | None) -> list[str]:
+    model = "the network that it contains" if file is None else file
     reasons = [line for why in result.reasons for line in _wrapped(f"  - {why}", "    ")]
     if result.verdict == "unreadable":
         return [f"UNREADABLE: {certificate} cannot be checked for {model}, so there is no verdict.", *reasons]
@@ -171,7 +174,12 @@ def _parser() -> argparse.ArgumentParser:
         "UNREADABLE).",
     )
     parser.add_argument("certificate", type=Path, metavar="CERTIFICATE", help="the certificate, .json")
-    parser.add_argument("model", type=Path, metavar="MODEL", help=f"the model that it is about: {FORMATS}")
+    parser.add_argument("model", type=Path, metavar="MODEL", nargs="?", help=f"the model that it is about: {FORMATS}")
+    parser.add_argument(
+        "--kernel-only",
+        action="store_true",
+        help="check the claim about the network that the certificate contains, and read no model file",
+    )
     parser.add_argument(
         "--spec", type=Path, metavar="SPEC", help="a spec, .toml; INVALID unless the certificate is about this spec"
     )

@@ -37,6 +37,8 @@ class CheckResult:
     boxes : for a claim about shares, the number of boxes that all people are divided into
     runs : the programs in which the model was run, and on how many people; all outputs were within their bounds
     not_run : why the model was not run, or not in all programs that are installed for it
+    model_read : whether a model file was read and compared with the certificate; if not, the claim is about the network
+        that the certificate contains
     readable : whether all files could be read and checked; if not, there is no verdict on the claim
     """
 
@@ -55,6 +57,7 @@ class CheckResult:
     boxes: int = 0
     runs: tuple[ModelRun, ...] = ()
     not_run: str = ""
+    model_read: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself: nothing unreadable, and nothing with a reason, is valid."""

@@ -11,6 +11,7 @@ import fairmend
 from fairmend.auditing.result import make_pairs, user_values, wilson_interval
 from fairmend.base.files import to_json
 from fairmend.network import Affine, Network
+from fairmend.network.scores import ScoredRows
 from support.audit_cases import SPEC, network, people
 from support.probabilities import pair_probability
 
@@ -52,7 +53,7 @@ def test_pairs_are_sorted_by_the_difference_in_score():
     net, X = network(), people(50)
     other = X.copy()
     other[:, 0] = 1 - other[:, 0]
-    pairs = make_pairs(net, SPEC, range(100, 150), X, other)
+    pairs = make_pairs(SPEC, range(100, 150), ScoredRows.of(net, X), other)
     gaps = np.abs(pair_probability(net, X, 1) - pair_probability(net, other, 1))
     assert [pair.gap for pair in pairs] == pytest.approx(sorted(gaps, reverse=True), rel=1e-4)
     assert sorted(pair.row for pair in pairs) == list(range(100, 150))

@@ -258,13 +258,17 @@ def test_folders_on_the_way_are_made(case):
     assert (case.folder / "a" / "b" / "c" / "model.onnx").is_file()
 
 
-def test_a_continuous_protected_feature_is_sampled_and_labelled_so(case):
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_continuous_protected_feature_is_counted_as_by_an_audit_and_labelled_so(case, exact, monkeypatch):
     small_spec(kind="continuous").save(case.spec)
+    if not exact:
+        monkeypatch.setattr("fairmend.auditing.plan.EXACT_SECONDS", 0.0)
+        monkeypatch.setattr("fairmend.auditing.plan._Costs.sampling", lambda _: 0.0)
     result = case.repair()
     assert result.exit_code == 0, result.stderr
-    assert "sampled" in result.stdout
-    assert "at least" in " ".join(result.stdout.split())
-    assert json.loads((case.out / "result.json").read_text())["unfair_data_is_exact"] is False
+    assert ("lower bound)" in result.stdout) is not exact
+    assert ("at least" in json.loads((case.out / "result.json").read_text())["guarantee"]) is not exact
+    assert json.loads((case.out / "result.json").read_text())["unfair_data_is_exact"] is exact
 
 
 def test_few_rows_are_scored_on_all_and_that_is_said(case):

@@ -1,12 +1,14 @@
 """A comparison measures both networks on the same people, and claims what is proven."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
 
 import numpy as np
 import pytest
 
+import fairmend
+from fairmend.auditing import plan
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.base.files import to_json
 from fairmend.evaluate import compare
@@ -14,8 +16,10 @@ from fairmend.evaluate.compare import measure, repair_and_compare
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.utility import utility
+from fairmend.spec import Claim, Spec
 from fairmend.tables import FIRST_ROW
 from support.cli_case import small_network, small_people, small_spec
+from support.report_cases import repair_of, repaired
 
 SPEC, NET = small_spec(), small_network()
 
@@ -44,7 +48,7 @@ def test_a_measurement_is_of_the_repair_inputs_all_data_and_the_scored_rows():
     data, seen = split(), []
     found = measure(NET, data, stage="audit original", progress=lambda *step: seen.append(step))
     assert np.array_equal(found.repair.rows, find_unequal(NET, SPEC, data.X_repair).rows)
-    assert np.array_equal(found.data.rows, find_unequal(NET, SPEC, data.X).rows)
+    assert np.array_equal(found.data.unequal, find_unequal(NET, SPEC, data.X).rows)
     scored = data.X[data.scored], data.y[data.scored]
     assert found.utility == utility(NET, *scored)
     assert found.groups == group_metrics(NET, SPEC, *scored)
@@ -52,16 +56,65 @@ def test_a_measurement_is_of_the_repair_inputs_all_data_and_the_scored_rows():
     assert found.as_dict()["unfair_data_rate"] == found.data.count / 300
 
 
-def test_too_many_neighbours_are_sampled(monkeypatch):
-    monkeypatch.setattr(compare, "_MOST_POINTS", 300 * 2 * 58 - 1)
-    found = measure(NET, split(), stage="")
-    assert found.repair.exact
-    assert not found.data.exact
+TOLERANT = [replace(f, tolerance=f.tolerance or 0.05) if f.kind == "continuous" else f for f in SPEC.features]
+
+
+@pytest.mark.parametrize(
+    ("spec", "method"),
+    [
+        (SPEC, "enumerate"),
+        (Spec(SPEC.features, SPEC.label, claim=Claim("score", 0.05, "probability")), "enumerate"),
+        (Spec(TOLERANT, SPEC.label), "branch"),
+        (Spec(TOLERANT, SPEC.label), "sample"),
+    ],
+    ids=["classes", "scores", "bounds", "samples"],
+)
+def test_there_is_one_audit(spec, method, monkeypatch):
+    """What a repair says about the data is what `fairmend.audit` says about it, to the digit."""
+    if method == "sample":
+        monkeypatch.setattr(plan, "EXACT_SECONDS", 0.0)
+        monkeypatch.setattr(plan._Costs, "sampling", lambda _: 0.0)
+    frame = small_people(120)
+    audited = fairmend.audit(NET, spec, frame, pairs=0)
+    data = split_data(spec, NET, frame, repair_rows=10, calibration_rows=60)
+    found = measure(NET, data, stage="")
+    assert found.data.method == audited.method == method
+    assert audited.count > 0
+    one, other = found.data.as_dict(), audited.as_dict()
+    for figure in ("count", "total", "idi_rate", "exact", "unknown", "method", "evaluations", "scores"):
+        assert one[figure] == other[figure], figure
+    assert found.data.unequal.tolist() == audited.unequal.tolist()
+    assert repr(found.data) == repr(audited)
+    worst = other["disparity"]["worst"]
+    expected = {**other["disparity"], "worst": {**worst, "row": worst["row"] + FIRST_ROW}}  # as a spreadsheet counts
+    assert one["disparity"] == expected
+    plain = found.as_dict()
+    assert plain["unfair_data_rows"] == audited.count
+    assert plain["unfair_data_rate"] == audited.idi_rate
+    assert plain["largest_difference"] == (None if audited.scores is None else audited.scores.largest)
+    inputs = fairmend.audit(NET, spec, data.X_repair, pairs=0)
+    assert found.repair.rows.tolist() == inputs.unequal.tolist()
+    assert found.repair.exact == inputs.exact == (method != "sample")
+
+
+def test_the_report_has_the_disparity_before_and_after():
+    repair = repair_of("prof").document.repair
+    result, spec, net, frame, _ = repaired("prof")
+    for figures, network in ((repair.before, net), (repair.after, result.network)):
+        expected = fairmend.audit(network, spec, frame, pairs=0).disparity
+        assert figures.disparity.largest == expected.largest
+        assert sum(figures.disparity.counts) == len(frame)
+        assert asdict(figures.disparity)["worst"]["scores"] == list(expected.worst.scores)
+    assert repair.before.disparity.edges == repair.after.disparity.edges
+    page, card = repair_of("prof").html, repair_of("prof").markdown
+    assert page.count("The two similar people whose scores differ most") == 2
+    assert "Largest score disparity before, row" in card
+    assert "Score disparity: more than 10 points" in card
 
 
 def test_the_repaired_network_is_measured_on_the_same_people(prof):
     after = prof.result.network
-    assert np.array_equal(prof.after.data.rows, find_unequal(after, SPEC, prof.split.X).rows)
+    assert np.array_equal(prof.after.data.unequal, find_unequal(after, SPEC, prof.split.X).rows)
     assert prof.after.repair.count == 0
     assert prof.before.repair.count > 0
     X = prof.split.X

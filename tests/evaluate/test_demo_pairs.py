@@ -4,8 +4,9 @@ from collections import Counter
 
 import numpy as np
 
+import fairmend
 from fairmend.auditing.neighbours import find_unequal
-from fairmend.evaluate.demo_pairs import choose_example_pairs, tabulate_unequal_rows
+from fairmend.evaluate.demo_pairs import UnequalRows, choose_example_pairs
 from fairmend.workflows.demo import loan_applicants, loan_spec, train_network
 from support.cli_case import small_network, small_people, small_spec
 
@@ -38,16 +39,21 @@ def test_examples_are_not_all_of_one_kind():
     assert {pair.row for pair in pairs} <= set(rows.tolist())
 
 
+def tabulated(spec, frame, before, after):
+    rows = UnequalRows()
+    found = fairmend.audit(before, spec, frame, witnesses=rows.add)
+    return found, rows.tabulate(spec, frame, before, after)
+
+
 def test_the_table_has_a_row_for_each_unequal_input_and_the_predictions_of_both_networks():
     spec, before, after = small_spec(), small_network(), small_network(seed=4)
     frame = small_people()
     X = spec.encode(frame)
-    unequal = find_unequal(before, spec, X)
-    table = tabulate_unequal_rows(spec, frame, X, unequal, before, after)
-    assert len(table) == unequal.count > 0
-    assert table["remark"].tolist() == frame["remark"][unequal.rows].tolist()
+    found, table = tabulated(spec, frame, before, after)
+    assert len(table) == found.count > 0
+    assert table["remark"].tolist() == frame["remark"][found.unequal].tolist()
     assert (table["answer_before"] != table["other_answer_before"]).all()
-    assert table["answer_after"].tolist() == after.predict(X[unequal.rows]).tolist()
+    assert table["answer_after"].tolist() == after.predict(X[found.unequal]).tolist()
     others = table.assign(age=table["other_age"], gender=table["other_gender"])
     assert after.predict(spec.encode(others)).tolist() == table["other_answer_after"].tolist()
     assert "other_income" not in table
@@ -56,5 +62,4 @@ def test_the_table_has_a_row_for_each_unequal_input_and_the_predictions_of_both_
 def test_the_table_of_a_fair_network_is_empty():
     spec, net, frame = small_spec(), small_network(), small_people()
     affines = [a.__class__(a.weight * 0, a.bias) for a in net.affines]
-    fair, X = net.with_affines(affines), spec.encode(frame)
-    assert len(tabulate_unequal_rows(spec, frame, X, find_unequal(fair, spec, X), fair, net)) == 0
+    assert len(tabulated(spec, frame, net.with_affines(affines), net)[1]) == 0

@@ -4,6 +4,7 @@ import numpy as np
 
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.network.scores import ScoredRows
 from support.cli_case import small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
@@ -16,7 +17,7 @@ def test_what_is_enough_alone_is_so_by_brute_force():
     X = spec.encode(frame)
     unequal = find_unequal(net, spec, X)
     rows = np.flatnonzero(unequal.rows)
-    nearest = find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows])
+    nearest = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows, unequal.other[rows])
     for k, row in enumerate(rows.tolist()):
         own = net.predict(X[[row]])[0]
         ages = frame.iloc[[row] * 58].assign(age=range(18, 76))
@@ -35,7 +36,7 @@ def test_too_many_neighbours_still_give_pairs_that_hold(monkeypatch):
     unequal = find_unequal(net, spec, X)
     rows = np.flatnonzero(unequal.rows)
     monkeypatch.setattr("fairmend.evaluate.nearest_counterfactuals.MOST_POINTS", 100)
-    nearest = find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows])
+    nearest = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows, unequal.other[rows])
     assert not nearest.exact
     assert (net.predict(nearest.other) != net.predict(nearest.X)).all()
     assert nearest.differs.any(axis=1).all()
@@ -46,8 +47,8 @@ def test_the_counterfactuals_need_not_be_known_before():
     X = spec.encode(small_people(60))
     unequal = find_unequal(net, spec, X)
     rows = np.flatnonzero(unequal.rows)
-    given = find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows])
-    found = find_nearest_counterfactuals(net, spec, X, rows)
+    given = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows, unequal.other[rows])
+    found = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows)
     assert len(rows) > 5
     assert found.exact
     assert found.rows.tolist() == rows.tolist()
@@ -60,18 +61,18 @@ def test_without_known_counterfactuals_as_many_rows_as_affordable_are_enumerated
     X = spec.encode(people())
     rows = np.flatnonzero(find_unequal(net, spec, X).rows)
     monkeypatch.setattr("fairmend.evaluate.nearest_counterfactuals.MOST_POINTS", 7 * 58 * 2)
-    found = find_nearest_counterfactuals(net, spec, X, rows)
+    found = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows)
     assert len(rows) > len(found.rows) == 7
     assert found.exact
     assert (net.predict(found.other) != net.predict(found.X)).all()
     monkeypatch.setattr("fairmend.evaluate.nearest_counterfactuals.MOST_POINTS", 1)
-    assert len(find_nearest_counterfactuals(net, spec, X, rows).rows) == 1
+    assert len(find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows).rows) == 1
 
 
 def test_no_rows_give_no_counterfactuals():
     spec, net = small_spec(), small_network()
     X = spec.encode(small_people(5))
-    found = find_nearest_counterfactuals(net, spec, X, np.zeros(0, np.int64))
+    found = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, np.zeros(0, np.int64))
     assert found.decisive_features().looked_at == 0
 
 
@@ -89,7 +90,7 @@ def test_known_neighbours_are_reduced_where_there_are_too_many_to_enumerate():
     unequal = sample_unequal(net, spec, X)
     rows = np.flatnonzero(unequal.rows)
     assert len(rows)
-    assert not find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows]).exact
+    assert not find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows, unequal.other[rows]).exact
 
 
 def test_linked_features_stay_linked(monkeypatch):
@@ -98,7 +99,7 @@ def test_linked_features_stay_linked(monkeypatch):
     rows = np.flatnonzero(unequal.rows)
     for most in (10**6, 1):
         monkeypatch.setattr("fairmend.evaluate.nearest_counterfactuals.MOST_POINTS", most)
-        nearest = find_nearest_counterfactuals(net, spec, X, rows, unequal.other[rows])
+        nearest = find_nearest_counterfactuals(ScoredRows.of(net, X), spec, rows, unequal.other[rows])
         assert spec.are_similar(nearest.X, nearest.other).all()
         assert (net.predict(nearest.other) != net.predict(nearest.X)).all()
         assert nearest.features == ("sex", "relationship", "age", "years")

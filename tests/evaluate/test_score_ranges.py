@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from fairmend.auditing.neighbours import find_unequal, sample_unequal
 from fairmend.evaluate import score_ranges as module
-from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, scores
+from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score
+from fairmend.network.scores import ScoredRows
 from support.cli_case import small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
@@ -19,11 +20,11 @@ from support.strategies import random_network
 def test_a_finite_range_is_that_of_all_points(outputs):
     spec, X = small_spec(), small_spec().encode(small_people(12))
     net = random_network(np.random.default_rng(outputs), spec.width, [8, 6], outputs, "relu")
-    found = compute_score_ranges(net, spec, X)
+    found = compute_score_ranges(spec, ScoredRows.of(net, X))
     own = net.predict(X)
     for row in range(len(X)):
         points = np.concatenate([p for _, p in spec.points(X[[row]])])
-        values = scores(net, points, np.full(len(points), own[row]))
+        values = ScoredRows.of(net, points).probability(np.full(len(points), own[row]))
         assert found.seen_low[row] == pytest.approx(values.min(), abs=1e-5)
         assert found.seen_high[row] == pytest.approx(values.max(), abs=1e-5)
     unequal = find_unequal(net, spec, X).rows
@@ -40,7 +41,7 @@ def test_bounds_hold_at_every_point_and_one_answer_is_one(seed, outputs, activat
     X = spec.encode(small_people(6))
     net = random_network(rng, spec.width, [6, 5], outputs, activation).astype(np.float64)
     X = X.astype(np.float64)
-    found = compute_score_ranges(net, spec, X)
+    found = compute_score_ranges(spec, ScoredRows.of(net, X))
     own = net.predict(X)
     regions = spec.regions(X, np.float64)
     unequal = sample_unequal(net, spec, X, 8, seed).rows
@@ -49,7 +50,7 @@ def test_bounds_hold_at_every_point_and_one_answer_is_one(seed, outputs, activat
         low, high = regions.lower[piece], regions.upper[piece]
         points = low + (high - low) * rng.random((50, spec.width))
         points = np.concatenate([points, [low, high]])
-        values = scores(net, points, np.full(len(points), own[row]))
+        values = ScoredRows.of(net, points).probability(np.full(len(points), own[row]))
         assert values.min() >= found.low[row] - 1e-9
         assert values.max() <= found.high[row] + 1e-9
         if listed[row].state == "one":
@@ -62,9 +63,9 @@ def test_cutting_boxes_makes_bounds_tighter_and_never_wider(monkeypatch):
     spec = small_spec(kind="continuous")
     X = spec.encode(small_people(10))
     net = random_network(np.random.default_rng(5), spec.width, [8, 6], 1, "relu")
-    fine = compute_score_ranges(net, spec, X)
+    fine = compute_score_ranges(spec, ScoredRows.of(net, X))
     monkeypatch.setattr(module, "_PIECES", 1)
-    coarse = compute_score_ranges(net, spec, X)
+    coarse = compute_score_ranges(spec, ScoredRows.of(net, X))
     assert (fine.low >= coarse.low).all()
     assert (fine.high <= coarse.high).all()
     assert (fine.high - fine.low).sum() < (coarse.high - coarse.low).sum()
@@ -83,13 +84,13 @@ def test_after_a_proof_no_bar_crosses_the_line():
 
 def test_equal_scores_stay_in_their_order():
     net = random_network(np.random.default_rng(0), 5, [3], 1, "relu")
-    assert order_by_score(net, np.zeros((2, 5))).tolist() == [0, 1]
+    assert order_by_score(ScoredRows.of(net, np.zeros((2, 5)))).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", HUGE)
 def test_ranges_over_huge_neighbourhoods_have_sound_bounds(name):
     net, X, _ = huge_people(HUGE[name])
-    found = compute_score_ranges(net, HUGE[name], X)
+    found = compute_score_ranges(HUGE[name], ScoredRows.of(net, X))
     assert not found.exact
     assert (found.low <= found.seen_low).all()
     assert (found.seen_high <= found.high).all()
@@ -100,7 +101,7 @@ def test_one_prediction_is_on_one_side_of_the_threshold():
     spec = small_spec().at_threshold(0.3)
     X = spec.encode(small_people(40))
     net = random_network(np.random.default_rng(3), spec.width, (8, 6)).at_threshold(0.3)
-    found = compute_score_ranges(net, spec, X)
+    found = compute_score_ranges(spec, ScoredRows.of(net, X))
     states = [entry.state for entry in found.as_list(find_unequal(net, spec, X).rows)]
     assert states == ["two" if low < 0.3 <= high else "one" for low, high in zip(found.low, found.high, strict=True)]
     assert set(states) == {"one", "two"}
@@ -112,4 +113,4 @@ def test_the_score_is_a_probability_of_the_softmax():
     shares = np.exp(net.logits(X).astype(np.float64))
     shares /= shares.sum(axis=1, keepdims=True)
     own = net.predict(X)
-    assert compute_score_ranges(net, spec, X).own == pytest.approx(shares[np.arange(len(X)), own])
+    assert compute_score_ranges(spec, ScoredRows.of(net, X)).own == pytest.approx(shares[np.arange(len(X)), own])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.split import read_classes, split_data
+from fairmend.evaluate.split import class_warnings, read_classes, split_data
+from fairmend.network.scores import ScoredRows
 from support.cli_case import small_network, small_people, small_spec
 
 SPEC, NET = small_spec(), small_network()
@@ -63,7 +64,9 @@ def test_repair_inputs_from_elsewhere_leave_all_rows_of_the_data():
 
 def test_a_label_that_is_never_positive_is_a_warning():
     frame = small_people().assign(good="no")
-    assert any('"good" is never "yes"' in warning for warning in split_data(SPEC, NET, frame).warnings)
+    data = split_data(SPEC, NET, frame)
+    found = class_warnings(data, ScoredRows.of(NET, data.X))
+    assert any('"good" is never "yes"' in warning for warning in found)
 
 
 def test_errors_name_the_file():

@@ -6,6 +6,7 @@ import pytest
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.network import Affine, Network
 from fairmend.network.operations.elementwise import Activation
+from fairmend.network.scores import ScoredRows
 
 SIZES = (6, 24, 2)
 
@@ -39,7 +40,7 @@ def rule():
 def test_a_network_that_is_better_on_the_data_than_on_test_rows_is_said():
     X, y = people(400, 1)
     net, (X_test, y_test) = memory_of(X, y), people(300, 2)
-    (warning,) = training_warnings(net, X, y, X_test, y_test)
+    (warning,) = training_warnings(ScoredRows.of(net, X), y, ScoredRows.of(net, X_test), y_test)
     assert "100 % of the 400 rows of the data" in warning.replace("\N{NO-BREAK SPACE}", " ")
     assert "probably rows that it was trained on" in warning
 
@@ -47,24 +48,24 @@ def test_a_network_that_is_better_on_the_data_than_on_test_rows_is_said():
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_of_one_distribution_are_not_accused(seed):
     (X, y), (X_test, y_test) = people(400, seed), people(300, seed + 100)
-    assert training_warnings(rule(), X, y, X_test, y_test) == []
-    assert training_warnings(rule(), X, y, X, y) == []
+    assert training_warnings(ScoredRows.of(rule(), X), y, ScoredRows.of(rule(), X_test), y_test) == []
+    assert training_warnings(ScoredRows.of(rule(), X), y, ScoredRows.of(rule(), X), y) == []
 
 
 def test_without_test_rows_a_network_of_the_same_shape_shows_what_can_be_known():
     X, y = people(600, 3)
-    (warning,) = memory_warnings(memory_of(X, y), X, y)
+    (warning,) = memory_warnings(ScoredRows.of(memory_of(X, y), X), y)
     assert "it was trained on these rows, or on many more" in warning
     assert "--test-data" in warning
-    assert memory_warnings(rule(), X, y) == []
+    assert memory_warnings(ScoredRows.of(rule(), X), y) == []
 
 
 def test_too_few_rows_or_one_class_are_not_tested():
     X, y = people(299, 3)
     net = memory_of(X, y)
-    assert memory_warnings(net, X, y) == []
+    assert memory_warnings(ScoredRows.of(net, X), y) == []
     X, _ = people(600, 3)
-    assert memory_warnings(net, X, np.ones(600, np.int64)) == []
+    assert memory_warnings(ScoredRows.of(net, X), np.ones(600, np.int64)) == []
 
 
 def test_errors_of_regression_are_compared():
@@ -73,6 +74,11 @@ def test_errors_of_regression_are_compared():
     net = rule()
     y, y_test = (net.logits(rows).ravel() for rows in (X, X_test))
     noise, more = rng.normal(size=(2, 200))
-    assert training_warnings(net, X, y + noise, X_test, y_test + more, regression=True) == []
-    (warning,) = training_warnings(net, X, y + noise, X_test, y_test + 2 * more, regression=True)
+    assert (
+        training_warnings(ScoredRows.of(net, X), y + noise, ScoredRows.of(net, X_test), y_test + more, regression=True)
+        == []
+    )
+    (warning,) = training_warnings(
+        ScoredRows.of(net, X), y + noise, ScoredRows.of(net, X_test), y_test + 2 * more, regression=True
+    )
     assert "root mean squared error" in warning

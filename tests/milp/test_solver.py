@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from support.milp_problems import (
     ray_without_a_point,
     unbounded,
 )
+from support.named_case import named_case
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to send to a process there")
@@ -73,54 +75,52 @@ def check(milp, solution):
     assert solution.gap == 0
 
 
-@pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", range(15))
-def test_random_problems_have_the_optimum_that_highs_finds(solver, seed, integers):
-    milp = random_milp(seed, integers=integers)
-    solution = solver.solve(milp)
-    check(milp, solution)
-    reference = get_solver().solve(milp)
-    assert solution.objective == pytest.approx(reference.objective, abs=1e-6)
+def test_random_problems_have_the_optimum_that_highs_finds(solver):
+    for seed, integers in product(range(15), (False, True)):
+        with named_case(seed, integers):
+            milp = random_milp(seed, integers=integers)
+            solution = solver.solve(milp)
+            check(milp, solution)
+            assert solution.objective == pytest.approx(get_solver().solve(milp).objective, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_binary_problems_have_the_optimum_of_brute_force(solver, seed):
-    milp = binary_milp(seed)
-    optimum = brute_force(milp)
-    solution = solver.solve(milp)
-    if np.isinf(optimum):
-        assert solution.status is Status.INFEASIBLE
-        assert solution.x is None
-        assert solution.objective is None
-    else:
-        check(milp, solution)
-        assert solution.objective == pytest.approx(optimum, abs=1e-6)
+def test_binary_problems_have_the_optimum_of_brute_force(solver):
+    optima = []
+    for seed in range(25):
+        with named_case(seed):
+            milp = binary_milp(seed)
+            optima.append(brute_force(milp))
+            solution = solver.solve(milp)
+            if np.isinf(optima[-1]):
+                assert solution.status is Status.INFEASIBLE
+                assert solution.x is None
+                assert solution.objective is None
+            else:
+                check(milp, solution)
+                assert solution.objective == pytest.approx(optima[-1], abs=1e-6)
+    assert 3 <= sum(np.isinf(optima)) <= 22  # both kinds
 
 
-def test_brute_force_saw_both_kinds():
-    optima = [brute_force(binary_milp(seed)) for seed in range(25)]
-    assert 3 <= sum(np.isinf(optima)) <= 22
+def test_solvers_agree_where_bounds_are_open(solver):
+    for seed, integers in product(range(10), (False, True)):
+        with named_case(seed, integers):
+            milp = random_milp(seed, integers=integers, bounded=False)
+            solution, reference = solver.solve(milp), get_solver().solve(milp)
+            assert solution.status is reference.status
+            assert solution.status in (Status.OPTIMAL, Status.UNBOUNDED)
+            if solution.status is Status.OPTIMAL:
+                check(milp, solution)
+                assert solution.objective == pytest.approx(reference.objective, abs=1e-6)
 
 
-@pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("seed", range(10))
-def test_solvers_agree_where_bounds_are_open(solver, seed, integers):
-    milp = random_milp(seed, integers=integers, bounded=False)
-    solution, reference = solver.solve(milp), get_solver().solve(milp)
-    assert solution.status is reference.status
-    assert solution.status in (Status.OPTIMAL, Status.UNBOUNDED)
-    if solution.status is Status.OPTIMAL:
-        check(milp, solution)
-        assert solution.objective == pytest.approx(reference.objective, abs=1e-6)
-
-
-@pytest.mark.parametrize("integers", [False, True])
-def test_infeasible_and_unbounded_are_told_apart(solver, integers):
-    assert solver.solve(infeasible(integers=integers)).status is Status.INFEASIBLE
-    solution = solver.solve(unbounded(integers=integers))
-    assert solution.status is Status.UNBOUNDED
-    assert solution.x is None
-    assert solution.bound == -np.inf
+def test_infeasible_and_unbounded_are_told_apart(solver):
+    for integers in (False, True):
+        with named_case(integers):
+            assert solver.solve(infeasible(integers=integers)).status is Status.INFEASIBLE
+            solution = solver.solve(unbounded(integers=integers))
+            assert solution.status is Status.UNBOUNDED
+            assert solution.x is None
+            assert solution.bound == -np.inf
 
 
 def test_a_ray_without_a_point_is_infeasible(solver):
@@ -258,26 +258,25 @@ def ill_scaled(size, where, *, integers):
     return builder.build()
 
 
-@pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("where", ["row", "cost", "lower", "upper", "side"])
-@pytest.mark.parametrize("size", [1e15, 1e20, 1e25, 1e100, 1e300, 1e-300])
-def test_ill_scaled_problems_end_with_a_status_or_a_reason(solver, size, where, integers, capfd):
-    with suppress(FairmendError):  # anything else would fail the test
-        solution = solver.solve(ill_scaled(size, where, integers=integers), time_limit=10)
-        assert solution.x is None or np.isfinite(solution.x).all()
-    assert "ERROR" not in capfd.readouterr().err
+def test_ill_scaled_problems_end_with_a_status_or_a_reason(solver, capfd):
+    sizes, places = (1e15, 1e20, 1e25, 1e100, 1e300, 1e-300), ("row", "cost", "lower", "upper", "side")
+    for size, where, integers in product(sizes, places, (False, True)):
+        with named_case(size, where, integers):
+            with suppress(FairmendError):  # anything else would fail the test
+                solution = solver.solve(ill_scaled(size, where, integers=integers), time_limit=10)
+                assert solution.x is None or np.isfinite(solution.x).all()
+            assert "ERROR" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "bounds", [{"lower": np.inf, "upper": np.inf}, {"lower": -np.inf, "upper": -np.inf}], ids=["above", "below"]
-)
-def test_a_bound_that_no_number_meets_is_infeasible(solver, bounds):
-    builder = MilpBuilder()
-    builder.add_variables(1, **bounds)
-    assert solver.solve(builder.build()).status is Status.INFEASIBLE
-    builder = MilpBuilder()
-    builder.add_row(builder.add_variables(1), [1.0], **bounds)
-    assert solver.solve(builder.build()).status is Status.INFEASIBLE
+def test_a_bound_that_no_number_meets_is_infeasible(solver):
+    for infinity in (np.inf, -np.inf):
+        with named_case(infinity):
+            builder = MilpBuilder()
+            builder.add_variables(1, lower=infinity, upper=infinity)
+            assert solver.solve(builder.build()).status is Status.INFEASIBLE
+            builder = MilpBuilder()
+            builder.add_row(builder.add_variables(1), [1.0], lower=infinity, upper=infinity)
+            assert solver.solve(builder.build()).status is Status.INFEASIBLE
 
 
 def test_what_a_solver_raises_becomes_a_reason(monkeypatch):

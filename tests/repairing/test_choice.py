@@ -32,10 +32,9 @@ def estimates(before, after, y, sure=1.0):
     classes = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0).astype(np.int64)
     task = SimpleNamespace(
         y_cal=y[:LABELLED],
-        X_cal=np.zeros((LABELLED, 1)),
-        X_unlabelled=np.zeros((ROWS - LABELLED, 1)),
+        data=SimpleNamespace(logits=logits),
         original_predictions=classes,
-        network=SimpleNamespace(logits=lambda X: logits, decide=predicted_classes),
+        network=SimpleNamespace(decide=predicted_classes),
     )
     return FallEstimate(task)(after)
 

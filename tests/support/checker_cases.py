@@ -12,9 +12,9 @@ import numpy as np
 
 import fairmend
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.certificate import Certificate, certificate_of_fair, weights_digest
+from fairmend.prove.certificate import Certificate, certificate_of_fair, identify
 from fairmend.spec import Feature, Spec
-from fairmend.spec.reachable import encode_column
+from fairmend.spec.products import encode_column
 from support.strategies import random_network
 
 SUFFIXES = ("onnx", "pth", "pt", "safetensors", "h5", "hdf5", "keras", "nnet")  # of every file that can be checked
@@ -129,8 +129,8 @@ def unpack(text: str, kind: str) -> np.ndarray:
 
 
 def sign_network(content: dict, network: Network) -> dict:
-    """Do what a forger of a network would do: make the sha256 fit."""
-    content["model"]["weights_sha256"] = weights_digest(network)
+    """Do what a forger of a network would do: make it the network of the certificate, with digests that fit."""
+    content["model"] = {**content["model"], **identify(network)}
     return content
 
 

@@ -12,8 +12,8 @@ from fairmend.auditing.random_neighbours import stream_random_neighbours
 from fairmend.base.errors import FairmendError
 from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec
+from fairmend.spec.features import scale_parameters
 from fairmend.spec.neighbourhoods import are_neighbours
-from fairmend.spec.validation import scale_parameters
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
 from fairmend_check.kernel.spec import read_spec

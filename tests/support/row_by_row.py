@@ -5,7 +5,7 @@ import pandas as pd
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, suggest
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.features import scale_parameters
 
 
 def encode_row_by_row(spec, frame, dtype, first_row):

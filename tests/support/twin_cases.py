@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend import Feature, Network, Spec
 from fairmend.network import Activation, Affine
-from fairmend.spec.reachable import encode_column
+from fairmend.spec.products import encode_column
 
 OWN = 2001
 

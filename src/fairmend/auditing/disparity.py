@@ -38,6 +38,10 @@ class ScoreSummary:
     claim: Claim
     differences: Floats = field(repr=False)
 
+    def take(self, rows: Ints) -> ScoreSummary:
+        """Return the differences of some of the inputs."""
+        return ScoreSummary(self.claim, self.differences[rows])
+
     @property
     def largest(self) -> float:
         """The largest difference within any neighbourhood."""

@@ -29,8 +29,7 @@ from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import build_hull
-from fairmend.spec.products import Products
-from fairmend.spec.reachable import ReachableValues, encode_column
+from fairmend.spec.products import Products, ReachableValues, encode_column
 
 if TYPE_CHECKING:
     from fairmend.auditing.device_search import DeviceSearch  # PyTorch comes with it

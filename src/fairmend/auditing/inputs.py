@@ -201,6 +201,11 @@ class GivenInputs:
         return cls(encode_chunks(spec, X, dtype), rows or known_length(X), witnesses)
 
     @classmethod
+    def valid(cls, X: FloatArray, witnesses: Witnesses | None = None) -> GivenInputs:
+        """Return inputs (inputs, width) that were checked before, in the type that the network computes in."""
+        return cls(iter((X,)), len(X), witnesses)
+
+    @classmethod
     def samples(
         cls, spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike, witnesses: Witnesses | None
     ) -> GivenInputs:

@@ -27,7 +27,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
 from fairmend.network import Network
-from fairmend.network.scores import class_probability, compute_scores
+from fairmend.network.scores import class_probability
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import stream_points
@@ -93,18 +93,14 @@ class UnequalInputs:
     Attributes
     ----------
     rows : bool (inputs,); where False, there is no such neighbour if `exact`, otherwise none was found
-    other : (inputs, width), such a neighbour for each unequal input, NaN elsewhere; for a claim about scores, of the
-        two people whose scores differ most the one farther from the input's own score
-    exact : whether every neighbour was compared
-    largest : the largest difference of scores in any neighbourhood, for a claim about scores
-    spread : how far the scores of each neighbourhood spread, whatever the claim is about
+    exact : whether nothing is left open: every neighbour was compared, or bounds decided
+    other : (inputs, width), the worst such neighbour of each unequal input, NaN elsewhere; for a claim about scores,
+        the one with the highest score; None if they were not kept
     """
 
     rows: Bools
-    other: FloatArray
     exact: bool
-    largest: float | None = None
-    spread: ScoreSpread | None = None
+    other: FloatArray | None = None
 
     def __repr__(self) -> str:
         """Return the count, the share, and whether they are exact."""
@@ -332,20 +328,8 @@ def _gap_to_other_prediction(net: Network, logits: FloatArray, spread: ScoreSpre
 
 
 def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> UnequalInputs:
-    logits = net.logits(X)
-    tracker = _tracker(net, spec, logits)
-    if not spec.claim.is_score:
-        found = _find_other_predictions(net, X, logits, stream, tracker, first_only=True)
-        return UnequalInputs(found.unequal, found.other, exact, spread=tracker.spread(exact=exact))
-    pairs = find_widest_pairs(net, spec.claim.on, X, stream, tracker)
-    unequal = np.asarray(pairs.difference > spec.claim.limit)
-    # Of the two people whose scores differ most, the one farther from the input's own score.
-    own, first, other = (compute_scores(net, side, spec.claim.on) for side in (X, pairs.first, pairs.other))
-    each = np.arange(len(X)), pairs.output
-    lower_is_farther = own[each] - first[each] > other[each] - own[each]
-    farther = np.where(lower_is_farther[:, None], pairs.first, pairs.other)
-    others = np.where(unequal[:, None], farther, X.dtype.type(np.nan))
-    return UnequalInputs(unequal, others, exact, float(pairs.difference.max()), tracker.spread(exact=exact))
+    found = _worst(net, spec, X, stream, exact=exact)
+    return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, X.dtype.type(np.nan)))
 
 
 def _compare(
@@ -374,15 +358,12 @@ def _find_other_predictions(
     X: FloatArray,
     logits: FloatArray,
     stream: _Stream,
-    tracker: SpreadTracker | None = None,
-    *,
-    first_only: bool = False,
+    tracker: SpreadTracker,
 ) -> _OtherPredictions:
     """Compare each of X (inputs, width) with its streamed neighbours; predictions are those of `net.predict`.
 
     `stream` yields rows (k,) of X and a neighbour of each (k, width). `logits` are those of X. `tracker` takes in the
-    scores of all neighbours. With `first_only`, keep the first neighbour with another prediction instead of the one
-    with the largest gap.
+    scores of all neighbours.
 
     BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
     and with it the verdict of any enumeration, depends on the batch.
@@ -394,17 +375,12 @@ def _find_other_predictions(
     for rows, points in stream:
         theirs = net.logits(points)
         count += len(points)
-        if tracker is not None:
-            tracker.update(rows, theirs)
+        tracker.update(rows, theirs)
         classes = net.decide(theirs)
         hits = np.flatnonzero(classes != own[rows])
-        if first_only:
-            hits = hits[~unequal[rows[hits]]]
         # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
         # unequal treatment.
         hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
-        if first_only:
-            hits = hits[np.unique(rows[hits], return_index=True)[1]]
         owner = rows[hits]
         mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
         size = np.abs(mine - other_score)

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
-from fairmend.spec.products import Products
-from fairmend.spec.reachable import ReachableValues
+from fairmend.spec.products import Products, ReachableValues
 
 _BATCH, _NUMBERS = 65_536, 64_000_000
 # More corners than this per input add little to random points.

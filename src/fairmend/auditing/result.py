@@ -25,7 +25,7 @@ from fairmend.base.text import (
     short,
 )
 from fairmend.network import Network
-from fairmend.network.scores import class_probability, compute_scores
+from fairmend.network.scores import ScoredRows, scores_of
 from fairmend.prove.witness import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
@@ -194,6 +194,19 @@ class AuditResult:
         return self.plan.method
 
     @property
+    def unequal(self) -> Bools:
+        """Which of all inputs are treated unequally (inputs,)."""
+        return self.rows.unequal
+
+    def scored(self, net: Network, X: FloatArray) -> ScoredRows:
+        """Return all inputs X (inputs, width) with what the network computed for them."""
+        return ScoredRows(net, X, self.rows.logits)
+
+    def scored_sample(self, net: Network) -> ScoredRows:
+        """Return the examined inputs with what the network computed for them."""
+        return ScoredRows(net, self.examined.X, self.rows.logits[self.examined.rows])
+
+    @property
     def idi_rate(self) -> float:
         """The share of inputs treated unequally, 0 to 1."""
         return self.count / self.total
@@ -287,16 +300,18 @@ def name_row(row: int, person: str | None) -> str:
 
 
 def make_pairs(
-    net: Network, spec: Spec, rows: Sequence[int], X: FloatArray, other: FloatArray, *, on: str | None = None
+    spec: Spec, rows: Sequence[int], people: ScoredRows, other: FloatArray, *, on: str | None = None
 ) -> list[AuditPair]:
-    """Return the pairs of X (pairs, width) and their neighbours `other` (pairs, width), the worst first.
+    """Return the pairs of people and their neighbours `other` (pairs, width), the worst first.
 
     `on` names the score that is compared, by default that of the spec's claim; None compares predictions.
     """
     on = spec.claim.on if on is None else on
+    net, X = people.net, people.X
     other = keep_ignored_features(net, spec, X, other)
-    answers = np.stack([net.predict(X), net.predict(other)], axis=1)
-    scores, output = _pair_scores(net, on, X, other, answers)
+    others = ScoredRows.of(net, other)
+    answers = np.stack([people.classes, others.classes], axis=1)
+    scores, output = _pair_scores(on, people, others)
     values, other_values = _records(spec, X), _records(spec, other)
     names = [spec.name_class(number, net.outputs) for number in range(max(2, net.outputs))]
     pairs = [
@@ -318,14 +333,14 @@ def make_pairs(
     return sorted(pairs, key=lambda pair: (-pair.gap, pair.row))
 
 
-def _pair_scores(net: Network, on: str | None, X: FloatArray, other: FloatArray, answers: Ints) -> tuple[Floats, Ints]:
+def _pair_scores(on: str | None, people: ScoredRows, others: ScoredRows) -> tuple[Floats, Ints]:
     """Return both scores (pairs, 2) that `AuditPair` shows, and the output (pairs,) that they are of."""
     if on is not None:
-        pair = np.stack([compute_scores(net, side, on) for side in (X, other)], axis=1)
+        pair = np.stack([scores_of(side.logits, on) for side in (people, others)], axis=1)
         output = widest_output(np.abs(pair[:, 1] - pair[:, 0]), on)
         return pair[np.arange(len(pair)), :, output], output
-    shares = [class_probability(net.logits(side), answers[:, 0]) for side in (X, other)]
-    return np.stack(shares, axis=1), answers[:, 0]
+    shares = [side.probability(people.classes) for side in (people, others)]
+    return np.stack(shares, axis=1), people.classes
 
 
 def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:

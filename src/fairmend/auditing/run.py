@@ -37,6 +37,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import as_text
 from fairmend.network import Network, NetworkSource, load_network
+from fairmend.network.scores import ScoredRows
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
 from fairmend.prove.kernel_bounds import require_scores
@@ -261,7 +262,10 @@ def _worst_pairs(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTal
     X = np.stack(inputs)
     worst = scanner.worst(X)
     sure = np.flatnonzero(worst.gap > 0 if spec.claim.is_score else worst.unequal)
-    pairs = make_pairs(net, spec, [rows[i] for i in sure], worst.first[sure], worst.other[sure])
+    first = worst.first[sure]
+    known = np.array_equal(first, X[sure])
+    people = ScoredRows(net, first, worst.logits[sure]) if known else ScoredRows.of(net, first)
+    pairs = make_pairs(spec, [rows[i] for i in sure], people, worst.other[sure])
     # People who are similar may share the two whose scores differ most.
     once = {(pair.x.tobytes(), pair.other.tobytes()): pair for pair in reversed(pairs)}
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
@@ -281,7 +285,9 @@ def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTal
     on = disparity_score(spec)
     row, X = tally.widest()
     found = scanner.widest(X, on)
-    return make_pairs(net, spec, [row], found.first, found.other, on=on)[0] if found.difference[0] > 0 else None
+    if not found.difference[0] > 0:
+        return None
+    return make_pairs(spec, [row], ScoredRows.of(net, found.first), found.other, on=on)[0]
 
 
 def _check(

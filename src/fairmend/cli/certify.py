@@ -129,7 +129,7 @@ def run_certify(
         show_warnings,
     )
     from fairmend.prove.certify import certify
-    from fairmend.spec.sanity import spec_warnings
+    from fairmend.spec.out_of_range import spec_warnings
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.engine import open_engine
     from fairmend.workflows.inputs import load_model, load_people, save_widened_spec, widened_spec_file

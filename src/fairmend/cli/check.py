@@ -16,12 +16,17 @@ _logger = logging.getLogger(__name__)
 
 @click.command("check", cls=IndependentCommand)
 @click.argument("certificate", type=FILE)
-@click.argument("model", type=FILE)
+@click.argument("model", type=FILE, required=False)
 @click.option(
     "--spec", "spec_file", type=FILE, help="Spec, .toml; the certificate is valid only if it is about this spec."
 )
 @click.option(
     "--real", is_flag=True, help="Also accept a claim about exact real arithmetic only, which does not cover inference."
+)
+@click.option(
+    "--kernel-only",
+    is_flag=True,
+    help="Check the claim about the network that the certificate contains, and read no model file.",
 )
 @click.option("--no-run", is_flag=True, help="Do not run the model, even if its runtime is installed.")
 @click.option("--require-run", is_flag=True, help="Give no verdict unless the model was run within its bounds.")
@@ -33,9 +38,10 @@ def command(
     ctx: click.Context,
     /,
     certificate: Path,
-    model: Path,
+    model: Path | None,
     spec_file: Path | None,
     real: bool,
+    kernel_only: bool,
     no_run: bool,
     require_run: bool,
     json_output: bool,
@@ -46,7 +52,12 @@ def command(
     and imports nothing of the rest of fairmend. Where the runtime of the file is installed (ONNX Runtime, Keras), it
     also runs the model and compares the outputs with its bounds. Exits with 0 if the certificate is VALID, 1 if it is
     INVALID, 2 if it is UNREADABLE: a file cannot be read, checked or run, so there is no verdict.
+
+    With --kernel-only and no MODEL, it checks the claim about the network that the certificate contains. Whether a
+    model file holds that network then remains open, and the verdict says so.
     """
+    if kernel_only == (model is not None):
+        raise click.UsageError("Pass either MODEL or --kernel-only.")
     if no_run and require_run:
         raise click.UsageError("--no-run and --require-run exclude each other.")
     ctx.exit(
@@ -58,7 +69,7 @@ def command(
 
 def run_check(
     certificate: Path,
-    model: Path,
+    model: Path | None,
     spec_file: Path | None = None,
     *,
     real: bool = False,

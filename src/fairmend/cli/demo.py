@@ -73,7 +73,7 @@ def run_demo(
     from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json, show_report
     from fairmend.cli.figures import show_comparison
     from fairmend.evaluate.compare import measure, repair_and_compare
-    from fairmend.evaluate.demo_pairs import tabulate_unequal_rows
+    from fairmend.evaluate.demo_pairs import UnequalRows
     from fairmend.evaluate.split import split_data
     from fairmend.evaluate.what_if import WHAT_IF_ROWS
     from fairmend.tables import write_csv
@@ -89,7 +89,8 @@ def run_demo(
     with progress_bars(quiet=json_output) as progress:
         net = train_network(X, y, epochs=epochs, seed=seed, progress=progress)
         people = split_data(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
-        before = measure(net, people, stage="audit original", seed=seed, progress=progress)
+        unequal = UnequalRows()
+        before = measure(net, people, stage="audit original", seed=seed, progress=progress, witnesses=unequal.add)
     pairs = _choose_pairs(net, people, before)
     _show_bias(screen, people, before, pairs, net)
 
@@ -106,7 +107,7 @@ def run_demo(
         write_csv(stage / "applicants.csv", frame)
         spec.save(stage / "spec.toml")
         net.save(stage / "model.onnx")
-        write_csv(stage / "unfair_pairs.csv", tabulate_unequal_rows(spec, frame, X, before.data, net, repaired))
+        write_csv(stage / "unfair_pairs.csv", unequal.tabulate(spec, frame, net, repaired))
         repaired.save(stage / "repaired-model.onnx")
         assert comparison.result.certificate is not None
         comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
@@ -137,8 +138,8 @@ def _choose_pairs(net: Network, people: DataSplit, before: Measurement) -> list[
     from fairmend.evaluate.demo_pairs import choose_example_pairs
 
     assert people.repair is not None
-    covered = people.repair[before.data.rows[people.repair]]
-    others = np.setdiff1d(np.flatnonzero(before.data.rows), people.repair)
+    covered = people.repair[before.data.unequal[people.repair]]
+    others = np.setdiff1d(np.flatnonzero(before.data.unequal), people.repair)
     pairs = choose_example_pairs(net, people.spec, people.X, covered, _SHOWN - 2)
     return pairs + choose_example_pairs(net, people.spec, people.X, others, _SHOWN - len(pairs))
 
@@ -173,7 +174,7 @@ def _show_bias(
 
     _headline(screen, "What the network learned")
     accuracy = float((net.predict(people.X) == people.y).mean())
-    unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.rate)})"
+    unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.idi_rate)})"
     screen.print(
         Text.assemble(
             f"The network agrees with the loan officers on {percent(accuracy)} of the applicants. But ",
@@ -207,7 +208,7 @@ def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[E
     for pair in pairs:
         if comparison.result.blind or pair.row in people.repair:
             verdict = Text("yes, proven", style="bold green")
-        elif comparison.after.data.rows[pair.row]:
+        elif comparison.after.data.unequal[pair.row]:
             verdict = Text("no", style="yellow")
         else:
             verdict = Text("yes, all tried", style="green")

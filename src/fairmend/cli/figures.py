@@ -79,7 +79,7 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     """Return a table of each figure before and after the repair."""
     before, after, people = comparison.before, comparison.after, comparison.split
     inputs, rows = comparison.result.regions, len(people.X)
-    sampled = "" if before.data.exact and after.data.exact else ", sampled: a lower bound"
+    sampled = "" if before.data.exact and after.data.exact else ", a lower bound"
     table = figures_table(title, "", "before", "after", right=("before", "after"))
     table.add_row(
         "Repair inputs treated unequally (CUR)",
@@ -88,14 +88,14 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     )
     table.add_row(
         f"All {rows:,} rows: treated unequally (IDI-D{sampled})",
-        percent(before.data.rate),
-        percent(after.data.rate),
+        percent(before.data.idi_rate),
+        percent(after.data.idi_rate),
     )
-    if before.data.largest is not None and after.data.largest is not None:
+    if before.data.scores is not None and after.data.scores is not None:
         table.add_row(
             f"Largest difference, {people.spec.claim.delta:g} allowed",
-            f"{before.data.largest:.4g}",
-            f"{after.data.largest:.4g}",
+            f"{before.data.scores.largest:.4g}",
+            f"{after.data.scores.largest:.4g}",
         )
     mark = "*" if people.held_out or people.test is not None else "†"
     for name, first, second in _kept_figures(before, after):

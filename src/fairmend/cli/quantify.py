@@ -153,7 +153,7 @@ def run_quantify(
     from fairmend.evaluate.build_document import quantify_document
     from fairmend.evaluate.document_parts import describe_origin
     from fairmend.quantifying.run import quantify
-    from fairmend.spec.sanity import spec_warnings
+    from fairmend.spec.out_of_range import spec_warnings
     from fairmend.tables import describe_broken, find_files, local_files
     from fairmend.workers.engine import open_engine
     from fairmend.workflows.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file

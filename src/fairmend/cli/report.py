@@ -58,7 +58,7 @@ def run_report(
     from fairmend.cli.console import console, show_json, show_report
     from fairmend.report import load_report
     from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
-    from fairmend.spec.about import load_about
+    from fairmend.spec.claim import load_about
 
     if not folder.exists():
         raise FairmendError(

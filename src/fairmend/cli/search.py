@@ -123,7 +123,7 @@ def run_search(
     from fairmend.cli.console import at_threshold, console, progress_bars, show_json, show_out_of_range, show_warnings
     from fairmend.evaluate.pairs_file import PairsFile
     from fairmend.searching.run import search
-    from fairmend.spec.sanity import spec_warnings
+    from fairmend.spec.out_of_range import spec_warnings
     from fairmend.tables import describe_broken, local_files
     from fairmend.workers.engine import open_engine
     from fairmend.workflows.inputs import load_model, load_people, save_widened_spec, widened_spec_file
@@ -182,10 +182,11 @@ def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPai
     import numpy as np
 
     from fairmend.auditing.result import make_pairs
+    from fairmend.network.scores import ScoredRows
 
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
     numbers = [row + 1 for row in rows]
-    return make_pairs(net, spec, numbers, result.idis[rows], result.others[rows]) if rows else []
+    return make_pairs(spec, numbers, ScoredRows.of(net, result.idis[rows]), result.others[rows]) if rows else []
 
 
 def _show(screen: Console, title: str, result: SearchResult, spec: Spec, outputs: int, pairs: list[AuditPair]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from fairmend._version import __version__
-from fairmend.auditing.result import AuditPair, AuditResult, ExaminedInputs
+from fairmend.auditing.result import AuditPair, AuditResult
 from fairmend.base.text import listed, number, percent, probabilities, short
 from fairmend.evaluate.document import (
     AUDIT,
@@ -31,7 +31,7 @@ from fairmend.evaluate.document_parts import class_names, describe_similarity, d
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
-from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.row_numbers import RowNumbers
@@ -39,8 +39,7 @@ from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score,
 from fairmend.network import Network
 from fairmend.quantifying.result import QuantifyBox, QuantifyResult
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
-from fairmend.spec.sanity import spec_warnings
+from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 
 # The document of an audit's report, from the result of the audit.
 
@@ -108,10 +107,7 @@ def audit_document(
             condition=result.condition,
             outcomes=_outcomes(net, spec, result, names),
         )
-    unequal = examined.unequal.nonzero()[0]
-    known = None if examined.other is None else examined.other[unequal]
-    nearest = find_nearest_counterfactuals(net, spec, examined.X, unequal, known)
-    nearest = replace(nearest, rows=examined.rows[nearest.rows])
+    nearest = nearest_in_audit(net, spec, result)
     return Document(
         FORMAT,
         VERSION,
@@ -131,7 +127,7 @@ def audit_document(
         ),
         tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
         nearest.decisive_features(),
-        _score_ranges(net, spec, examined),
+        _score_ranges(net, spec, result),
         [short(warning, 2_000) for warning in warnings],
         audit=_audit(spec, result, labelled, names, disparity_figures(result.disparity, spec, names)),
         threshold=spec.threshold,
@@ -202,13 +198,14 @@ def _capitalize(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _score_ranges(net: Network, spec: Spec, examined: ExaminedInputs) -> ScoreRanges:
+def _score_ranges(net: Network, spec: Spec, result: AuditResult) -> ScoreRanges:
     """Return the score ranges of some of the inputs, evenly spaced in order of their score."""
-    order = order_by_score(net, examined.X)
+    people = result.scored_sample(net)
+    order = order_by_score(people)
     chosen = order[pick_evenly(len(order), _MOST_RANGES)]
-    found = compute_score_ranges(net, spec, examined.X[chosen])
-    listed = found.as_list(examined.unequal[chosen])
-    return ScoreRanges(score_kind(net), len(examined.X), found.exact, listed, [])
+    found = compute_score_ranges(spec, people.take(chosen))
+    listed = found.as_list(result.examined.unequal[chosen])
+    return ScoreRanges(score_kind(net), len(order), found.exact, listed, [])
 
 
 # The document of a report on shares of all people, from the result of `fairmend.quantify`.

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from fairmend._version import __version__
-from fairmend.auditing.disparity import ScoreDisparity
-from fairmend.auditing.neighbours import UnequalInputs, find_unequal, sample_unequal
+from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
+from fairmend.auditing.inputs import GivenInputs, Witnesses
+from fairmend.auditing.neighbours import UnequalInputs
+from fairmend.auditing.result import AuditResult
+from fairmend.auditing.run import audit
 from fairmend.base.metrics import changed_rate
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
-from fairmend.evaluate.data_disparity import data_disparity
-from fairmend.evaluate.groups import GroupMetrics, group_metrics
-from fairmend.evaluate.split import DataSplit
+from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, protected_values
+from fairmend.evaluate.row_numbers import number_pairs
+from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
-from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
+from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
 
@@ -27,37 +29,42 @@ if TYPE_CHECKING:
     from fairmend.repairing.result import RepairResult
 
 
-# About a minute of work; larger data is sampled.
-_MOST_POINTS = 100_000_000
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """One network, measured.
 
     Attributes
     ----------
-    repair, data : which repair inputs, and which rows of the data, are treated unequally
-    disparity : how far the scores of similar people differ, for the rows of the data
+    repair : which repair inputs are treated unequally
+    data : the audit of all rows of the data
     utility : accuracy and similar figures, on the scored rows; None for a regression network
     groups : differences between groups, by protected feature, on the scored rows; empty for a regression network
     regression : the errors of a regression network, on the scored rows; None for a classifier
+    inputs, scored : the repair inputs and the scored rows, with what the network computed for them
+    repair_scores : how far the scores differ around the repair inputs; None for a claim about classes
     """
 
     repair: UnequalInputs
-    data: UnequalInputs
+    data: AuditResult
     utility: Utility | None
     groups: tuple[GroupMetrics, ...]
-    disparity: ScoreDisparity
-    regression: RegressionUtility | None = None
+    regression: RegressionUtility | None
+    inputs: ScoredRows
+    scored: ScoredRows
+    repair_scores: ScoreSummary | None
+
+    @property
+    def disparity(self) -> ScoreDisparity:
+        """How far the scores of similar people differ, for the rows of the data."""
+        return self.data.disparity
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measurement as plain data; rates are from 0 to 1."""
         return {
             "unfair_repair_inputs": self.repair.count,
             "unfair_data_rows": self.data.count,
-            "unfair_data_rate": self.data.rate,
-            "largest_difference": self.data.largest,
+            "unfair_data_rate": self.data.idi_rate,
+            "largest_difference": None if self.data.scores is None else self.data.scores.largest,
             **{name: value for name, value in _plain(self.utility).items() if name != "changed"},
             **_plain(self.regression),
             "disparity": self.disparity.as_dict(),
@@ -66,28 +73,46 @@ class Measurement:
 
 
 def measure(
-    net: Network, split: DataSplit, *, stage: str, seed: int = 0, progress: Progress | None = None
+    net: Network,
+    split: DataSplit,
+    *,
+    stage: str,
+    seed: int = 0,
+    progress: Progress | None = None,
+    witnesses: Witnesses | None = None,
 ) -> Measurement:
-    """Measure a network on the rows of a split; progress is reported as `stage`."""
+    """Measure a network on the rows of a split; progress is reported as `stage`, and `witnesses` is that of `audit`.
+
+    The rows of the data are audited as `fairmend.audit` does it, and the network runs on each of them once.
+    """
 
     def report(_: str, done: int, total: int) -> None:
         if progress is not None:
             progress(stage, done, total)
 
-    X, y = split.X_scored, split.y_scored
-    repair = _unequal_inputs(net, split.spec, split.X_repair, seed, None)
-    data = _unequal_inputs(net, split.spec, split.X, seed, report)
-    disparity = data_disparity(net, split, data, seed)
-    if split.spec.regression:
-        return Measurement(repair, data, None, (), disparity, regression_utility(net, X, y))
-    return Measurement(repair, data, utility(net, X, y), group_metrics(net, split.spec, X, y), disparity)
-
-
-def _unequal_inputs(net: Network, spec: Spec, X: npt.ArrayLike, seed: int, progress: Progress | None) -> UnequalInputs:
-    """Return the unequal inputs: exactly if there are not too many neighbours, otherwise by sampling."""
-    if spec.finite and sum(spec.neighbourhood_sizes(X).tolist()) <= _MOST_POINTS:
-        return find_unequal(net, spec, X, progress=progress)
-    return sample_unequal(net, spec, X, seed=seed, progress=progress)
+    spec, label = split.spec, split.spec.label
+    data = audit(net, spec, GivenInputs.valid(split.X, witnesses), seed=seed, pairs=0, progress=report)
+    if label is not None and label.column in split.frame.columns:
+        data = data.name_classes(label, split.frame[label.column].dropna().unique())
+    everyone = data.scored(net, split.X)
+    if split.repair is not None and data.exact:
+        chosen = split.repair
+        inputs, repair = everyone.take(chosen), UnequalInputs(data.unequal[chosen], exact=True)
+        scores = None if data.scores is None else data.scores.take(chosen)
+    else:
+        found = audit(net, spec, GivenInputs.valid(split.X_repair), seed=seed, pairs=0)
+        inputs, repair = found.scored(net, split.X_repair), UnequalInputs(found.unequal, found.exact)
+        scores = found.scores
+    scored = everyone.take(split.scored) if split.test is None else ScoredRows.of(net, split.test.X)
+    y, regression = split.y_scored, None
+    figures: Utility | None = None
+    groups: tuple[GroupMetrics, ...] = ()
+    if spec.regression:
+        regression = regression_utility_of(scored.logits, y)
+    else:
+        figures = utility_of(scored.logits, y, threshold=net.threshold)
+        groups = group_metrics_of(spec, protected_values(spec, scored.X), scored.classes, y, classes=net.outputs)
+    return Measurement(repair, number_pairs(data, split.rows), figures, groups, regression, inputs, scored, scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +134,22 @@ class RepairComparison:
     after: Measurement
     changed: float | None
     warnings: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        split: DataSplit,
+        result: RepairResult,
+        before: Measurement,
+        after: Measurement,
+        warnings: Sequence[str] = (),
+    ) -> RepairComparison:
+        """Return the comparison, with the share of predictions that changed."""
+        changed = None
+        if not split.spec.regression:
+            networks = before.scored.net, after.scored.net
+            changed = changed_rate(before.data.rows.decide(networks[0]), after.data.rows.decide(networks[1]))
+        return cls(split, result, before, after, changed, tuple(warnings))
 
     @property
     def covers_inference(self) -> bool:
@@ -135,7 +176,10 @@ class RepairComparison:
     @property
     def beyond(self) -> str:
         """What is known about the people whom the claim does not cover; empty if it covers everyone."""
-        return self.guarantee.beyond(_count(self.after.data), percent(self.after.data.rate))
+        return self.guarantee.beyond(
+            UnequalCount(self.after.data.count, self.after.data.total, self.after.data.exact),
+            percent(self.after.data.idi_rate),
+        )
 
     @property
     def statement(self) -> str:
@@ -218,17 +262,20 @@ def repair_and_compare(
     contradicted = int((after.repair.rows & result.proof.covers_inference).sum())
     if contradicted:
         raise RuntimeError(f"{contradicted} repair inputs are treated unequally although the opposite was proven")
-    changed = None if split.spec.regression else changed_rate(net.predict(split.X), result.network.predict(split.X))
-    warnings = (*split.warnings, *training_row_warnings(net, split, seed), *result.warnings)
-    return RepairComparison(split, result, before, after, changed, warnings)
+    everyone = before.data.scored(net, split.X)
+    warnings = [*class_warnings(split, everyone), *split.warnings]
+    warnings += training_row_warnings(split, everyone, before.scored, seed)
+    return RepairComparison.of(split, result, before, after, (*warnings, *result.warnings))
 
 
-def training_row_warnings(net: Network, split: DataSplit, seed: int = 0) -> list[str]:
-    """Return a warning if the rows of the data seem to be rows that the network was trained on."""
+def training_row_warnings(split: DataSplit, everyone: ScoredRows, scored: ScoredRows, seed: int = 0) -> list[str]:
+    """Return a warning if the rows of the data seem to be rows that the network was trained on.
+
+    `everyone` are the rows of the data, and `scored` those on which accuracy is measured.
+    """
     if split.test is not None:
-        X, y = split.test.X, split.test.y
-        return training_warnings(net, split.X, split.y, X, y, regression=split.spec.regression)
-    return [] if split.spec.regression else memory_warnings(net, split.X, split.y, seed)
+        return training_warnings(everyone, split.y, scored, split.test.y, regression=split.spec.regression)
+    return [] if split.spec.regression else memory_warnings(everyone, split.y, seed)
 
 
 def _plain(figures: Utility | RegressionUtility | None) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairmend.auditing.neighbours import UnequalInputs
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.network import Network
 from fairmend.spec import Spec
@@ -68,17 +67,28 @@ def _by_difference(spec: Spec, x: FloatArray, others: FloatArray) -> dict[tuple[
     return groups
 
 
-def tabulate_unequal_rows(
-    spec: Spec, frame: pd.DataFrame, X: FloatArray, unequal: UnequalInputs, before: Network, after: Network
-) -> pd.DataFrame:
-    """Return one row for each unequal row of the data: the row, a neighbour, and the predictions of both networks."""
-    rows = np.flatnonzero(unequal.rows)
-    mine, others = X[rows], unequal.other[rows]
-    table = frame.iloc[rows].reset_index(drop=True)
-    decoded = spec.decode(others)
-    for feature in spec.varying:
-        table[f"other_{feature.name}"] = decoded[feature.name]
-    for name, net in (("before", before), ("after", after)):
-        table[f"answer_{name}"] = net.predict(mine) if len(rows) else np.zeros(0, np.int64)
-        table[f"other_answer_{name}"] = net.predict(others) if len(rows) else np.zeros(0, np.int64)
-    return table
+class UnequalRows:
+    """Collects the rows that an audit finds to be treated unequally, each with its worst counterfactual."""
+
+    def __init__(self) -> None:
+        """Start without rows."""
+        self._found: list[tuple[Ints, FloatArray, FloatArray]] = []
+
+    def add(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
+        """Add rows (k,), their inputs X (k, width), and a neighbour of each."""
+        self._found.append((rows, X, other))
+
+    def tabulate(self, spec: Spec, frame: pd.DataFrame, before: Network, after: Network) -> pd.DataFrame:
+        """Return one line for each row: the row of the frame, the neighbour, and the predictions of both networks."""
+        empty = np.zeros((0, spec.width), before.dtype)
+        rows, X, other = (
+            np.concatenate(parts) for parts in zip((np.zeros(0, np.int64), empty, empty), *self._found, strict=True)
+        )
+        table = frame.iloc[rows].reset_index(drop=True)
+        decoded = spec.decode(other)
+        for feature in spec.varying:
+            table[f"other_{feature.name}"] = decoded[feature.name]
+        for name, net in (("before", before), ("after", after)):
+            table[f"answer_{name}"] = net.predict(X) if len(rows) else rows
+            table[f"other_answer_{name}"] = net.predict(other) if len(rows) else rows
+        return table

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fairmend.spec.about import About
+from fairmend.spec.claim import About
 
 FORMAT = "fairmend report"
 VERSION = 2

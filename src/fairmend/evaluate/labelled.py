@@ -16,8 +16,8 @@ from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_r
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
 from fairmend.network import Network
 from fairmend.spec import Spec
-from fairmend.spec.read_labels import find_classes
-from fairmend.spec.sanity import label_warnings
+from fairmend.spec.out_of_range import label_warnings
+from fairmend.spec.read_values import find_classes
 
 _MOST_VALUES = 1_000  # distinct labels that are kept
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairmend.auditing.result import AuditResult
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import DecisiveFeatures
-from fairmend.evaluate.score_ranges import scores
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows, class_probability
 from fairmend.spec import Spec
+from fairmend.spec.neighbourhoods import stream_points
 
 MOST_POINTS = 4_000_000
 """Neighbours that are enumerated: a few seconds of work."""
 
+_BATCH = 65_536
 _MOST_ROWS = 20_000
 _FEWEST_ROWS = 200  # if fewer can be enumerated, reducing the known counterfactuals of all rows says more
 
@@ -63,24 +67,34 @@ class NearestCounterfactuals:
         )
 
 
+def nearest_in_audit(net: Network, spec: Spec, result: AuditResult) -> NearestCounterfactuals:
+    """Find the nearest counterfactuals of the examined inputs that an audit found to be treated unequally."""
+    examined = result.examined
+    unequal = np.flatnonzero(examined.unequal).astype(np.int64)
+    known = None if examined.other is None else examined.other[unequal]
+    nearest = find_nearest_counterfactuals(result.scored_sample(net), spec, unequal, known)
+    return replace(nearest, rows=examined.rows[nearest.rows])
+
+
 def find_nearest_counterfactuals(
-    net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None = None, *, seed: int = 0
+    people: ScoredRows, spec: Spec, rows: Ints, known: FloatArray | None = None, *, seed: int = 0
 ) -> NearestCounterfactuals:
-    """Find the nearest counterfactuals of rows (k,) of X (inputs, width), which are treated unequally.
+    """Find the nearest counterfactuals of some of the people, the rows (k,), which are treated unequally.
 
     `known` (k, width) holds a neighbour with another prediction for each; it may be None if the neighbourhoods are
     finite. If there is too much to enumerate, a random sample of the rows is taken, or the known neighbours are reduced
     to what they need to differ in.
     """
-    most, enumerate_all = _MOST_ROWS, False
+    most, enumerate_all, X = _MOST_ROWS, False, people.X
     if spec.finite and len(rows):
         affordable = MOST_POINTS // int(np.max(spec.neighbourhood_sizes(X[rows], X.dtype)))
         enumerate_all = known is None or affordable >= min(len(rows), _FEWEST_ROWS)
         most = min(most, max(1, affordable)) if enumerate_all else most
     chosen = pick_at_random(len(rows), most, seed)
+    some = people.take(rows[chosen])
     if enumerate_all or known is None:
-        return _enumerate(net, spec, X, rows[chosen], None if known is None else known[chosen])
-    return _reduce(net, spec, X, rows[chosen], known[chosen])
+        return _enumerate(some, spec, rows[chosen], None if known is None else known[chosen])
+    return _reduce(some, spec, rows[chosen], known[chosen])
 
 
 def pick_evenly(count: int, most: int) -> Ints:
@@ -97,22 +111,22 @@ def pick_at_random(count: int, most: int, seed: int) -> Ints:
     return np.sort(np.random.default_rng(seed).choice(count, most, replace=False)).astype(np.int64)
 
 
-def _enumerate(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray | None) -> NearestCounterfactuals:
+def _enumerate(people: ScoredRows, spec: Spec, rows: Ints, known: FloatArray | None) -> NearestCounterfactuals:
     """Among all neighbours with another prediction, take the fewest differences, then the largest gap."""
     names = _varying_names(spec)
-    own_class, mine = net.predict(X[rows]), X[rows]
-    own = scores(net, mine, own_class) if len(rows) else np.zeros(0)
+    net, mine, own_class, own = people.net, people.X, people.classes, people.probability()
     other, alone = np.full_like(mine, np.nan), np.zeros((len(rows), len(names)), dtype=np.bool_)
     fewest, gap = np.full(len(rows), np.inf), np.zeros(len(rows))
-    for owner, points in spec.points(mine, dtype=X.dtype) if len(rows) else ():
-        hits = np.flatnonzero(net.predict(points) != own_class[owner])
-        owner, points = owner[hits], points[hits]
+    for owner, points in _points(spec, mine):
+        logits = net.logits(points)
+        hits = np.flatnonzero(net.decide(logits) != own_class[owner])
+        owner, points, logits = owner[hits], points[hits], logits[hits]
         differs = _differences(spec, names, mine[owner], points)
         count = differs.sum(axis=1)
         keep = count > 0
-        owner, points, differs, count = owner[keep], points[keep], differs[keep], count[keep]
+        owner, points, logits, differs, count = owner[keep], points[keep], logits[keep], differs[keep], count[keep]
         np.logical_or.at(alone, owner[count == 1], differs[count == 1])
-        distance = np.abs(scores(net, points, own_class[owner]) - own[owner]) if len(owner) else np.zeros(0)
+        distance = np.abs(class_probability(logits, own_class[owner]) - own[owner])
         order = np.lexsort((-distance, count, owner))
         who, first = np.unique(owner[order], return_index=True)
         best = order[first]
@@ -123,16 +137,21 @@ def _enumerate(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: Float
     lost = np.flatnonzero(~np.isfinite(fewest))
     if len(lost) and known is not None:
         other[lost] = known[lost]
-        gap[lost] = np.abs(scores(net, other[lost], own_class[lost]) - own[lost])
+        gap[lost] = np.abs(ScoredRows.of(net, other[lost]).probability(own_class[lost]) - own[lost])
     found = NearestCounterfactuals(rows, mine, other, names, _differences(spec, names, mine, other), alone, gap, True)
     return found if known is not None else found.take(np.flatnonzero(np.isfinite(fewest)))
 
 
-def _reduce(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArray) -> NearestCounterfactuals:
+def _points(spec: Spec, X: FloatArray) -> Iterator[tuple[Ints, FloatArray]]:
+    """Yield all neighbours of X (inputs, width), which were checked before, with their rows."""
+    varying = [(feature, spec.columns(feature.name)) for feature in spec.varying]
+    return stream_points(varying, X, _BATCH, spec.links) if len(X) else iter(())
+
+
+def _reduce(people: ScoredRows, spec: Spec, rows: Ints, known: FloatArray) -> NearestCounterfactuals:
     """Set one feature after the other back to the person's own value where the other prediction does not need it."""
     names = _varying_names(spec)
-    mine, other = X[rows], known.copy()
-    own_class = net.predict(mine)
+    net, mine, own_class, other = people.net, people.X, people.classes, known.copy()
     alone = np.zeros((len(rows), len(names)), dtype=np.bool_)
     for k, name in enumerate(names):
         columns = spec.columns(name)
@@ -143,7 +162,7 @@ def _reduce(net: Network, spec: Spec, X: FloatArray, rows: Ints, known: FloatArr
         back[:, columns] = mine[:, columns]
         enough = (net.predict(back) != own_class) & _are_similar(spec, mine, back)
         other[enough] = back[enough]
-    gap = np.abs(scores(net, other, own_class) - scores(net, mine, own_class))
+    gap = np.abs(ScoredRows.of(net, other).probability(own_class) - people.probability())
     return NearestCounterfactuals(
         rows, mine, other, names, _differences(spec, names, mine, other), alone, gap, exact=False
     )

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from fairmend._version import __version__
-from fairmend.auditing.run import audit
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison
@@ -39,7 +38,7 @@ from fairmend.evaluate.document_parts import (
 )
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
-from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
+from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_outcomes
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
@@ -155,7 +154,7 @@ def repair_document(
         short(title),
         class_names(spec, original, people.frame),
         origin,
-        describe_similarity(spec, exact=unequal.exact and comparison.after.data.exact),
+        describe_similarity(spec, exact=unequal.method == comparison.after.data.method == "enumerate"),
         [] if spec.regression else _groups(original, comparison),
         PairTable(unequal.count, unequal.exact, [], 0, 0, []),
         DecisiveFeatures(0, unequal.exact, {}, 0),
@@ -170,9 +169,8 @@ def repair_document(
         outcomes=None if spec.regression else _outcomes(original, comparison),
     )
     if spec.claim.is_score:
-        return replace(document, repair=_with_scores(document.repair, original, comparison))
-    rows = np.flatnonzero(unequal.rows)
-    nearest = find_nearest_counterfactuals(original, spec, people.X, rows, unequal.other[rows])
+        return replace(document, repair=_with_scores(document.repair, comparison))
+    nearest = nearest_in_audit(original, spec, unequal)
     return replace(
         document,
         pairs=tabulate_pairs(
@@ -189,15 +187,12 @@ def repair_document(
     )
 
 
-def _with_scores(repair: Repair | None, original: Network, comparison: RepairComparison) -> Repair:
+def _with_scores(repair: Repair | None, comparison: RepairComparison) -> Repair:
     """Return the repair with the differences of the repair inputs' scores, both on the same scale."""
+    before, after = comparison.before.repair_scores, comparison.after.repair_scores
     assert repair is not None
-    people = comparison.split
-    found = [
-        audit(network, people.spec, people.X_repair, pairs=0).scores
-        for network in (original, comparison.result.network)
-    ]
-    before, after = (summary for summary in found if summary is not None)
+    assert before is not None
+    assert after is not None
     if comparison.result.everyone:
         # What the network ignores changes no score; an audit sees how sums are rounded in different batches.
         after = replace(after, differences=np.zeros_like(after.differences))
@@ -261,7 +256,7 @@ def _network_figures(comparison: RepairComparison, figures: Measurement, names: 
         figures.repair.count,
         figures.repair.exact,
         figures.data.count,
-        figures.data.rate,
+        figures.data.idi_rate,
         figures.data.exact,
         None if utility is None else utility.accuracy,
         None if utility is None else utility.balanced_accuracy,
@@ -273,34 +268,31 @@ def _network_figures(comparison: RepairComparison, figures: Measurement, names: 
 
 
 def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGroups]:
-    people = comparison.split
-    X = people.X_scored
-    networks = (original, comparison.result.network)
+    spec, before, after = comparison.split.spec, comparison.before, comparison.after
     return tabulate_groups(
-        people.spec,
-        protected_values(people.spec, X),
-        [comparison.before.groups, comparison.after.groups],
-        [net.predict(X) for net in networks],
+        spec,
+        protected_values(spec, before.scored.X),
+        [before.groups, after.groups],
+        [before.scored.classes, after.scored.classes],
         classes=original.outputs,
     )
 
 
 def _outcomes(original: Network, comparison: RepairComparison) -> Outcomes:
     """Return whom both networks select among the same people as in the figures of groups."""
-    people, networks = comparison.split, (original, comparison.result.network)
-    X = people.X_scored
+    people, scored = comparison.split, (comparison.before.scored, comparison.after.scored)
     names = class_names(people.spec, original, people.frame)
-    return tabulate_outcomes(people.spec, protected_values(people.spec, X), [net.predict(X) for net in networks], names)
+    values = protected_values(people.spec, scored[0].X)
+    return tabulate_outcomes(people.spec, values, [each.classes for each in scored], names)
 
 
 def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
     """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
-    people, repaired = comparison.split, comparison.result.network
-    own = order_by_score(original, people.X_repair)
+    both = comparison.before, comparison.after
+    own = order_by_score(comparison.before.inputs)
     chosen = own[pick_evenly(len(own), MOST_RANGES)]
-    X = people.X_repair[chosen]
-    before, after = (compute_score_ranges(net, people.spec, X) for net in (original, repaired))
-    unequal = [figures.repair.rows[chosen] for figures in (comparison.before, comparison.after)]
+    before, after = (compute_score_ranges(comparison.split.spec, figures.inputs.take(chosen)) for figures in both)
+    unequal = [figures.repair.rows[chosen] for figures in both]
     return ScoreRanges(
         score_kind(original),
         len(own),

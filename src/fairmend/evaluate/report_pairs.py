@@ -11,8 +11,8 @@ from fairmend.base.text import plain_value, short
 from fairmend.evaluate.document import Pair, PairTable
 from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
 from fairmend.evaluate.row_numbers import RowNumbers
-from fairmend.evaluate.score_ranges import scores
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows
 from fairmend.spec import Spec
 
 _MOST_PAIRS, _MOST_COLUMNS = 1_000, 16
@@ -66,9 +66,9 @@ def _named(spec: Spec, values: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _predictions_and_scores(net: Network, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:
     """Return the predictions for both people of each pair, and the scores of the first one's class for both."""
-    own, other = net.predict(pairs.X), net.predict(pairs.other)
-    values = np.stack([scores(net, pairs.X, own), scores(net, pairs.other, own)], axis=1)
-    return np.stack([own, other], axis=1).tolist(), values.tolist()
+    own, other = ScoredRows.of(net, pairs.X), ScoredRows.of(net, pairs.other)
+    values = np.stack([side.probability(own.classes) for side in (own, other)], axis=1)
+    return np.stack([own.classes, other.classes], axis=1).tolist(), values.tolist()
 
 
 def _other_value(mine: object, theirs: object) -> str:

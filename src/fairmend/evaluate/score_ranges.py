@@ -14,7 +14,7 @@ from fairmend.auditing.random_neighbours import stream_random_neighbours
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import Network
-from fairmend.network.scores import class_probability
+from fairmend.network.scores import ScoredRows, class_probability
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
@@ -64,20 +64,14 @@ def score_kind(net: Network) -> str:
     return "positive" if net.outputs <= 2 else "own"
 
 
-def scores(net: Network, X: FloatArray, own: Ints) -> Floats:
-    """Return the score (rows,) of each row of X; with more than two outputs, of the class `own` (rows,)."""
-    return class_probability(net.logits(X), own)
+def order_by_score(people: ScoredRows) -> Ints:
+    """Return the row numbers of people in order of their score."""
+    return np.argsort(people.probability(), kind="stable").astype(np.int64)
 
 
-def order_by_score(net: Network, X: FloatArray) -> Ints:
-    """Return the row numbers of X (inputs, width) in order of their score."""
-    return np.argsort(scores(net, X, net.predict(X)), kind="stable").astype(np.int64)
-
-
-def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int = 0) -> ScoreRangeArrays:
-    """Return the range of the score over the neighbourhood of each of X (inputs, width)."""
-    own_class = net.predict(X)
-    own = scores(net, X, own_class)
+def compute_score_ranges(spec: Spec, people: ScoredRows, *, seed: int = 0) -> ScoreRangeArrays:
+    """Return the range of the score over the neighbourhood of each of the people."""
+    net, X, own_class, own = people.net, people.X, people.classes, people.probability()
     low, high = own.copy(), own.copy()
     exact = spec.finite and int(np.sum(spec.neighbourhood_sizes(X, X.dtype))) <= _MOST_POINTS
     stream = (
@@ -86,7 +80,7 @@ def compute_score_ranges(net: Network, spec: Spec, X: FloatArray, *, seed: int =
         else stream_random_neighbours(spec, X, _SAMPLES, np.random.default_rng(seed))
     )
     for rows, points in stream:
-        found = scores(net, points, own_class[rows])
+        found = class_probability(net.logits(points), own_class[rows])
         np.minimum.at(low, rows, found)
         np.maximum.at(high, rows, found)
     if exact:

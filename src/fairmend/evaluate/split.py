@@ -14,12 +14,12 @@ from fairmend.base.data_source import DataSource
 from fairmend.base.text import shown
 from fairmend.evaluate.people import naming_file, take_people
 from fairmend.evaluate.row_numbers import RowNumbers
-from fairmend.evaluate.utility import utility
+from fairmend.evaluate.utility import utility_of
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange
+from fairmend.spec.out_of_range import OutOfRange, label_warnings, spec_warnings
 from fairmend.spec.read_values import RowNumber, raise_for_rows
-from fairmend.spec.sanity import label_warnings, spec_warnings
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
 _ENOUGH_ROWS = 50
@@ -55,6 +55,7 @@ class DataSplit:
     rows : the row numbers and ids of the people in the data
     out_of_range : what was done about values out of range
     test : rows from elsewhere on which accuracy is measured instead of the scored rows; None without them
+    source : where the data is from, for messages
     """
 
     spec: Spec
@@ -72,6 +73,7 @@ class DataSplit:
     rows: RowNumbers = field(default_factory=RowNumbers)
     out_of_range: OutOfRange = field(default_factory=lambda: OutOfRange("refuse"))
     test: TestRows | None = None
+    source: DataSource | str = "the data"
 
     @property
     def X_scored(self) -> FloatArray:  # noqa: N802, an array of inputs is called X
@@ -113,7 +115,7 @@ def split_data(
     people = take_people(frame, source, spec, net, policy)
     spec, frame, X, done = people.spec, people.frame, people.X, people.out_of_range
     y = read_labels(spec, net, frame, source, people.rows)
-    warnings = [] if spec.regression else _class_warnings(spec, net, frame, X, y, source)
+    warnings: list[str] = []
     order = np.random.default_rng(seed).permutation(len(X)).astype(np.int64)
     if repair_frame is None:
         repair, rest = order[:repair_rows], order[repair_rows:]
@@ -159,6 +161,7 @@ def split_data(
         people.numbers,
         done,
         test,
+        source,
     )
 
 
@@ -209,11 +212,14 @@ def read_classes(
     return numbers.astype(np.int64)
 
 
-def _class_warnings(
-    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, y: npt.NDArray[Any], source: DataSource | str
-) -> list[str]:
-    found = spec_warnings(net.predict(X), utility(net, X, y).auc, spec.classes)
+def class_warnings(split: DataSplit, everyone: ScoredRows) -> list[str]:
+    """Return the signs that spec or labels do not describe the network; `everyone` are the rows of the data."""
+    spec, net = split.spec, everyone.net
+    if spec.regression:
+        return []
+    auc = utility_of(everyone.logits, split.y, threshold=net.threshold).auc
+    found = spec_warnings(everyone.classes, auc, spec.classes)
     if net.outputs > 2 or spec.label is None:
         return found
-    labels = frame[spec.label.column].unique().tolist()
-    return [*label_warnings(spec, bool(y.any()), labels, source), *found]
+    labels = split.frame[spec.label.column].unique().tolist()
+    return [*label_warnings(spec, bool(split.y.any()), labels, split.source), *found]

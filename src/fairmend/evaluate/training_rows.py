@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import Bools, FloatArray
 from fairmend.base.text import count, number, percent
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows
 
 # One-sided normal quantile of 1 in 1,000: a repair of rows that are not training rows is rarely warned about.
 _SURE = 3.0902
@@ -34,12 +35,12 @@ _Labels = npt.NDArray[Any]
 
 
 def training_warnings(
-    net: Network, X: FloatArray, y: _Labels, X_test: FloatArray, y_test: _Labels, *, regression: bool = False
+    people: ScoredRows, y: _Labels, tested: ScoredRows, y_test: _Labels, *, regression: bool = False
 ) -> list[str]:
     """Return a warning if the network is better on the data X, y than on test rows, by more than chance explains."""
     if regression:
-        return _error_warnings(net, X, y, X_test, y_test)
-    right, right_test = net.predict(X) == y, net.predict(X_test) == y_test
+        return _error_warnings(people, y, tested, y_test)
+    right, right_test = people.classes == y, tested.classes == y_test
     rate, test_rate = float(right.mean()), float(right_test.mean())
     pooled = (right.sum() + right_test.sum()) / (len(right) + len(right_test))
     spread = math.sqrt(pooled * (1 - pooled) * (1 / len(right) + 1 / len(right_test)))
@@ -55,9 +56,9 @@ def training_warnings(
 _ADVICE = "Calibrate with rows that it was not trained on, or accuracy may fall for everyone else"
 
 
-def _error_warnings(net: Network, X: FloatArray, y: _Labels, X_test: FloatArray, y_test: _Labels) -> list[str]:
+def _error_warnings(people: ScoredRows, y: _Labels, tested: ScoredRows, y_test: _Labels) -> list[str]:
     """Return a warning if the squared errors on the data are smaller than on test rows (Welch's test)."""
-    errors, test_errors = ((net.logits(rows).ravel() - target) ** 2 for rows, target in ((X, y), (X_test, y_test)))
+    errors, test_errors = ((rows.logits.ravel() - target) ** 2 for rows, target in ((people, y), (tested, y_test)))
     if min(len(errors), len(test_errors)) < 2:
         return []
     gap = float(test_errors.mean() - errors.mean())
@@ -72,21 +73,21 @@ def _error_warnings(net: Network, X: FloatArray, y: _Labels, X_test: FloatArray,
     ]
 
 
-def memory_warnings(net: Network, X: FloatArray, y: _Labels, seed: int = 0) -> list[str]:
+def memory_warnings(people: ScoredRows, y: _Labels, seed: int = 0) -> list[str]:
     """Return a warning if the network is right about more rows than a network of its shape learns from the others.
 
     Each half of the rows trains a new network of the same shape, which predicts the other half; of its epochs, the best
     one on that half counts, so that the comparison favours it. The rows are the same for both, so the test is
     McNemar's. Too few rows, and networks whose training would take long, are not tested.
     """
-    weights = net.weights
-    rows = min(len(X), _MOST_ROWS, _MOST_WORK // weights)
+    net, X = people.net, people.X
+    rows = min(len(X), _MOST_ROWS, _MOST_WORK // net.weights)
     classes = np.unique(y)
     if rows < _FEWEST_ROWS or len(classes) < 2:
         return []
     order = np.random.default_rng(seed).permutation(len(X))[:rows]
     X, y = X[order], y[order]
-    right, learned = net.predict(X) == y, _learned(net, X, y, seed)
+    right, learned = people.classes[order] == y, _learned(net, X, y, seed)
     gained, lost = int((right & ~learned).sum()), int((learned & ~right).sum())
     gap = (gained - lost) / rows
     if gap < _LEAST_GAP or (gained - lost) / math.sqrt(max(1, gained + lost)) <= _SURE:

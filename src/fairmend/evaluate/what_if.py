@@ -39,10 +39,9 @@ from fairmend.network import (
 from fairmend.network.folding import Fold, Line
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
+from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
-from fairmend.spec.reachable import encode_column
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.products import encode_column
 from fairmend_check.kernel.rounding import Precision
 
 MOST_WEIGHTS = 100_000

@@ -9,6 +9,7 @@ a report. docs/certificate.md ("The network") lists the kinds; the checker reads
 from __future__ import annotations
 
 import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 Entry = dict[str, Any]
+
+_TENSORS = ("weight", "bias", "table", "mean", "variance", "gain", "shift")  # parts of steps that name tensors
 
 
 @dataclass
@@ -100,11 +103,25 @@ def describe_network(network: Network, *, stored: bool) -> Description:
     return found
 
 
-def pack_tensor(array: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return a tensor as JSON: its shape, and its numbers as base64 of their little-endian bytes."""
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    return {
-        "dtype": array.dtype.name,
-        "shape": list(array.shape),
-        "values": base64.b64encode(little.tobytes()).decode("ascii"),
-    }
+def to_json(network: Network, most_bytes: int) -> dict[str, Any]:
+    """Return steps and tensors of a network as its file stores it; None for both if the tensors have more bytes.
+
+    Tensors get names of their own, t0, t1, …: those of a file may hold any letters.
+    """
+    found = describe_network(network, stored=True)
+    if sum(tensor.nbytes for tensor in found.tensors.values()) > most_bytes:
+        return {"steps": None, "tensors": None}
+    names = {key: f"t{number}" for number, key in enumerate(found.tensors)}
+    steps = [
+        {part: names[value] if part in _TENSORS and isinstance(value, str) else value for part, value in step.items()}
+        for step in found.steps
+    ]
+    steps[0].pop("inputs", None)  # names of a model's inputs
+    return {"steps": steps, "tensors": {names[key]: _packed(tensor) for key, tensor in found.tensors.items()}}
+
+
+def _packed(array: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return a tensor: its shape, and its numbers as base64 of a zlib stream of their little-endian bytes."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    values = base64.b64encode(zlib.compress(little, 6)).decode("ascii")
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "values": values}

@@ -243,7 +243,11 @@ class Network:
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
-        values = self.logits(X)
+        return self.probabilities_of(self.logits(X))
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the same from the logits."""
+        values = logits.copy()
         if values.ndim == 1:
             Activation("sigmoid").apply(values)
         else:

@@ -2,10 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
+
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.network.network import Network
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows with what a network computed for them, so that it is computed once.
+
+    Attributes
+    ----------
+    net : the network
+    X : (rows, inputs)
+    logits : (rows,) or (rows, outputs)
+    """
+
+    net: Network
+    X: FloatArray = field(repr=False)
+    logits: FloatArray = field(repr=False)
+
+    @classmethod
+    def of(cls, net: Network, X: FloatArray) -> ScoredRows:
+        """Run the network on X (rows, inputs)."""
+        return cls(net, X, net.logits(X))
+
+    @cached_property
+    def classes(self) -> Ints:
+        """The predictions (rows,)."""
+        return self.net.decide(self.logits)
+
+    def probability(self, classes: Ints | None = None) -> Floats:
+        """Return the `class_probability` (rows,) of these classes, by default of the predictions."""
+        return class_probability(self.logits, self.classes if classes is None else classes)
+
+    def take(self, rows: Ints) -> ScoredRows:
+        """Return some of the rows, in the given order."""
+        return ScoredRows(self.net, self.X[rows], self.logits[rows])
 
 
 def compute_scores(net: Network, X: FloatArray, on: str | None) -> Floats:

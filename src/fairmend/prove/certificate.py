@@ -27,11 +27,14 @@ from fairmend.base.files import write_atomically
 from fairmend.base.progress import Progress
 from fairmend.base.text import listed, printable
 from fairmend.network import Activation, Lookup, Network, load_network
+from fairmend.network.description import to_json
 from fairmend.network.formats import without_folds
 from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
+from fairmend.prove.kernel_model import kernel_model
 from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.spec import Spec
+from fairmend_check.kernel.model import network_digest
 
 _logger = logging.getLogger(__name__)
 
@@ -43,7 +46,7 @@ _CONDITION = " Condition: the module computes what model.{} lists; fairmend chec
 _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
 
 _BLOCK_INPUTS, _BLOCK_NUMBERS = 4096, 2**20  # in a block; the checker reads up to twice as many numbers
-_MOST_AT_ONCE = 1_000_000  # numbers in the boxes and lines of the inputs that are proven together
+_MOST_BYTES = 2**20  # of the tensors that a certificate contains: a file that is sent by mail, and read in a moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,8 @@ class Certificate:
     `layers` names the affine layers of the network and the activations after them; `graph` the steps of a network that
     is no chain. One of them enters the content with the file of a state dict, which does not name them itself.
 
-    `folded_sha256` is the digest of the weights with all norms folded into them, as fairmend writes a network to a file
-    of another format than that of its own. Empty: it is the same as the one in the content.
+    `folded` names the network with all norms folded into its weights, as fairmend writes it to a file of another format
+    than that of its own: `weights_sha256` and `network` of its model. Empty: they are the same as in the content.
 
     `inputs` (inputs, width) are those that the claim is about, beside the one for everyone.
     """
@@ -63,7 +66,7 @@ class Certificate:
     layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     graph: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     inputs: FloatArray = field(default_factory=lambda: np.empty((0, 0)), repr=False)
-    folded_sha256: str = field(default="", repr=False)
+    folded: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -103,8 +106,8 @@ class Certificate:
                 layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
         digest = hashlib.sha256(content).hexdigest()
         model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
-        if self.folded_sha256 and self._is_folded(Path(path)):
-            model["weights_sha256"] = self.folded_sha256
+        if self.folded and self._is_folded(Path(path)):
+            model |= self.folded
         claim = self.claim.removesuffix(_CONDITION.format("layers")).removesuffix(_CONDITION.format("graph"))
         if graph or layers:
             claim += _CONDITION.format("graph" if graph else "layers")
@@ -113,7 +116,7 @@ class Certificate:
     def _is_folded(self, path: Path) -> bool:
         """Return whether a file holds the network with its norms folded into the layers."""
         try:
-            return weights_digest(load_network(path)) == self.folded_sha256
+            return bool(weights_digest(load_network(path)) == self.folded["weights_sha256"])
         except FairmendError:  # a state dict without a note: fairmend did not write it
             return False
 
@@ -256,7 +259,7 @@ def _with_claims(
         "claim": claim,
         "arithmetic": arithmetic,
         "model": {
-            "weights_sha256": weights_digest(network),
+            **identify(network),
             "file_sha256": None,
             "inputs": network.inputs,
             "outputs": network.outputs,
@@ -268,9 +271,18 @@ def _with_claims(
         **claims,
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
-    folded = weights_digest(without_folds(network)) if has_folds else ""
+    folded = identify(without_folds(network)) if has_folds else {}
     layers = layers_of(network) if network.is_chain else ()
     return Certificate(content, layers, steps_of(network), np.empty((0, network.inputs)), folded)
+
+
+def identify(network: Network) -> dict[str, Any]:
+    """Return which network a claim is about: the digests of its weights and of all, and itself if it is not large."""
+    digest = network_digest(kernel_model(network))
+    return {
+        "weights_sha256": weights_digest(network),
+        "network": {"sha256": digest, **to_json(network, _MOST_BYTES)},
+    }
 
 
 def _describe_classes(spec: Spec) -> str:

@@ -39,7 +39,7 @@ from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import list_combinations, one_hot_ends
-from fairmend.spec.reachable import ReachableValues
+from fairmend.spec.products import ReachableValues
 
 if TYPE_CHECKING:
     import pandas as pd

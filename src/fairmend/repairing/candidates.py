@@ -143,7 +143,7 @@ class Jury:
 
 def _judge_by_own_rows(recipe: Recipe, attempt: RepairAttempt, task: RepairTask) -> JudgedCandidate:
     """Judge a network by the rows that it was made from: it does no better on others."""
-    outputs = attempt.network.logits(np.concatenate([task.X_cal, task.X_unlabelled]))
+    outputs = attempt.network.logits(task.data.X)
     candidate = Candidate(recipe, _guarantee(attempt), blind_features=attempt.blind_features)
     return JudgedCandidate(_with_figures(candidate, task, outputs, outputs), attempt, outputs)
 
@@ -156,8 +156,9 @@ def _judge(
     recipe: Recipe, attempt: RepairAttempt, networks: Sequence[Network], task: RepairTask, folds: Sequence[Fold]
 ) -> JudgedCandidate:
     """Judge the networks of the folds by the rows that they did not see."""
-    X = np.concatenate([task.X_cal, task.X_unlabelled])
-    outputs = np.empty_like(attempt.network.logits(X))
+    X = task.data.X
+    own = attempt.network.logits(X)
+    outputs = np.empty_like(own)
     for fold, network in zip(folds, networks, strict=True):
         rows = np.concatenate([fold.labelled, len(task.X_cal) + fold.unlabelled])
         outputs[rows] = network.logits(X[rows])
@@ -167,7 +168,7 @@ def _judge(
         unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
         blind_features=attempt.blind_features,
     )
-    return JudgedCandidate(_with_figures(candidate, task, outputs, attempt.network.logits(X)), attempt, outputs)
+    return JudgedCandidate(_with_figures(candidate, task, outputs, own), attempt, outputs)
 
 
 def _with_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, final_outputs: FloatArray) -> Candidate:

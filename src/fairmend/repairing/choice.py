@@ -80,7 +80,7 @@ class FallEstimate:
 
     def __init__(self, task: RepairTask) -> None:
         self.y, self.before, self.network = task.y_cal, task.original_predictions, task.network
-        self.logits = class_logits(task.network.logits(np.concatenate([task.X_cal, task.X_unlabelled])))
+        self.logits = class_logits(task.data.logits)
 
     def __call__(self, outputs: FloatArray) -> tuple[Fall, Fall]:
         """Return the falls of accuracy and of balanced accuracy.

@@ -1,4 +1,4 @@
-"""What step 2 demands of the head, for each kind of claim, and how the demands grow where a proof fails.
+"""Step 2 until its result is proven: what it demands of the head, and how the demands grow where a proof fails.
 
 A claim about classes demands a margin of each region; a claim about scores demands that they differ by a little less
 than delta, which leaves room for the rounding errors of inference.
@@ -6,28 +6,38 @@ than delta, which leaves room for the rounding errors of inference.
 
 from __future__ import annotations
 
+import logging
+import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.network import Network
+from fairmend.network import Activation, Affine, Network, Node
 from fairmend.network.decision import closing_gaps
+from fairmend.network.graph import reached_columns
 from fairmend.prove.proof import Proof, prove_inputs
-from fairmend.repairing.head.features import FeatureSet
+from fairmend.repairing.blind import columns_of
+from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repairing.head.problem import KeptRows
 from fairmend.repairing.head.scores import repair_scores
 from fairmend.repairing.head.solve import HeadSolution, repair_head
 from fairmend.repairing.task import RepairTask
+
+_logger = logging.getLogger(__name__)
 
 MOST_KEPT = 500
 """Calibration rows whose outputs step 2 keeps, a random choice if there are more: each adds two rows to its program."""
 
 MOST_RELAXED, WORTH_MORE = 2, 1.05
 """Differences may be this much wider in another attempt, or it is not made, and there are so many attempts at most."""
+
+_MOST_ATTEMPTS = 40
+_LEAST_SOLVER_SECONDS = 0.1
+"""What step 2 gets where training used up the time limit: enough for a change that can be proven."""
 
 
 @dataclass(frozen=True)
@@ -208,3 +218,104 @@ def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
 def prove_by_blindness(network: Network, task: RepairTask) -> Proof:
     """Return the proof for a network that ignores all in which similar people may differ."""
     return Proof.by_blindness(network, task.spec.claim, task.X_repair)
+
+
+@dataclass(frozen=True)
+class ProvenHead:
+    """A network after step 2 whose proof holds for every repair input."""
+
+    network: Network
+    head: HeadSolution | None
+    proof: Proof
+    margin: float
+    attempts: int
+    check_seconds: float
+
+
+def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
+    """Return the features of the head: the inputs if it is the only layer."""
+    if task.head_options.features == "points":
+        return Points.from_network(network, task.spec, task.X_repair)
+    return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
+
+
+def require_provable_size(task: RepairTask) -> None:
+    """Raise an error, before any training, if neighbourhoods have too many pieces or points for a proof."""
+    if task.head_options.features == "points":
+        require_few_points(task.network, task.spec, task.X_repair)
+    else:
+        _logger.debug("%r", task.regions)
+
+
+def _features_of(network: Network, columns: list[int]) -> list[int]:
+    """Return the features that depend on these columns, which the network ignores: the head has no weight for them."""
+    if not columns:
+        return []
+    reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
+    return np.flatnonzero(reached[:, columns].any(axis=1)).tolist()
+
+
+def _without_features(network: Network, unused: list[int]) -> Network:
+    """Return the network after whose features comes a layer that passes on all of them but these, which become 0."""
+    width = network.head.weight.shape[1]
+    kept = np.eye(width, dtype=network.dtype)
+    kept[unused, unused] = 0
+    *body, head = network.nodes
+    layer = Affine(kept, np.zeros(width, network.dtype))
+    nodes = [*body, Node(layer, head.sources, _free_name(network)), Node(Activation("identity"), (len(body),))]
+    return Network.from_nodes([*nodes, Node(head.operation, (len(body) + 1,), head.name)])
+
+
+def _free_name(network: Network) -> str:
+    name = "kept"
+    while name in network.names:
+        name += "_"
+    return name
+
+
+def repair_until_proven(
+    network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
+) -> ProvenHead:
+    """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
+    settings = task.head_options
+    # A head may read inputs itself; a blind one must not use the ignored columns again.
+    blinded = [feature for feature in task.spec.varying if feature.name in ignored]
+    unused = _features_of(network, columns_of(task.spec, blinded))
+    features = _feature_set(_without_features(network, unused) if unused else network, task)
+    demands = demands_of(network, task, features.count)
+    before = HeadToChange.of(network, features, unused)
+    best: ProvenHead | None = None
+    checking = 0.0
+    for attempt in range(1, _MOST_ATTEMPTS + 1):
+        seconds_left = task.deadline.seconds_left()
+        seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
+        head = demands.solve(before, seconds, progress)
+        change = head.weight.copy()
+        change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
+        weight, bias = before.weight + change, before.bias + head.bias
+        new_head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
+        candidate = network.with_affines([*network.affines[:-1], new_head])
+        check_started = time.perf_counter()
+        proof = prove_repair_inputs(candidate, task)
+        checking += time.perf_counter() - check_started
+        wanted = proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        failed = ~(proof.covers_inference if settings.cover_inference else proof.holds)
+        proven = int((~failed).sum())
+        if progress is not None:
+            progress("check", proven, len(failed))
+        _logger.info("proof, attempt %d: %d of %d proven", attempt, proven, len(failed))
+        if not failed.any():
+            best = ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
+            if head.objective == 0 or task.deadline.passed or not demands.relax(proof):
+                return best
+            continue
+        if best is not None:
+            return replace(best, attempts=attempt, check_seconds=checking)
+        if not demands.grow(failed, wanted - proof.margin):
+            break
+    raise FairmendError(
+        f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "
+        "growing margins: the rounding errors of this network are too large. The usual cause is inputs or weights of "
+        "very different sizes; scale the inputs, or pass head=HeadOptions(cover_inference=False) for a proof in real "
+        "arithmetic"
+    )

@@ -60,8 +60,9 @@ def training_rows(task: RepairTask, label_weight: float) -> tuple[FloatArray, Fl
     A label counts with ``label_weight``, the original network's output with the rest. Rows without labels have the
     original's output as their target, and are of no use where only labels count.
     """
-    X = task.X_cal if label_weight == 1 else np.concatenate([task.X_cal, task.X_unlabelled])
-    return X, _with_labels(task.measure.output_targets(task.network, X), task, label_weight)
+    rows = len(task.X_cal) if label_weight == 1 else len(task.data.X)
+    targets = task.measure.output_targets(task.network, task.data.logits[:rows])
+    return task.data.X[:rows], _with_labels(targets, task, label_weight)
 
 
 def expected_training_rows(task: RepairTask, columns: list[int], label_weight: float) -> tuple[FloatArray, Floats]:
@@ -70,7 +71,7 @@ def expected_training_rows(task: RepairTask, columns: list[int], label_weight: f
     A label counts with ``label_weight``, the expected output of the original network with the rest. The repair inputs
     are rows to learn from too, but lend no values to others: they need not be like the data.
     """
-    data = np.concatenate([task.X_cal, task.X_unlabelled])
+    data = task.data.X
     if len(data) > FEW_ROWS:
         return training_rows(task, label_weight)
     X = np.concatenate([data, task.X_repair])
@@ -83,7 +84,7 @@ def _expected_outputs(task: RepairTask, X: FloatArray, data: FloatArray, columns
     for near in _nearest(X, data, columns).T:
         replaced = X.copy()
         replaced[:, columns] = data[np.ix_(near, columns)]
-        outputs.append(task.measure.output_targets(task.network, replaced))
+        outputs.append(task.measure.output_targets(task.network, task.network.logits(replaced)))
     return np.asarray(np.mean(outputs, axis=0))
 
 

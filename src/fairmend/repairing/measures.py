@@ -43,8 +43,8 @@ class Measure(ABC):
         """Return labels as training targets, ``(rows, outputs)``: probabilities of classes, or numbers."""
 
     @abstractmethod
-    def output_targets(self, network: Network, X: FloatArray) -> Floats:
-        """Return what a network outputs, as training targets ``(rows, outputs)``."""
+    def output_targets(self, network: Network, outputs: FloatArray) -> Floats:
+        """Return a network's logits as training targets ``(rows, outputs)``."""
 
     @abstractmethod
     def predictions(self, network: Network, outputs: FloatArray) -> np.ndarray:
@@ -105,9 +105,9 @@ class Classes(Measure):
         """Return probabilities of 0 and 1."""
         return np.asarray(np.eye(outputs)[y])
 
-    def output_targets(self, network: Network, X: FloatArray) -> Floats:
+    def output_targets(self, network: Network, outputs: FloatArray) -> Floats:
         """Return the probability of each class."""
-        probabilities = network.probabilities(X).astype(np.float64)
+        probabilities = network.probabilities_of(outputs).astype(np.float64)
         return np.column_stack([1 - probabilities, probabilities]) if probabilities.ndim == 1 else probabilities
 
     def predictions(self, network: Network, outputs: FloatArray) -> Ints:
@@ -173,9 +173,9 @@ class Numbers(Measure):
         """Return the numbers."""
         return as_columns(y)
 
-    def output_targets(self, network: Network, X: FloatArray) -> Floats:
+    def output_targets(self, network: Network, outputs: FloatArray) -> Floats:
         """Return the outputs."""
-        return as_columns(network.logits(X))
+        return as_columns(outputs)
 
     def predictions(self, network: Network, outputs: FloatArray) -> FloatArray:
         """Return the outputs."""

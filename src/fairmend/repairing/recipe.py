@@ -16,10 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats
-from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.network import Activation, Affine, Network, Node
-from fairmend.network.graph import reached_columns
+from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
 from fairmend.prove.proof import Proof
 from fairmend.repairing.blind import (
@@ -34,14 +32,14 @@ from fairmend.repairing.blind import (
 from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, calibrate
 from fairmend.repairing.certified import one_target_for_each_group, train_certified
 from fairmend.repairing.demands import (
-    HeadToChange,
+    ProvenHead,
     check_head_options,
-    demands_of,
     prove_by_blindness,
     prove_repair_inputs,
+    repair_until_proven,
+    require_provable_size,
 )
 from fairmend.repairing.distil import Student, distil, expected_training_rows, training_rows
-from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repairing.head.solve import HeadSolution
 from fairmend.repairing.task import RepairTask
 from fairmend.repairing.training import History
@@ -50,10 +48,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions
 
 _logger = logging.getLogger(__name__)
-
-_MOST_ATTEMPTS = 40
-_LEAST_SOLVER_SECONDS = 0.1
-"""What step 2 gets where training used up the time limit: enough for a change that can be proven."""
 
 _MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
 MOST_VALUES = 20
@@ -211,8 +205,7 @@ def _distil(
 
 
 def _match_rate(network: Network, task: RepairTask) -> Network:
-    X = np.concatenate([task.X_cal, task.X_unlabelled])
-    return match_rate(network, X, float(np.mean(task.original_predictions == 1)))
+    return match_rate(network, task.data.X, float(np.mean(task.original_predictions == 1)))
 
 
 def _calibrate_and_prove(
@@ -227,12 +220,12 @@ def _calibrate_and_prove(
     calibrated = time.perf_counter()
     ignored = ignored_features(trained.network, task.spec)
     if covers_everyone(ignored, task.spec):
-        done = _ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
+        done = ProvenHead(trained.network, None, prove_by_blindness(trained.network, task), 0.0, 0, 0.0)
     elif recipe.certified and _is_proven(trained.network, task).all():
         proof = prove_repair_inputs(trained.network, task)
-        done = _ProvenHead(trained.network, None, proof, task.head_options.margin, 0, 0.0)
+        done = ProvenHead(trained.network, None, proof, task.head_options.margin, 0, 0.0)
     else:
-        done = _repair_until_proven(trained.network, task, progress, ignored)
+        done = repair_until_proven(trained.network, task, progress, ignored)
     ended = time.perf_counter()
     return RepairAttempt(
         network=done.network,
@@ -300,7 +293,7 @@ def _train_certified(
     """Train until the proof holds for every repair input, if that succeeds: in standardised inputs."""
     X, targets = expected_training_rows(task, columns, recipe.label_weight)
     X = zero_columns(np.concatenate([X, task.X_repair]), columns)
-    targets = np.concatenate([targets, task.measure.output_targets(task.network, task.X_repair)])
+    targets = np.concatenate([targets, task.measure.output_targets(task.network, task.network.logits(task.X_repair))])
     targets, classes, shared = one_target_for_each_group(
         X, targets, _blind_regions(replace(task, split=()), columns), network.offset
     )
@@ -409,104 +402,3 @@ def _zeroed_pieces(regions: Regions, columns: list[int]) -> Regions:
     _, first = np.unique(np.column_stack([regions.owner, lower, upper]), axis=0, return_index=True)
     first = np.sort(first)
     return Regions(lower[first], upper[first], regions.owner[first], regions.count)
-
-
-@dataclass(frozen=True)
-class _ProvenHead:
-    """A network after step 2 whose proof holds for every repair input."""
-
-    network: Network
-    head: HeadSolution | None
-    proof: Proof
-    margin: float
-    attempts: int
-    check_seconds: float
-
-
-def _feature_set(network: Network, task: RepairTask) -> FeatureSet:
-    """Return the features of the head: the inputs if it is the only layer."""
-    if task.head_options.features == "points":
-        return Points.from_network(network, task.spec, task.X_repair)
-    return (Linear if task.head_options.features == "linear" else Box).from_network(network, task.regions)
-
-
-def require_provable_size(task: RepairTask) -> None:
-    """Raise an error, before any training, if neighbourhoods have too many pieces or points for a proof."""
-    if task.head_options.features == "points":
-        require_few_points(task.network, task.spec, task.X_repair)
-    else:
-        _logger.debug("%r", task.regions)
-
-
-def _features_of(network: Network, columns: list[int]) -> list[int]:
-    """Return the features that depend on these columns, which the network ignores: the head has no weight for them."""
-    if not columns:
-        return []
-    reached = reached_columns(network.nodes)[network.nodes[-1].sources[0]]
-    return np.flatnonzero(reached[:, columns].any(axis=1)).tolist()
-
-
-def _without_features(network: Network, unused: list[int]) -> Network:
-    """Return the network after whose features comes a layer that passes on all of them but these, which become 0."""
-    width = network.head.weight.shape[1]
-    kept = np.eye(width, dtype=network.dtype)
-    kept[unused, unused] = 0
-    *body, head = network.nodes
-    layer = Affine(kept, np.zeros(width, network.dtype))
-    nodes = [*body, Node(layer, head.sources, _free_name(network)), Node(Activation("identity"), (len(body),))]
-    return Network.from_nodes([*nodes, Node(head.operation, (len(body) + 1,), head.name)])
-
-
-def _free_name(network: Network) -> str:
-    name = "kept"
-    while name in network.names:
-        name += "_"
-    return name
-
-
-def _repair_until_proven(
-    network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
-) -> _ProvenHead:
-    """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
-    settings = task.head_options
-    # A head may read inputs itself; a blind one must not use the ignored columns again.
-    blinded = [feature for feature in task.spec.varying if feature.name in ignored]
-    unused = _features_of(network, columns_of(task.spec, blinded))
-    features = _feature_set(_without_features(network, unused) if unused else network, task)
-    demands = demands_of(network, task, features.count)
-    before = HeadToChange.of(network, features, unused)
-    best: _ProvenHead | None = None
-    checking = 0.0
-    for attempt in range(1, _MOST_ATTEMPTS + 1):
-        seconds_left = task.deadline.seconds_left()
-        seconds = None if seconds_left is None else max(_LEAST_SOLVER_SECONDS, seconds_left)
-        head = demands.solve(before, seconds, progress)
-        change = head.weight.copy()
-        change[:, unused] = 0  # a solver may leave traces where nothing depends on a weight
-        weight, bias = before.weight + change, before.bias + head.bias
-        new_head = Affine(weight.astype(network.dtype), bias.astype(network.dtype))
-        candidate = network.with_affines([*network.affines[:-1], new_head])
-        check_started = time.perf_counter()
-        proof = prove_repair_inputs(candidate, task)
-        checking += time.perf_counter() - check_started
-        wanted = proof.error if settings.cover_inference else np.zeros_like(proof.error)
-        failed = ~(proof.covers_inference if settings.cover_inference else proof.holds)
-        proven = int((~failed).sum())
-        if progress is not None:
-            progress("check", proven, len(failed))
-        _logger.info("proof, attempt %d: %d of %d proven", attempt, proven, len(failed))
-        if not failed.any():
-            best = _ProvenHead(candidate, head, proof, demands.margin, attempt, checking)
-            if head.objective == 0 or task.deadline.passed or not demands.relax(proof):
-                return best
-            continue
-        if best is not None:
-            return replace(best, attempts=attempt, check_seconds=checking)
-        if not demands.grow(failed, wanted - proof.margin):
-            break
-    raise FairmendError(
-        f"{int(failed.sum())} of {features.count} neighbourhoods could not be proven after {attempt} attempts with "
-        "growing margins: the rounding errors of this network are too large. The usual cause is inputs or weights of "
-        "very different sizes; scale the inputs, or pass head=HeadOptions(cover_inference=False) for a proof in real "
-        "arithmetic"
-    )

@@ -204,8 +204,8 @@ def _result(
 
 def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
     """Return whether the repaired network lost the original's predictions on the calibration and unlabelled rows."""
-    rows = np.concatenate([task.X_cal, task.X_unlabelled])
-    return task.measure.has_collapsed(task.original_predictions, task.measure.predict(attempt.network, rows))
+    after = task.measure.predict(attempt.network, task.data.X)
+    return task.measure.has_collapsed(task.original_predictions, after)
 
 
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:

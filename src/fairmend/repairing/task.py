@@ -18,6 +18,7 @@ from fairmend.base.device import WIDE
 from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU, choose_device
 from fairmend.network import Network
+from fairmend.network.scores import ScoredRows
 from fairmend.prove.fit import require_fit
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.repairing.measures import Measure, measure_of
@@ -92,9 +93,14 @@ class RepairTask:
         return measure_of(self.spec)
 
     @cached_property
+    def data(self) -> ScoredRows:
+        """The calibration rows, then the unlabelled rows, with what the original network computes for them."""
+        return ScoredRows.of(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
+
+    @cached_property
     def original_predictions(self) -> np.ndarray:
-        """The original network's predictions for the calibration rows, then for the unlabelled rows."""
-        return self.measure.predict(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
+        """The original network's predictions for the same rows."""
+        return self.measure.predictions(self.network, self.data.logits)
 
     def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
         """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""

@@ -58,7 +58,6 @@ def repair_report(
     what_if : whether the page carries both networks, if they are small, and computes the scores of any person
     what_if_rows : how many random rows of the data it then holds, to start from
     """
-    from fairmend.base.metrics import changed_rate
     from fairmend.evaluate.compare import RepairComparison, measure, training_row_warnings
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.split import DataSplit, TestRows
@@ -83,9 +82,9 @@ def repair_report(
         spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, (), rows, test=test
     )
     before, after = (measure(net, people, stage="") for net in (original, result.network))
-    changed = None if spec.regression else changed_rate(original.predict(X), result.network.predict(X))
-    warnings = [] if test is None else training_row_warnings(original, people)
-    comparison = RepairComparison(people, result, before, after, changed, (*warnings, *result.warnings))
+    everyone = before.data.scored(original, X)
+    warnings = [] if test is None else training_row_warnings(people, everyone, before.scored)
+    comparison = RepairComparison.of(people, result, before, after, (*warnings, *result.warnings))
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     document = repair_document(original, comparison, where, title=title, check=check)
     if what_if:

@@ -30,7 +30,7 @@ from fairmend.evaluate.document import (
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.schema import from_plain
 from fairmend.report.what_if import what_if_problems
-from fairmend.spec.about import About, as_about
+from fairmend.spec.claim import About, as_about
 
 # Read report.json back, and refuse a file from which no page can be drawn.
 

@@ -1,8 +1,7 @@
 """Specs: the features of an input, how they are encoded, and which people are similar."""
 
-from fairmend.spec.about import About
-from fairmend.spec.claim import Claim
-from fairmend.spec.features import Feature, Label
+from fairmend.spec.claim import About, Claim, Label
+from fairmend.spec.features import Feature
 from fairmend.spec.links import Link
 from fairmend.spec.spec import Spec
 

@@ -1,30 +1,36 @@
-"""Feature and Label: what one column of the user's data means, and how the network reads it.
+"""Feature: what one column of the user's data means, and how the network reads it.
 
-A *value* is what the user's data holds (34, "female"); its *encoding* is what the network reads.
+A *value* is what the user's data holds (34, "female"); its *encoding* is what the network reads. Every field is checked
+when a `Feature` is created, so that the rest of fairmend can rely on it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fairmend.base.arrays import FloatArray
-from fairmend.base.text import as_text
-from fairmend.spec.validation import (
-    scale_parameters,
-    validate_classes,
-    validate_feature,
-    validate_label,
-    validate_threshold,
-)
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, suggest
+from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated, require_one_of, to_table
+
+if TYPE_CHECKING:
+    from fairmend.spec.claim import Label
 
 _Number = TypeVar("_Number", bound=np.floating[Any])
 
+MOST_FEATURES = 10_000
+"""A spec that describes more is refused before the work, which would take minutes for each pass over the features."""
+
+_KINDS = ("continuous", "integer", "categorical")
+_ENCODINGS = ("ordinal", "one-hot")
+_SCALES = (("mean", "std"), ("min", "max"))
+_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 _SCALING_ERROR = 4 * float(np.finfo(np.float32).eps)  # of scaling in float32, relative to the operands
 _TINY = float(np.finfo(np.float32).tiny)  # below it, rounding errors are no longer relative
 
@@ -68,13 +74,20 @@ class Feature:
 
     def __post_init__(self) -> None:
         """Validate every field, and store numbers, tuples and categories in their canonical form."""
-        for key, value in validate_feature(self).items():
+        for key, value in _checked(self).items():
             object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:
         """Show the fields that differ from their defaults."""
         shown = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         return f"Feature({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the feature as a TOML table, without the keys at their defaults."""
+        plain = to_table(self) | ({"encoding": self.encoding} if self.categories else {})
+        if self.kind == "integer" and self.tolerance and self.tolerance.is_integer():
+            plain["tolerance"] = int(self.tolerance)
+        return plain
 
     def show(self, value: Any) -> Any:
         """Return what people call a value of the user's data: its name, if it has one, or the value itself."""
@@ -169,42 +182,202 @@ class Feature:
         return 2 * _SCALING_ERROR * (np.abs(values) + abs(offset)) + _TINY * factor
 
 
-@dataclass(frozen=True)
-class Label:
-    """The column that holds the outcome, and its positive value or its classes; without them, a number to predict.
+def scale_parameters(scale: Mapping[str, float] | None) -> tuple[float, float]:
+    """Return the offset and the factor of a scale: encoded = (value - offset) / factor."""
+    if scale is None:
+        return 0.0, 1.0
+    return (scale["mean"], scale["std"]) if "mean" in scale else (scale["min"], scale["max"] - scale["min"])
 
-    ``classes`` are the values of the label in the order of the network's outputs, if it has more than two.
-    ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
-    ``score`` names a column with the scores that the model itself gave: the probability of the positive class, or for
-    a number to predict the output. Commands compare the network with it before they rely on the spec.
-    """
 
-    column: str
-    positive: str | None = None
-    threshold: float = 0.5
-    score: str | None = None
-    classes: tuple[str, ...] = ()
+def _checked(f: Feature) -> dict[str, Any]:
+    """Return the fields of a feature in their canonical form; raise an error for a wrong one."""
+    if not isinstance(f.name, str) or not f.name.strip():
+        raise FairmendError(f"a feature needs a name, got {f.name!r}. Set it to the name of its column.")
+    where = f'feature "{f.name}"'
+    for key, allowed in (("kind", _KINDS), ("encoding", _ENCODINGS)):
+        require_one_of(getattr(f, key), allowed, f"{where}: {key}")
+    if not isinstance(f.protected, bool | np.bool_):
+        raise FairmendError(f"{where}: protected must be true or false, got {f.protected!r}")
+    tolerance = as_number(f.tolerance, f"{where}: tolerance")
+    if tolerance < 0:
+        raise FairmendError(f"{where}: tolerance must not be negative, got {tolerance:g}")
+    if tolerance > 0 and f.protected:
+        raise FairmendError(f"{where}: a protected feature takes all its values. Remove its tolerance.")
+    checked: dict[str, Any] = {"protected": bool(f.protected), "tolerance": tolerance}
+    if f.kind == "categorical":
+        if tolerance > 0:
+            raise FairmendError(f"{where}: categories have no distance. Remove its tolerance, or make it protected.")
+        if f.range is not None:
+            raise FairmendError(f"{where}: a categorical feature has categories, not a range. Remove its range.")
+        checked["categories"] = _categories(f, where)
+    else:
+        if f.categories is not None or f.encoding == "one-hot":
+            what = "categories needs" if f.categories is not None else 'encoding "one-hot" needs'
+            raise FairmendError(f'{where}: {what} kind = "categorical". Remove it, or change the kind.')
+        checked["range"] = _range(f, where)
+    if f.scale is not None:
+        checked["scale"] = _scale(f, where)
+    if f.dropped is not None:
+        checked["dropped"] = _dropped(f, checked.get("categories", ()), where)
+    if f.missing is not None:
+        checked["missing"] = _missing(f, checked, where)
+    if f.indicates is not None:
+        _require_indicator(f, checked, where)
+    if f.input is not None and (not isinstance(f.input, str) or not f.input):
+        raise FairmendError(f"{where}: input must be the name of one of the model's inputs, got {f.input!r}")
+    if f.names is not None:
+        checked["names"] = _names(f, checked, where)
+    offset, factor = scale_parameters(checked.get("scale"))
+    with np.errstate(all="ignore"):
+        lo, hi = checked.get("range") or (0, len(checked["categories"]))
+        ends = np.array([(lo - offset) / factor, (hi - offset) / factor, hi - lo, factor])
+        if not np.isfinite(ends.astype(np.float32)).all():
+            raise FairmendError(f"{where}: its encoded values do not fit in float32. Check its range and scale.")
+    return checked
 
-    def __post_init__(self) -> None:
-        """Validate every field, and store values of the label as text and the threshold as a float."""
-        object.__setattr__(self, "classes", validate_classes(self))
-        object.__setattr__(self, "positive", validate_label(self))
-        object.__setattr__(self, "threshold", validate_threshold(self))
 
-    @property
-    def is_number(self) -> bool:
-        """Whether the outcome is a number to predict."""
-        return self.positive is None and not self.classes
+def _range(f: Feature, where: str) -> tuple[float, float]:
+    """Return the range of a numeric feature."""
+    ends = as_list(f.range)
+    if ends is None or len(ends) != 2:
+        raise FairmendError(f"{where}: a numeric feature needs range = [lowest, highest], got {f.range!r}")
+    lo, hi = (as_number(end, f"{where}: range") for end in ends)
+    if lo > hi or (lo == hi and f.protected):
+        need = "lowest < highest" if f.protected else "lowest <= highest"
+        raise FairmendError(f"{where}: range needs {need}, got [{lo:g}, {hi:g}]")
+    if f.kind == "continuous":
+        return lo, hi
+    if not (lo.is_integer() and hi.is_integer()) or max(-lo, hi) > _EXACT:
+        raise FairmendError(f"{where}: the range of an integer feature needs whole numbers, got [{lo:g}, {hi:g}]")
+    return int(lo), int(hi)
 
-    def name_class(self, number: int) -> str:
-        """Return what a class of the network means: B, or "yes" and "not yes" of two classes."""
-        if self.classes:
-            return self.classes[number] if number < len(self.classes) else f"class {number}"
-        if self.positive is None or number > 1:
-            return f"class {number}"
-        return self.positive if number else f"not {self.positive}"
 
-    def name_negative(self, values: Iterable[object]) -> str:
-        """Return what class 0 of two means: the other of the two values in the data, or "not yes" without just one."""
-        others = {as_text(value) for value in values} - {self.positive}
-        return others.pop() if len(others) == 1 else self.name_class(0)
+def _categories(f: Feature, where: str) -> tuple[str, ...]:
+    """Return the categories as distinct text."""
+    categories = as_list(f.categories)
+    if not categories:
+        raise FairmendError(f"{where}: a categorical feature needs categories = [...], got {f.categories!r}")
+    texts = tuple(as_value_text(category, f"{where}: a category") for category in categories)
+    twice = first_repeated(texts)
+    if twice is not None:
+        raise FairmendError(f'{where}: category "{twice}" is listed twice. Remove one.')
+    if f.protected and len(texts) < 2:
+        raise FairmendError(f"{where}: a protected feature needs at least two categories")
+    return texts
+
+
+def _scale(f: Feature, where: str) -> dict[str, float]:
+    """Return the scale as plain floats."""
+    if f.one_hot:
+        raise FairmendError(f"{where}: one-hot columns are 0 or 1 and have no scale. Remove it.")
+    if not isinstance(f.scale, Mapping) or set(f.scale) not in map(set, _SCALES):
+        raise FairmendError(f"{where}: scale must be {{mean, std}} or {{min, max}}, got {f.scale!r}")
+    keys = next(keys for keys in _SCALES if keys[0] in f.scale)
+    scale = {key: as_number(f.scale[key], f"{where}: scale {key}") for key in keys}
+    if not scale_parameters(scale)[1] > 0:
+        raise FairmendError(f"{where}: scale needs {'std > 0' if 'std' in scale else 'max > min'}, got {scale}")
+    return scale
+
+
+def _dropped(f: Feature, categories: tuple[str, ...], where: str) -> str:
+    """Return the dropped category; it must be one of at least two."""
+    if not f.one_hot:
+        raise FairmendError(f'{where}: dropped needs encoding = "one-hot". Remove it, or change the encoding.')
+    dropped = as_value_text(f.dropped, f"{where}: dropped")
+    if dropped not in categories:
+        hint = suggest(dropped, categories)
+        raise FairmendError(f'{where}: dropped is "{dropped}", which is not one of its categories{hint}')
+    if len(categories) < 2:
+        raise FairmendError(f"{where}: its only category is dropped, which leaves no column. Remove `dropped`.")
+    return dropped
+
+
+def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
+    """Return the value that replaces a missing one; it must be a possible value of the feature."""
+    if f.kind == "categorical":
+        text = as_value_text(f.missing, f"{where}: missing")
+        if text not in checked["categories"]:
+            hint = suggest(text, checked["categories"])
+            raise FairmendError(f'{where}: missing is "{text}", which is not one of its categories{hint}')
+        return text
+    value, (lo, hi) = as_number(f.missing, f"{where}: missing"), checked["range"]
+    if not lo <= value <= hi:
+        raise FairmendError(
+            f"{where}: missing = {value:g} is outside the range {lo:g} to {hi:g}. Use one in the range."
+        )
+    if f.kind == "continuous":
+        return value
+    if not value.is_integer():
+        raise FairmendError(f"{where}: missing must be a whole number, as the feature is an integer, got {value:g}")
+    return int(value)
+
+
+def _names(f: Feature, checked: Mapping[str, Any], where: str) -> dict[str, str] | None:
+    """Return the names of values, by the text of the value; each must be a value of the feature."""
+    if not isinstance(f.names, Mapping):
+        raise FairmendError(f'{where}: names must be a table such as {{1 = "male", 2 = "female"}}, got {f.names!r}')
+    if f.kind == "continuous":
+        raise FairmendError(f"{where}: names are for codes and categories, but it is continuous. Remove them.")
+    names = {
+        as_value_text(value, f"{where}: a value in names"): as_value_text(name, f"{where}: a name")
+        for value, name in f.names.items()
+    }
+    for value in names:
+        if not _is_value(value, checked):
+            hint = suggest(value, checked["categories"]) if "categories" in checked else ""
+            raise FairmendError(f'{where}: names has "{value}", which is not one of its values{hint}')
+    twice = first_repeated(names.values())
+    if twice is not None:
+        raise FairmendError(f'{where}: names calls two values "{twice}". Rename one.')
+    return names or None
+
+
+def _is_value(text: str, checked: Mapping[str, Any]) -> bool:
+    """Return whether a text is a category, or a whole number in the range."""
+    if "categories" in checked:
+        return text in checked["categories"]
+    low, high = checked["range"]
+    return text.removeprefix("-").isdecimal() and low <= int(text) <= high
+
+
+def _require_indicator(f: Feature, checked: Mapping[str, Any], where: str) -> None:
+    """Raise an error for a feature that marks the missing values of a column but is not 0 or 1."""
+    if not isinstance(f.indicates, str) or f.indicates in ("", f.name):
+        raise FairmendError(f"{where}: indicates must be the name of another column, got {f.indicates!r}")
+    if checked.get("range") != (0, 1) or f.kind != "integer" or f.missing is not None:
+        raise FairmendError(
+            f'{where}: it marks missing values by 1 and 0. Set kind = "integer" and range = [0, 1], and remove missing.'
+        )
+
+
+def require_few(features: Sequence[object]) -> None:
+    """Raise an error for more features than a spec describes, before the first is validated."""
+    if len(features) > MOST_FEATURES:
+        raise FairmendError(f"the spec has {len(features):,} features. A spec describes at most {MOST_FEATURES:,}.")
+
+
+def validate_features_together(features: Sequence[Feature], label: Label | None) -> None:
+    """Raise an error if the features and the label do not make a spec."""
+    if not features:
+        raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
+    names = [f.name for f in features]
+    twice = first_repeated(names)
+    if twice is not None:
+        raise FairmendError(f'feature "{twice}" is listed twice. Rename or remove one.')
+    if not any(f.protected for f in features):
+        raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
+    if label is not None and label.column in names:
+        raise FairmendError(f'"{label.column}" is both a feature and the label. Remove one of the two.')
+    if label is not None and label.score in names:
+        raise FairmendError(f'"{label.score}" is both a feature and the score of [label]. Remove one of the two.')
+
+
+def validate_id_column(name: str | None, features: Sequence[Feature], label: Label | None) -> str | None:
+    """Return the column of ids; raise an error for one that has another meaning already."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name:
+        raise FairmendError(f"[table]: id must be the name of a column, got {name!r}")
+    if name in [f.name for f in features] or (label is not None and name == label.column):
+        raise FairmendError(f'[table]: id is "{name}", which is a feature or the label. Name the column of the ids.')
+    return name

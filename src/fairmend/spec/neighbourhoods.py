@@ -19,8 +19,7 @@ from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, most_linked_values
-from fairmend.spec.products import Placed, Products, count_parts, varying
-from fairmend.spec.reachable import ReachableValues
+from fairmend.spec.products import Placed, Products, ReachableValues, count_parts, varying
 
 __all__ = [
     "MOST_NUMBERS",

@@ -1,20 +1,22 @@
-"""Values out of the range of their feature: refuse them, move them, leave out their rows, or widen the range.
+"""Data that does not fit the spec: values out of range, and signs that the spec is not that of the network.
 
 A claim about people in a range says nothing about a person outside it, so such a person is refused unless the user
-decides otherwise. Every policy counts what it changes.
+decides otherwise. Every policy counts what it changes. With a wrong spec, every other figure describes a different
+network: often one that treats everyone equally.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import printable, suggest
+from fairmend.base.text import printable, shown, suggest
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import RowNumber, find_rows_out_of_range, raise_for_rows
 
@@ -30,6 +32,21 @@ _NO_CATEGORY = {
     "clip": "a category has no nearest one",
     "widen": "the network has no input for a category that it was not trained on",
 }
+
+_MOST_VALUES = 4  # labels that a warning names
+
+_FEWEST_ROWS = 20  # with fewer, a constant prediction or a low AUC can be chance
+_LOWEST_AUC = 0.4
+
+_CONSTANT = (
+    "The network gives all {rows:,} people the same prediction ({prediction}). Check that the spec matches the "
+    "training data: scale, encoding, order of columns."
+)
+_AGAINST_LABELS = (
+    "The network ranks people against their labels (AUC {auc:.3f}). Check that the spec matches the training data: "
+    "positive value (the one that the model calls class 1; in scikit-learn the last of the sorted values), scale, "
+    "order of columns."
+)
 
 
 @dataclass(frozen=True)
@@ -229,3 +246,32 @@ def _refuse_category(
         ),
         first_row,
     )
+
+
+def spec_warnings(
+    predictions: npt.NDArray[np.integer], auc: float | None = None, classes: Sequence[str] = ()
+) -> list[str]:
+    """Return a sentence for each sign that the spec is wrong, given the predictions (people,) and the AUC if known.
+
+    `classes` are the names of the classes, if they have any.
+    """
+    found = []
+    if len(predictions) >= _FEWEST_ROWS and (predictions == predictions[0]).all():
+        number = int(predictions[0])
+        name = shown(classes[number]) if number < len(classes) else f"class {number}"
+        found.append(_CONSTANT.format(rows=len(predictions), prediction=name))
+    if len(predictions) >= _FEWEST_ROWS and auc is not None and auc < _LOWEST_AUC:
+        found.append(_AGAINST_LABELS.format(auc=auc))
+    return found
+
+
+def label_warnings(spec: Spec, positive_found: bool, values: Sequence[object], source: object) -> list[str]:
+    """Return a sentence if no label is the positive one; `values` are the different labels of the data `source`."""
+    if spec.label is None or positive_found:
+        return []
+    named = ", ".join(f'"{shown(value)}"' for value in values[:_MOST_VALUES])
+    more = ", …" if len(values) > _MOST_VALUES else ""
+    return [
+        f'the label "{shown(spec.label.column)}" is never "{shown(spec.label.positive)}" in {source} (it is '
+        f"{named}{more}); check `positive` in the spec"
+    ]

@@ -1,7 +1,8 @@
 """Spec: the features of an input in the order of the network's columns, and which people are similar.
 
-`Spec` is the one object that other parts hold. The work is elsewhere: `frames` reads the user's values, `encoding`
-converts them to columns, `neighbourhoods` lists similar people, `toml` is the file form, `draft` writes new specs.
+`Spec` is the one object that other parts hold. The work is elsewhere: `read_values` reads the user's values,
+`encoding` converts them to columns, `neighbourhoods` lists similar people, `toml` is the file form, `draft` writes new
+specs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import html_table, listed, printable, suggest
-from fairmend.spec.about import About, as_about
-from fairmend.spec.claim import Claim
+from fairmend.spec.claim import About, Claim, Label, as_about, validate_claim_for_label
 from fairmend.spec.describe import (
     describe_claim,
     describe_difference,
@@ -29,9 +29,8 @@ from fairmend.spec.describe import (
     describe_role,
     describe_values,
 )
-from fairmend.spec.encode_frame import encode_frame
-from fairmend.spec.encoding import check_encoded, decode_columns, encode_values, require_float_type
-from fairmend.spec.features import Feature, Label
+from fairmend.spec.encoding import check_encoded, decode_columns, encode_frame, encode_values, require_float_type
+from fairmend.spec.features import Feature, require_few, validate_features_together, validate_id_column
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
     Regions,
@@ -44,23 +43,16 @@ from fairmend.spec.neighbourhoods import (
 )
 from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
 from fairmend.spec.products import Products, require_few_products
-from fairmend.spec.read_labels import read_classes, read_labels, read_targets
-from fairmend.spec.read_values import RowNumber, is_frame, raise_for_rows, read_column
-from fairmend.spec.toml import (
-    feature_table,
-    from_table,
-    label_table,
-    name_feature,
-    read_toml,
-    require_known_keys,
-    write_toml,
+from fairmend.spec.read_values import (
+    RowNumber,
+    is_frame,
+    raise_for_rows,
+    read_classes,
+    read_column,
+    read_labels,
+    read_targets,
 )
-from fairmend.spec.validation import (
-    require_few,
-    validate_claim_for_label,
-    validate_features_together,
-    validate_id_column,
-)
+from fairmend.spec.toml import from_table, name_feature, read_toml, require_known_keys, write_toml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -345,10 +337,10 @@ class Spec:
         """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
         about = {"about": self._about.to_dict()} if self._about != About() else {}
         table = {"table": {"id": self._id_column}} if self._id_column is not None else {}
-        label = {"label": label_table(self._label)} if self._label else {}
+        label = {"label": self._label.to_dict()} if self._label else {}
         claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
         links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
-        return {**about, **table, **label, **claim, "feature": [feature_table(f) for f in self._features], **links}
+        return {**about, **table, **label, **claim, "feature": [f.to_dict() for f in self._features], **links}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Spec:
@@ -474,7 +466,7 @@ class Spec:
     def widen(self, ranges: Mapping[str, tuple[float, float]]) -> Spec:
         """Return the spec with other ranges, by feature, and everything else as it is."""
         wide = (replace(f, range=ranges[f.name]) if f.name in ranges else f for f in self._features)
-        return Spec.from_dict({**self.to_dict(), "feature": [feature_table(f) for f in wide]}) if ranges else self
+        return Spec.from_dict({**self.to_dict(), "feature": [f.to_dict() for f in wide]}) if ranges else self
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
         """Return encoded inputs (rows, width) as the user's values, each the nearest that its feature can take."""

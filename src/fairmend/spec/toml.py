@@ -1,4 +1,4 @@
-"""The TOML form of a spec: read and write files, and convert features and labels to and from tables.
+"""The TOML form of a spec: read and write files, convert its parts to and from tables, and check plain values.
 
 The size of a file and the depth of its keys are limited before it is read, because the time to read it grows with the
 square of the depth.
@@ -6,19 +6,20 @@ square of the depth.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
-from fairmend.base.text import suggest
-from fairmend.spec.claim import Claim
-from fairmend.spec.features import Feature, Label
+from fairmend.base.text import as_text, suggest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,8 +27,7 @@ else:
     import tomli as tomllib
 
 
-_Part = TypeVar("_Part", Feature, Label, Claim)
-
+_Part = TypeVar("_Part")
 
 MOST_BYTES = 4 * 2**20
 """Size of the largest file; the checker reads no larger one."""
@@ -149,8 +149,9 @@ def from_table(cls: type[_Part], data: Mapping[str, Any], where: str) -> _Part:
     """Return the Feature, Label or Claim in a table; raise an error for an unknown or missing key."""
     if not isinstance(data, Mapping):
         raise FairmendError(f"{where} must be a table of keys and values, got {data!r}")
-    require_known_keys(data, [f.name for f in fields(cls)], where)
-    for f in fields(cls):
+    keys = fields(cls)  # type: ignore[arg-type]
+    require_known_keys(data, [key.name for key in keys], where)
+    for f in keys:
         if f.default is MISSING and f.name not in data:
             raise FairmendError(f"{where} has no {f.name}. Add {f.name} = ...")
     return cls(**data)
@@ -170,23 +171,54 @@ def name_feature(number: int, data: object) -> str:
     return f'feature "{name}"' if name else f"feature number {number + 1}"
 
 
-def label_table(label: Label) -> dict[str, Any]:
-    """Return a label as a TOML table, without the keys at their defaults."""
-    plain = {key.name: getattr(label, key.name) for key in fields(label) if getattr(label, key.name) != key.default}
-    return plain | ({"classes": list(label.classes)} if label.classes else {})
+def to_table(part: Any) -> dict[str, Any]:
+    """Return a part of a spec, a dataclass, as a table of plain values, without the keys at their defaults."""
+    given = {key.name: getattr(part, key.name) for key in fields(part) if getattr(part, key.name) != key.default}
+    return {key: _as_plain(value) for key, value in given.items()}
 
 
-def feature_table(f: Feature) -> dict[str, Any]:
-    """Return a feature as a TOML table, without the keys at their defaults."""
-    plain = {key.name: getattr(f, key.name) for key in fields(f) if getattr(f, key.name) != key.default}
-    if f.categories:
-        plain |= {"categories": list(f.categories), "encoding": f.encoding}
-    if f.range:
-        plain["range"] = list(f.range)
-    if f.scale:
-        plain["scale"] = dict(f.scale)
-    if f.names:
-        plain["names"] = dict(f.names)
-    if f.kind == "integer" and f.tolerance and f.tolerance.is_integer():
-        plain["tolerance"] = int(f.tolerance)
-    return plain
+def _as_plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def as_number(value: object, what: str) -> float:
+    """Return a finite number; raise an error for anything else."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise FairmendError(f"{what} must be a finite number, got {value!r}")
+
+
+def as_value_text(value: object, what: str) -> str:
+    """Return the text by which a value is compared; raise an error if it has none."""
+    text = as_text(value) if isinstance(value, str | int | float | np.generic) else ""
+    if not text or text == "nan":
+        raise FairmendError(f"{what} must be text, a number or true/false, got {value!r}")
+    return text
+
+
+def as_list(value: object) -> list[Any] | None:
+    """Return the entries of a list, tuple or array; None for anything else, including text."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else None
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs for the second time, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def require_one_of(value: object, allowed: Sequence[str], what: str) -> None:
+    """Raise an error for a value that is not one of those allowed."""
+    if value not in allowed:
+        raise FairmendError(f'{what} must be one of {", ".join(allowed)}, got "{value}"{suggest(str(value), allowed)}')

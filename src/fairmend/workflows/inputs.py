@@ -12,7 +12,7 @@ from fairmend.network import Network, load_network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
-from fairmend.spec.about import load_about
+from fairmend.spec.claim import load_about
 from fairmend.tables import BrokenFile, read_table
 
 if TYPE_CHECKING:

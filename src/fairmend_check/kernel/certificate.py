@@ -21,7 +21,7 @@ _KEYS = (
     "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "count",
     "inputs",
 )  # fmt: skip
-_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph")
+_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph", "network")
 _LAST_KEY, _END = b'"inputs": [\n', b"]}\n"  # the blocks of inputs are lines between these
 MAX_COUNT = 10**7  # inputs of a certificate
 MAX_NUMBERS = 2**21  # in the inputs of a block
@@ -45,7 +45,8 @@ class Certificate:
 
     ``shares`` is a claim about all people; a certificate with one lists no inputs and has no global claim. The inputs,
     ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does. The
-    ``architecture`` is for the reader of a state dict.
+    ``architecture`` is for the reader of a state dict. ``network`` describes the model, or is None where that is large;
+    ``network_sha256`` is its digest.
     """
 
     arithmetic: str
@@ -55,6 +56,8 @@ class Certificate:
     outputs: int
     dtype: str
     architecture: dict[str, Any]
+    network: dict[str, Any] | None
+    network_sha256: str
     spec: Spec
     blind: tuple[tuple[Feature, int], ...]
     count: int
@@ -126,6 +129,11 @@ def read_certificate(path: Path) -> Certificate:
     dtype = take(model, "dtype", str, "certificate.model")
     if dtype not in ("float32", "float64"):
         raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
+    network = take(model, "network", dict, "certificate.model")
+    only_keys(network, ("sha256", "steps", "tensors"), "certificate.model.network")
+    described = [key for key in ("steps", "tensors") if network.get(key) is not None]
+    if len(described) == 1:
+        raise CheckError(f"certificate.model.network has {described[0]} alone; it must have both, or null for both")
     for key in ("file_sha256", "layers", "graph"):
         if key not in model:
             raise CheckError(f'certificate.model has no "{key}"')
@@ -138,6 +146,8 @@ def read_certificate(path: Path) -> Certificate:
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
         architecture={key: model[key] for key in ("layers", "graph")},
+        network=network if described else None,
+        network_sha256=_sha256(network, "sha256", "certificate.model.network"),
         spec=people,
         blind=_blind(data, people),
         count=count,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,7 @@ __all__ = [
     "input_weights",
     "make_graph",
     "make_model",
+    "network_digest",
     "weights_digest",
 ]
 
@@ -47,6 +48,7 @@ Array = NDArray[np.float64]
 MAX_WIDTH = 2**20  # the error bounds of the arithmetic assume dot products no longer than this
 MAX_NODES = 2_000  # the work for bounds grows with the square
 SECOND = "second "  # before the name of a closing softmax of which a file gives the second of two numbers
+_ROUNDING_ONLY = ("fold", "norm")  # fields of operations that say how a program rounds, not what it computes
 _HELD = 4  # times the widest node: so many numbers of a row may be held at once
 
 
@@ -262,6 +264,32 @@ def input_weights(model: Model) -> Array:
 def weights_digest(model: Model) -> str:
     """Return the digest of docs/certificate.md, "The weights digest"."""
     return _chain_digest(model) if model.is_chain else _graph_digest(model)
+
+
+def network_digest(model: Model) -> str:
+    """Return the digest of what a model computes: its operations, their numbers, and how they read each other.
+
+    It does not depend on the order of nodes that do not read each other, nor on whether norms are stored by themselves
+    or folded into the layers beside them.
+    """
+    found: list[str] = []
+    for node in model.nodes:
+        operation = _with_one_slope(node.operation) if isinstance(node.operation, Activation) else node.operation
+        digest = hashlib.sha256(f"{type(operation).__name__}\n".encode("ascii"))
+        for part in fields(operation):  # type: ignore[arg-type]  # every operation is a dataclass
+            if part.name not in _ROUNDING_ONLY:
+                digest.update(f"{part.name} ".encode("ascii") + _content(getattr(operation, part.name)))
+        digest.update("".join(f"{found[source]}\n" for source in node.sources).encode("ascii"))
+        found.append(digest.hexdigest())
+    return hashlib.sha256(f"fairmend network 1\n{model.dtype}\n{found[-1]}\n".encode("ascii")).hexdigest()
+
+
+def _content(value: object) -> bytes:
+    if isinstance(value, np.ndarray):
+        return _shape(value) + _bytes(value)
+    if isinstance(value, tuple):
+        return f"{len(value)} ".encode("ascii") + b"".join(_content(each) for each in value)
+    return f"{value.hex() if isinstance(value, float) else value}\n".encode()
 
 
 def _chain_digest(model: Model) -> str:

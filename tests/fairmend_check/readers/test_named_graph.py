@@ -10,6 +10,7 @@ from fairmend.auditing.random_neighbours import stream_random_neighbours
 from fairmend.prove.certificate import certificate_of_blindness, weights_digest
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.named_graph import graph_model, read_named_graph
 from support.checker_cases import content_of, write
 from support.graph_cases import SPEC, graph_case, graph_content, residual_network
@@ -239,7 +240,9 @@ def test_a_global_claim_follows_every_path(blind, tmp_path):
     content = content_of(certificate_of_blindness(network, SPEC, [0, 2], method="blind"))
     if not blind:
         steps[11] = {**steps[11], "indices": [2]}
-    content = {**content, "model": {**content["model"], "graph": steps}}
+    digest = network_digest(graph_model(tensors_of(network), read_named_graph(steps, "graph")))
+    described = {"sha256": digest, "steps": None, "tensors": None}
+    content = {**content, "model": {**content["model"], "graph": steps, "network": described}}
     result = fairmend.check(write(tmp_path, content), path)
     assert result.valid == blind
     assert blind or result.reasons == ("certificate.global: the model depends on column 2",)

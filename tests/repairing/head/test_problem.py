@@ -9,9 +9,9 @@ from fairmend.repairing.head.problem import (
     HeadChange,
     HeadProblem,
     HeadProgram,
+    HeadVariables,
     KeptRows,
     SearchLimits,
-    bias_rows,
     pairs_of_outputs,
 )
 from support.head_cases import problem
@@ -47,7 +47,11 @@ def test_rows_cost_the_change_of_their_outputs():
 
 
 def test_the_rows_of_a_head_without_a_bias_are_its_bias_less_its_weights_times_the_shift():
-    columns, values = bias_rows(np.arange(6), np.arange(6, 12), np.array([2.0, 3.0]))
+    features, rows = random_features(np.random.default_rng(0), "box", 2, 2), []
+    head = Head(np.ones((2, 2)), np.zeros(2), features, pairs_of_outputs(2), np.array([2.0, 3.0]))
+    HeadVariables(head).link(lambda *row: rows.append(row))
+    columns, values, lower, upper = rows[-1]
+    assert lower.tolist() == upper.tolist() == [0, 0]
     assert columns.tolist() == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
     assert values.tolist() == [[-2, -3, 1, 2, 3, -1]] * 2
 

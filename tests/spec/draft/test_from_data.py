@@ -6,7 +6,7 @@ import pytest
 
 from fairmend.spec import Claim, Label, Spec
 from fairmend.spec.draft.from_data import draft_from_data, guess_claim, guess_label, label_from_options
-from fairmend.spec.validation import MOST_FEATURES
+from fairmend.spec.features import MOST_FEATURES
 from support.pipeline_cases import people
 from support.spec_cases import refused
 

@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 
 from fairmend.spec import Label, Spec
 from fairmend.spec.draft.from_sklearn import read_pipeline, read_scales
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.features import scale_parameters
 from support.encoding_cases import NUMBERS, column_transformers, strangers
 from support.pipeline_cases import dense, people, same
 from support.spec_cases import refused

@@ -20,8 +20,8 @@ from fairmend.spec import Spec
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.readings import Reading
 from fairmend.spec.features import Feature
+from fairmend.spec.out_of_range import spec_warnings
 from fairmend.spec.read_values import Problem, find_problems
-from fairmend.spec.sanity import spec_warnings
 
 _MOST_CHANGES = 3  # named in a hint
 _MOST_COUNTED = 10**300  # a median, which is a float, can still be computed

@@ -23,7 +23,7 @@ from fairmend.evaluate.encoding.candidates import State
 from fairmend.evaluate.encoding.moves import Distance
 from fairmend.spec import Feature
 from fairmend.spec.draft.readings import Reading
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.features import scale_parameters
 
 _ROUNDS = 6
 _SLOPE_STEP = 1e-4

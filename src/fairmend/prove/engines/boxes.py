@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import cover_products
-from fairmend.spec.reachable import encode_column
+from fairmend.spec.products import encode_column
 
 MOST_TWINS = 65_536
 """The points of a box that may be listed if it cannot be split, because own bits lie beside encoded values."""

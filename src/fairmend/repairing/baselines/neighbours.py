@@ -13,7 +13,7 @@ from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
-from fairmend.spec.reachable import ReachableValues
+from fairmend.spec.products import ReachableValues
 
 MOST_POINTS = 200_000
 """Neighbourhoods that hold more points than this together are sampled, not enumerated."""

@@ -16,8 +16,8 @@ from fairmend.network import Network
 from fairmend.repairing.baselines.care import care
 from fairmend.repairing.baselines.finetune import flip, grft
 from fairmend.repairing.blind import ignored_features
-from fairmend.repairing.demands import prove_by_blindness, prove_repair_inputs
-from fairmend.repairing.recipe import RepairAttempt, covers_everyone, require_provable_size
+from fairmend.repairing.demands import prove_by_blindness, prove_repair_inputs, require_provable_size
+from fairmend.repairing.recipe import RepairAttempt, covers_everyone
 from fairmend.repairing.task import RepairTask
 from fairmend.repairing.training import History
 

@@ -179,21 +179,11 @@ class _NodeProgram(HeadProgram):
         head = self.head
         p, n, _ = head.split(change)
         for direction, sign in head.demands[label]:
-            plus, minus = (self.p, self.n) if sign > 0 else (self.n, self.p)
             values = (p[direction], n[direction]) if sign > 0 else (n[direction], p[direction])
             below, above, _ = head.features.vertices(region, *values)
-            coefficients = sign * head.directions[direction]
-            used = np.flatnonzero(coefficients)
-            columns = np.concatenate(
-                [
-                    plus[direction],
-                    minus[direction],
-                    self.increase[self.bias_at[used]],
-                    self.decrease[self.bias_at[used]],
-                ]
-            )
-            tail = np.tile(np.concatenate([coefficients[used], -coefficients[used]]), (len(below), 1))
-            lower = np.full(len(below), head.margin[region] - coefficients @ head.bias)
+            columns, coefficients, bias = self.direction(direction, sign)
+            tail = np.tile(coefficients, (len(below), 1))
+            lower = np.full(len(below), head.margin[region] - bias)
             self.program.add_rows(columns, np.hstack([below, -above, tail]), lower, np.full(len(below), math.inf))
 
     def solve(self, seconds: float) -> tuple[float, HeadChange | None]:

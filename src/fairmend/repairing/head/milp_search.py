@@ -19,7 +19,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.milp import Milp, MilpBuilder, Solver, Status
 from fairmend.repairing.head.features import Vertices
-from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits, bias_rows
+from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadSearchResult, HeadVariables, SearchLimits
 
 NOTHING_WITHIN = (
     "no change with every parameter within {limit} gives each of the {count} regions one prediction; "
@@ -85,57 +85,34 @@ class MasterProblem:
 
         No solution needs a larger objective than ``upper``: it bounds every variable.
         """
-        head, model = self.head, MilpBuilder()
-        outputs, dimension = head.weight.shape
-        size = outputs * (dimension + 1)
+        head, model, variables = self.head, MilpBuilder(), HeadVariables(self.head)
         limit = min(self.delta_limit, upper * (1 + 1e-9) + 1e-12)
-        increase = model.add_variables(size, 0, limit, cost=1)
-        decrease = model.add_variables(size, 0, limit, cost=1)
-        p_vars, n_vars = self._split_variables(model, limit, increase, decrease)
-        if head.bias_shift is not None:
-            columns, values = bias_rows(increase, decrease, head.bias_shift)
-            model.add_rows(columns, values, np.zeros(outputs), np.zeros(outputs))
+        model.add_variables(2 * variables.parameters, 0, limit, cost=1)
+        self._add_split(model, limit)
+        variables.link(model.add_rows)
         if math.isfinite(upper):
-            everything = np.concatenate([increase, decrease])
+            everything = np.concatenate([variables.increase, variables.decrease])
             model.add_row(everything, np.ones(len(everything)), upper=upper * (1 + 1e-9) + 1e-12)
         choices = self._class_variables(model, upper)
-        self._demand_rows(model, upper, p_vars, n_vars, increase, decrease, choices)
-
-        def read(x: Floats) -> HeadChange:
-            delta = (x[increase] - x[decrease]).reshape(outputs, dimension + 1)
-            return HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())
+        self._demand_rows(model, upper, variables, choices)
 
         milp = model.build()
         if incumbent is None:
-            return milp, read, None
+            return milp, variables.change, None
         start = np.zeros(milp.variables)
-        delta = np.column_stack([incumbent.weight, incumbent.bias]).ravel()
-        start[increase], start[decrease] = np.maximum(delta, 0), np.maximum(-delta, 0)
-        start[p_vars], start[n_vars], _ = head.split(incumbent)
+        variables.set_change(start, incumbent)
         best = head.slack(incumbent).argmax(axis=1)
         for (region, label), variable in choices.items():
             start[variable] = best[region] == label
-        return milp, read, start
+        return milp, variables.change, start
 
-    def _split_variables(self, model: MilpBuilder, limit: float, increase: Ints, decrease: Ints) -> tuple[Ints, Ints]:
-        """Add p - n = direction · (weight + change), p, n >= 0; fix the signs that no allowed change can turn."""
-        head = self.head
-        outputs, dimension = head.weight.shape
-        initial = head.directions @ head.weight
+    def _add_split(self, model: MilpBuilder, limit: float) -> None:
+        """Add p and n, and fix the signs that no allowed change can turn."""
+        initial = self.head.directions @ self.head.weight
         # A parameter moves by at most the limit, a direction of two outputs by twice as much.
-        reach = limit * np.abs(head.directions).sum(axis=1, keepdims=True)
-        p = model.add_variables(initial.size, 0, np.where(initial + reach <= 0, 0.0, np.inf).ravel())
-        n = model.add_variables(initial.size, 0, np.where(initial - reach >= 0, 0.0, np.inf).ravel())
-        grid = np.arange(outputs * (dimension + 1)).reshape(outputs, dimension + 1)[:, :-1]
-        for direction, coefficients in enumerate(head.directions):
-            used = np.flatnonzero(coefficients)
-            mine = slice(direction * dimension, (direction + 1) * dimension)
-            columns = np.concatenate([p[mine][None], n[mine][None], increase[grid[used]], decrease[grid[used]]]).T
-            values = np.concatenate([[1.0, -1.0], -coefficients[used], coefficients[used]])
-            right = initial[direction]
-            model.add_rows(columns, np.tile(values, (dimension, 1)), right, right)
-        shape = head.directions.shape[0], dimension
-        return p.reshape(shape), n.reshape(shape)
+        reach = limit * np.abs(self.head.directions).sum(axis=1, keepdims=True)
+        model.add_variables(initial.size, 0, np.where(initial + reach <= 0, 0.0, np.inf).ravel())
+        model.add_variables(initial.size, 0, np.where(initial - reach >= 0, 0.0, np.inf).ravel())
 
     def _class_variables(self, model: MilpBuilder, upper: float) -> dict[tuple[int, int], int]:
         """Add a binary for each class that a free region can reach; exactly one of them is 1."""
@@ -155,41 +132,27 @@ class MasterProblem:
         self,
         model: MilpBuilder,
         upper: float,
-        p_vars: Ints,
-        n_vars: Ints,
-        increase: Ints,
-        decrease: Ints,
+        variables: HeadVariables,
         choices: dict[tuple[int, int], int],
     ) -> None:
         """Add for each class ``p·below - n·above + offset >= margin``, which binds only if the class is chosen."""
         head = self.head
-        outputs, dimension = head.weight.shape
-        bias_at = np.arange(outputs) * (dimension + 1) + dimension
         wanted = [(region, label, variable) for (region, label), variable in choices.items()]
         wanted += [(region, entry.label, -1) for region, entry in self._regions.items() if entry.label is not None]
         for region, label, variable in wanted:
             entry = self._regions[region]
             below, above = np.concatenate(entry.below), np.concatenate(entry.above)
             for direction, sign in head.demands[label]:
-                plus, minus = (p_vars, n_vars) if sign > 0 else (n_vars, p_vars)
-                coefficients = sign * head.directions[direction]
-                used = np.flatnonzero(coefficients)
-                columns = [
-                    plus[direction],
-                    minus[direction],
-                    increase[bias_at[used]],
-                    decrease[bias_at[used]],
-                ]
-                tail = np.concatenate([coefficients[used], -coefficients[used]])
-                right = head.margin[region] - coefficients @ head.bias
+                columns, tail, bias = variables.direction(direction, sign)
+                right = head.margin[region] - bias
                 if variable >= 0:
                     # From the smallest value of the left side: no smaller M is valid, no larger one is needed.
                     big = max(0.0, head.margin[region] - self._least(region, direction, sign, upper))
-                    columns.append(np.array([variable]))
+                    columns = np.append(columns, variable)
                     tail = np.append(tail, -big)
                     right = right - big
                 values = np.hstack([below, -above, np.tile(tail, (len(below), 1))])
-                model.add_rows(np.concatenate(columns), values, lower=right)
+                model.add_rows(columns, values, lower=right)
 
     def _least(self, region: int, direction: int, sign: int, upper: float) -> float:
         """Return a lower bound on the left side of a demand under every allowed change."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -97,6 +98,13 @@ class Head:
         v = self.directions @ (self.weight + change.weight)
         return np.maximum(v, 0), np.maximum(-v, 0), self.directions @ (self.bias + change.bias)
 
+    def ranges(self, change: HeadChange) -> tuple[Floats, Floats]:
+        """Return the least and the largest value of each direction over each region: each ``(count, directions)``."""
+        p, n, offset = self.split(change)
+        low = np.stack([self.features.lowest(*split) for split in zip(p, n, strict=True)], axis=1) + offset
+        high = -np.stack([self.features.lowest(*split) for split in zip(n, p, strict=True)], axis=1) + offset
+        return low, high
+
 
 def pairs_of_outputs(outputs: int) -> Floats:
     """Return the differences of two outputs, the earlier minus the later: ``(pairs, outputs)``."""
@@ -142,12 +150,9 @@ class HeadProblem(Head):
 
     def signed(self, change: HeadChange) -> dict[tuple[int, int], Floats]:
         """Return a lower bound of each direction times each sign over each region, ``(count,)`` each."""
-        p, n, offset = self.split(change)
-        bounds = {}
-        for direction in range(len(self.directions)):
-            bounds[direction, 1] = self.features.lowest(p[direction], n[direction]) + offset[direction]
-            bounds[direction, -1] = self.features.lowest(n[direction], p[direction]) - offset[direction]
-        return bounds
+        low, high = self.ranges(change)
+        numbers = range(len(self.directions))
+        return {(k, 1): low[:, k] for k in numbers} | {(k, -1): -high[:, k] for k in numbers}
 
     def slack(self, change: HeadChange) -> Floats:
         """Return by how much each region is in each class, ``(count, classes)``."""
@@ -199,92 +204,98 @@ class KeptRows:
         return float((np.abs(self.features @ change.weight.T + change.bias) * self.weight).sum())
 
 
-def bias_rows(increase: Ints, decrease: Ints, shift: Floats) -> tuple[Ints, Floats]:
-    """Return the rows ``bias - weight · shift`` of the changes of a head that stores no bias, as columns and values.
+class HeadVariables:
+    """The variables of a head's change in a program, numbered from 0: ``increase``, ``decrease``, ``p`` and ``n``.
 
-    ``increase`` and ``decrease`` are the variables of the parameters, for each output its weights and then its bias.
-    """
-    own = np.append(-shift, 1.0)
-    columns = np.column_stack([increase.reshape(-1, len(own)), decrease.reshape(-1, len(own))])
-    return columns, np.tile(np.concatenate([own, -own]), (len(columns), 1))
-
-
-class HeadProgram:
-    """The linear program of a head's change: its variables, and the rows that tie them together.
-
-    Each parameter changes by increase - decrease, within ``delta_limit``. The weights of each direction are p - n with
-    p, n >= 0, as the closed forms of `features` need them. Searches add the rows of their claims. The program minimises
-    the l1 norm of the change, or by how much the outputs change at the ``kept`` rows.
+    Each parameter changes by increase - decrease: for each output its weights and then its bias. The weights of each
+    direction are p - n with p, n >= 0, as the closed forms of `features` need them.
     """
 
-    def __init__(self, head: Head, delta_limit: float, kept: KeptRows | None = None) -> None:
-        self.head, self.kept = head, kept
+    def __init__(self, head: Head) -> None:
+        self.head: Head = head
         outputs, dimension = head.weight.shape
-        self.parameters = outputs * (dimension + 1)
-        directions = len(head.directions)
-        split = directions * dimension
+        self.parameters, split = outputs * (dimension + 1), head.directions.shape[0] * dimension
         self.increase = np.arange(self.parameters)
         self.decrease = self.increase + self.parameters
         self.bias_at = np.arange(outputs) * (dimension + 1) + dimension
-        self.p = 2 * self.parameters + np.arange(split).reshape(directions, dimension)
+        self.p = 2 * self.parameters + np.arange(split).reshape(-1, dimension)
         self.n = self.p + split
-        total = 2 * self.parameters + 2 * split
-        cost = np.zeros(total)
-        cost[: 2 * self.parameters] = 1 if kept is None else TIE
-        upper = np.full(total, math.inf)
-        upper[: 2 * self.parameters] = delta_limit
-        if kept is not None:  # one variable for the absolute change of each output at each row
-            cost, upper = np.append(cost, kept.weight), np.append(upper, np.full(kept.weight.size, math.inf))
-        self.program = LinearProgram(cost, np.zeros(len(cost)), upper)
-        self._link_split()
-        if head.bias_shift is not None:
-            self._link_biases(head.bias_shift)
-        if kept is not None:
-            self._link_rows(kept, total)
+        self.count = 2 * self.parameters + 2 * split
 
-    def cost(self, change: HeadChange) -> float:
-        """Return what the program minimises."""
-        return change.objective if self.kept is None else self.kept.cost(change) + TIE * change.objective
-
-    def change(self, x: Floats) -> HeadChange:
-        """Return the change in a solution ``x (variables,)``."""
-        outputs, dimension = self.head.weight.shape
-        delta = (x[self.increase] - x[self.decrease]).reshape(outputs, dimension + 1)
-        return HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())
-
-    def _link_split(self) -> None:
-        """Add rows for p - n = direction · (weight + change)."""
+    def link(self, add_rows: Callable[[Ints, Floats, Floats, Floats], object]) -> None:
+        """Add rows for p - n = direction · (weight + change); and for a bias that is not stored, how it follows."""
         head = self.head
         outputs, dimension = head.weight.shape
         grid = np.arange(self.parameters).reshape(outputs, dimension + 1)[:, :-1]
         initial = head.directions @ head.weight
         for direction, coefficients in enumerate(head.directions):
             used = np.flatnonzero(coefficients)
-            columns = np.concatenate(
-                [
-                    self.p[direction][None],
-                    self.n[direction][None],
-                    self.increase[grid[used]],
-                    self.decrease[grid[used]],
-                ]
-            ).T
+            split = [self.p[direction][None], self.n[direction][None]]
+            columns = np.concatenate([*split, self.increase[grid[used]], self.decrease[grid[used]]]).T
             values = np.concatenate([[1.0, -1.0], -coefficients[used], coefficients[used]])
-            self.program.add_rows(columns, np.tile(values, (dimension, 1)), initial[direction], initial[direction])
+            add_rows(columns, np.tile(values, (dimension, 1)), initial[direction], initial[direction])
+        if head.bias_shift is not None:  # change of the bias = change of the weights · shift, for each output
+            own = np.append(-head.bias_shift, 1.0)
+            columns = np.column_stack([self.increase.reshape(outputs, -1), self.decrease.reshape(outputs, -1)])
+            values = np.tile(np.concatenate([own, -own]), (outputs, 1))
+            add_rows(columns, values, np.zeros(outputs), np.zeros(outputs))
 
-    def _link_biases(self, shift: Floats) -> None:
-        """Add rows for change of the bias = change of the weights · shift, one for each output."""
-        columns, values = bias_rows(self.increase, self.decrease, shift)
-        self.program.add_rows(columns, values, np.zeros(len(columns)), np.zeros(len(columns)))
+    def direction(self, number: int, sign: int = 1) -> tuple[Ints, Floats, float]:
+        """Return the columns of a direction times a sign: its p and n, and those of the biases that it has.
 
-    def _link_rows(self, kept: KeptRows, first: int) -> None:
-        """Add rows ``-t <= change of the output <= t`` for the variables t from ``first`` on."""
+        Then the coefficients of the latter, and the bias of the direction before the change.
+        """
+        plus, minus = (self.p, self.n) if sign > 0 else (self.n, self.p)
+        coefficients = sign * self.head.directions[number]
+        used = np.flatnonzero(coefficients)
+        biases = [self.increase[self.bias_at[used]], self.decrease[self.bias_at[used]]]
+        columns = np.concatenate([plus[number], minus[number], *biases])
+        return columns, np.concatenate([coefficients[used], -coefficients[used]]), float(coefficients @ self.head.bias)
+
+    def change(self, x: Floats) -> HeadChange:
+        """Return the change in a solution ``x (variables,)``."""
+        delta = (x[self.increase] - x[self.decrease]).reshape(len(self.head.bias), -1)
+        return HeadChange(delta[:, :-1].copy(), delta[:, -1].copy())
+
+    def set_change(self, x: Floats, change: HeadChange) -> None:
+        """Write a change into ``x (variables,)``, in place."""
+        delta = np.column_stack([change.weight, change.bias]).ravel()
+        x[self.increase], x[self.decrease] = np.maximum(delta, 0), np.maximum(-delta, 0)
+        x[self.p], x[self.n], _ = self.head.split(change)
+
+
+class HeadProgram(HeadVariables):
+    """The linear program of a head's change, each parameter within ``delta_limit``; searches add rows of their claims.
+
+    It minimises the l1 norm of the change, or by how much the outputs change at the ``kept`` rows.
+    """
+
+    def __init__(self, head: Head, delta_limit: float, kept: KeptRows | None = None) -> None:
+        super().__init__(head)
+        self.kept = kept
+        cost, upper = np.zeros(self.count), np.full(self.count, math.inf)
+        cost[: 2 * self.parameters] = 1 if kept is None else TIE
+        upper[: 2 * self.parameters] = delta_limit
+        if kept is not None:  # one variable for the absolute change of each output at each row
+            cost, upper = np.append(cost, kept.weight), np.append(upper, np.full(kept.weight.size, math.inf))
+        self.program = LinearProgram(cost, np.zeros(len(cost)), upper)
+        self.link(self.program.add_rows)
+        if kept is not None:
+            self._link_rows(kept)
+
+    def cost(self, change: HeadChange) -> float:
+        """Return what the program minimises."""
+        return change.objective if self.kept is None else self.kept.cost(change) + TIE * change.objective
+
+    def _link_rows(self, kept: KeptRows) -> None:
+        """Add rows ``-t <= change of the output <= t`` for the last variables, t."""
         rows, outputs = kept.weight.shape
         values = np.column_stack([kept.features, np.ones(rows)])
         width = values.shape[1]
         for output in range(outputs):
             mine = slice(output * width, (output + 1) * width)
             shared = np.concatenate([self.increase[mine], self.decrease[mine]])
-            bound = first + np.arange(rows) * outputs + output
+            bound = self.count + np.arange(rows) * outputs + output
             columns = np.column_stack([np.tile(shared, (rows, 1)), bound])
             for sign in (1, -1):
                 entries = np.column_stack([sign * values, -sign * values, -np.ones(rows)])

@@ -34,7 +34,6 @@ classifier keeps the share of rows that it predicts to be in each class.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from abc import ABC, abstractmethod
@@ -61,8 +60,6 @@ from fairmend.repairing.head.problem import (
     pairs_of_outputs,
 )
 from fairmend.repairing.head.solve import HeadSolution
-
-_logger = logging.getLogger(__name__)
 
 NOTHING_WITHIN = (
     "no change with every parameter within {limit:g} was found that keeps the scores of the {count} regions within "
@@ -193,14 +190,7 @@ class Found(HeadSearchResult):
 
 
 class ScoreHead(Head):
-    """A head whose directions have ranges over regions."""
-
-    def ranges(self, change: HeadChange) -> tuple[Floats, Floats]:
-        """Return the least and the largest value of each direction over each region: each ``(count, directions)``."""
-        p, n, offset = self.split(change)
-        low = np.stack([self.features.lowest(*split) for split in zip(p, n, strict=True)], axis=1) + offset
-        high = -np.stack([self.features.lowest(*split) for split in zip(n, p, strict=True)], axis=1) + offset
-        return low, high
+    """A head whose directions are to have narrow ranges over regions."""
 
     def constant_change(self, limits: SearchLimits) -> HeadChange | None:
         """Return the change to a head without weights, or None if a parameter would change by more than the limit."""
@@ -288,24 +278,13 @@ class BandSearch:
             map(np.array, zip(*each, strict=True)) for each in (low, high)
         )
         slope = self.bands.slope[regions, direction][:, None]
-        coefficients = head.directions[direction]
-        used = np.flatnonzero(coefficients)
-        offset = -2 * slope * coefficients[used]
-        columns = np.concatenate(
-            [
-                program.p[direction],
-                program.n[direction],
-                program.increase[program.bias_at[used]],
-                program.decrease[program.bias_at[used]],
-            ]
-        )
+        columns, coefficients, bias = program.direction(direction)
         values = [
             (1 - slope) * high_above - (1 + slope) * low_below,
             (1 + slope) * low_above - (1 - slope) * high_below,
-            offset,
-            -offset,
+            -2 * slope * coefficients,
         ]
-        right = self.bands.level[regions, direction] + 2 * slope[:, 0] * (coefficients @ head.bias)
+        right = self.bands.level[regions, direction] + 2 * slope[:, 0] * bias
         program.program.add_rows(columns, np.hstack(values), np.full(len(regions), -math.inf), right)
 
 
@@ -363,26 +342,8 @@ def repair_scores(
         if time_limit is not None and time.perf_counter() - started >= time_limit:
             raise FairmendError(NO_TIME)
         raise FairmendError(NOTHING_WITHIN.format(limit=delta_limit, count=features.count))
-    solution = HeadSolution(
-        weight=found.change.weight,
-        bias=found.change.bias,
-        classes=None,
-        objective=found.change.objective,
-        bound=found.change.objective * (min(1.0, found.bound / found.cost) if found.cost else 1.0),
-        solves=found.solves,
-        regions_in_play=found.regions_in_play,
-        seconds=time.perf_counter() - started,
-    )
-    _logger.info(
-        "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
-        features.count,
-        solution.regions_in_play,
-        solution.objective,
-        solution.bound,
-        solution.solves,
-        solution.seconds,
-    )
-    return solution
+    bound = found.change.objective * (min(1.0, found.bound / found.cost) if found.cost else 1.0)
+    return HeadSolution.of(replace(found, bound=bound), features.count, started)
 
 
 class _Search(ABC):

@@ -44,6 +44,31 @@ class HeadSolution:
     regions_in_play: int
     seconds: float
 
+    @classmethod
+    def of(cls, found: HeadSearchResult, count: int, started: float, classes: Ints | None = None) -> HeadSolution:
+        """Return what a search over ``count`` regions found, and log it."""
+        change = found.change
+        solution = cls(
+            weight=change.weight,
+            bias=change.bias,
+            classes=classes,
+            objective=change.objective,
+            bound=found.bound,
+            solves=found.solves,
+            regions_in_play=found.regions_in_play,
+            seconds=time.perf_counter() - started,
+        )
+        _logger.info(
+            "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
+            count,
+            solution.regions_in_play,
+            solution.objective,
+            solution.bound,
+            solution.solves,
+            solution.seconds,
+        )
+        return solution
+
     @property
     def gap(self) -> float:
         """The relative distance between the objective and the proven lower bound; 0 if optimal."""
@@ -93,23 +118,4 @@ def repair_head(
         found = BranchSearch(head, limits, progress).run()
     else:
         found = MilpSearch(head, get_solver(solver), limits, seed, progress).run()
-    repaired = HeadSolution(
-        weight=found.change.weight,
-        bias=found.change.bias,
-        classes=head.slack(found.change).argmax(axis=1),
-        objective=found.change.objective,
-        bound=found.bound,
-        solves=found.solves,
-        regions_in_play=found.regions_in_play,
-        seconds=time.perf_counter() - started,
-    )
-    _logger.info(
-        "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
-        features.count,
-        repaired.regions_in_play,
-        repaired.objective,
-        repaired.bound,
-        repaired.solves,
-        repaired.seconds,
-    )
-    return repaired
+    return HeadSolution.of(found, features.count, started, head.slack(found.change).argmax(axis=1))

@@ -9,9 +9,9 @@ from typing import Any
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import suggest
 from fairmend.spec import Spec
-from fairmend.spec.claim import Claim
-from fairmend.spec.features import Feature, Label
-from fairmend.spec.toml import feature_table, label_table, parse_toml, toml_lines
+from fairmend.spec.claim import Claim, Label
+from fairmend.spec.features import Feature
+from fairmend.spec.toml import parse_toml, toml_lines
 
 _MOST_COLUMNS = 20  # named in an error message
 
@@ -61,12 +61,12 @@ class Draft:
         head += [f'left out: "{name}": {reason}' for name, reason in self.left_out]
         tables = [_comments(head)]
         if self.label is not None:
-            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(label_table(self.label))])
+            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(self.label.to_dict())])
         if self.claim.is_score:
             tables.append(["[claim]", *toml_lines(self.claim.to_dict())])
         for drafted in self.features:
             notes = [*drafted.notes, *(f"REVIEW: {line}" for line in drafted.review)]
-            tables.append(["[[feature]]", *_comments(notes), *toml_lines(feature_table(drafted.feature))])
+            tables.append(["[[feature]]", *_comments(notes), *toml_lines(drafted.feature.to_dict())])
         text = "\n\n".join("\n".join(lines) for lines in tables) + "\n"
         if Spec.from_dict(parse_toml(text)) != self.spec:
             raise FairmendError("the spec cannot be written as TOML. Rename columns with unusual characters.")

@@ -19,8 +19,7 @@ from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.guess import indicator_of
 from fairmend.spec.draft.readings import number_readings
 from fairmend.spec.draft.steps import MISSING
-from fairmend.spec.features import Feature
-from fairmend.spec.validation import scale_parameters
+from fairmend.spec.features import Feature, scale_parameters
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,170 @@
+"""The network that a certificate contains: steps on named tensors, the JSON form of docs/certificate.md.
+
+With it the claim can be checked without any model file. Whether a file holds this network is another question, which
+`fairmend_check.check` answers by reading the file and comparing the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import numbers, only_keys, packed_array, take
+from fairmend_check.kernel.assemble import Graph
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import MAX_NODES, MAX_WIDTH, Model
+from fairmend_check.kernel.norms import batch_norm, scaling
+
+_KEYS = {  # of each kind of step, beside "kind" and "sources"
+    "input": ("columns",),
+    "affine": ("weight", "bias"),
+    "batch_norm": ("mean", "variance", "gain", "shift", "epsilon"),
+    "scale": ("mean", "gain", "shift"),
+    "function": ("name", "slope", "parameters"),
+    "sum": (),
+    "concatenate": (),
+    "columns": ("indices",),
+    "lookup": ("table", "classes"),
+}
+_DTYPES = {"float32": "<f4", "float64": "<f8"}
+_MAX_NUMBERS = 2**20  # in all tensors together: a certificate of a larger network has its digest alone
+_MAX_CLASSES = 2**12  # of a one-hot code
+_WHERE = "certificate.model.network"
+
+
+def described_model(network: dict[str, Any], dtype: str) -> Model:
+    """Return the model that the steps and tensors of a certificate describe."""
+    steps = take(network, "steps", list, _WHERE)
+    if not 2 <= len(steps) <= MAX_NODES:
+        raise CheckError(f"{_WHERE}.steps has {len(steps)} entries; it must have 2 to {MAX_NODES:,}")
+    reader = _Steps(_tensors(take(network, "tensors", dict, _WHERE)), dtype)
+    for number, entry in enumerate(steps):
+        reader.read(entry, number)
+    left = [key for key in reader.tensors if key not in reader.used]
+    if left:
+        raise CheckError(f'{_WHERE} has the tensor "{left[0][:40]}", which no step names')
+    model = reader.graph.finish(reader.values[-1])
+    if model.closing:
+        raise CheckError(f"{_WHERE} ends with {model.closing}; it must end with the logits")
+    return model
+
+
+def _tensors(entries: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    found, total = {}, 0
+    for key, entry in entries.items():
+        where = f"{_WHERE}.tensors.{key[:40]}"
+        if type(entry) is not dict:
+            raise CheckError(f"{where} must be an object")
+        only_keys(entry, ("dtype", "shape", "values"), where)
+        shape, dtype = take(entry, "shape", list, where), take(entry, "dtype", str, where)
+        if dtype not in _DTYPES or len(shape) > 2:
+            raise CheckError(f"{where} must be float32 or float64, of at most 2 dimensions")
+        if not all(type(size) is int and 0 < size <= MAX_WIDTH for size in shape):
+            raise CheckError(f"{where}.shape must have numbers from 1 to {MAX_WIDTH:,}")
+        total += int(np.prod(shape, dtype=object)) if shape else 1
+        if total > _MAX_NUMBERS:
+            raise CheckError(f"{_WHERE}.tensors have more than {_MAX_NUMBERS:,} numbers")
+        found[key] = packed_array(entry, "values", tuple(shape), _DTYPES[dtype], where)
+        if not np.isfinite(found[key]).all():
+            raise CheckError(f"{where}.values contains a number that is not finite")
+    return found
+
+
+class _Steps:
+    """The steps so far, and the value of each in the graph."""
+
+    def __init__(self, tensors: dict[str, NDArray[Any]], dtype: str) -> None:
+        self.tensors, self.dtype = tensors, dtype
+        self.used: set[str] = set()
+        self.values: list[int] = []
+        self.graph: Graph
+
+    def read(self, entry: Any, number: int) -> None:
+        """Add a step."""
+        where = f"{_WHERE}.steps[{number}]"
+        kind, sources = take(entry, "kind", str, where), take(entry, "sources", list, where)
+        if kind not in _KEYS or (kind == "input") != (number == 0):
+            raise CheckError(f"{where}.kind is {kind[:40]!r}, which is not allowed there")
+        only_keys(entry, ("kind", "sources", *_KEYS[kind]), where)
+        if not all(type(source) is int and 0 <= source < number for source in sources):
+            raise CheckError(f"{where}.sources must be numbers of steps before it")
+        if kind not in ("sum", "concatenate") and len(sources) != (kind != "input"):
+            raise CheckError(f"{where}.sources has {len(sources)} entries, which is not what {kind} reads")
+        if kind == "input":
+            columns = take(entry, "columns", int, where)
+            if not 0 < columns <= MAX_WIDTH:
+                raise CheckError(f"{where}.columns is {columns}; it must be 1 to {MAX_WIDTH:,}")
+            self.graph = Graph(columns)
+            self.values.append(Graph.input)
+            return
+        self.values.append(self._add(kind, entry, [self.values[source] for source in sources], where))
+
+    def _add(self, kind: str, entry: dict[str, Any], sources: Sequence[int], where: str) -> int:
+        graph = self.graph
+        if kind in ("sum", "concatenate"):
+            if not sources:
+                raise CheckError(f"{where}.sources has no entries")
+            return graph.sum(*sources) if kind == "sum" else graph.concatenate(*sources)
+        source = sources[0]
+        width = graph.width(source)
+        if kind == "affine":
+            weight = self._needed(entry, "weight", where)
+            return graph.affine(source, weight, self._tensor(entry, "bias", where))
+        if kind == "batch_norm":
+            mean, variance = self._needed(entry, "mean", where), self._needed(entry, "variance", where)
+            gain, shift = self._tensor(entry, "gain", where), self._tensor(entry, "shift", where)
+            if any(part.shape != (width,) for part in (mean, variance, gain, shift) if part is not None):
+                raise CheckError(f"{where} is not a batch normalisation of {width} units")
+            epsilon = take(entry, "epsilon", float, where)
+            if not 0 <= epsilon <= 1:
+                raise CheckError(f"{where}.epsilon is {epsilon!r}; it must be from 0 to 1")
+            return graph.norm(source, batch_norm(mean, variance, gain, shift, epsilon))
+        if kind == "scale":
+            parts = [_row(entry, key, width, default, where) for key, default in (("mean", 0.0), ("gain", 1.0))]
+            return graph.norm(source, scaling(*parts, _row(entry, "shift", width, 0.0, where)))
+        if kind == "columns":
+            indices = take(entry, "indices", list, where)
+            if not all(type(index) is int for index in indices):
+                raise CheckError(f"{where}.indices must be column numbers")
+            return graph.columns(source, indices)
+        if kind == "lookup":
+            return graph.lookup(source, self._table(entry, where))
+        slope = take(entry, "slope", float, where) if "slope" in entry else 0.0
+        given = take(entry, "parameters", list, where) if "parameters" in entry else []
+        parameters = tuple(numbers(given, len(given), f"{where}.parameters").tolist())
+        return graph.function(source, Activation(take(entry, "name", str, where), slope, parameters))
+
+    def _table(self, entry: dict[str, Any], where: str) -> NDArray[Any]:
+        if ("table" in entry) == ("classes" in entry):
+            raise CheckError(f"{where} must have either a table or classes")
+        if "table" in entry:
+            return self._needed(entry, "table", where)
+        classes = take(entry, "classes", int, where)
+        if not 0 < classes <= _MAX_CLASSES:
+            raise CheckError(f"{where}.classes is {classes}; it must be 1 to {_MAX_CLASSES:,}")
+        return np.eye(classes, dtype=self.dtype)
+
+    def _needed(self, entry: dict[str, Any], part: str, where: str) -> NDArray[Any]:
+        key = take(entry, part, str, where)
+        if key not in self.tensors:
+            raise CheckError(f'{where}.{part} names the tensor "{key[:40]}", which is not there')
+        self.used.add(key)
+        return self.tensors[key]
+
+    def _tensor(self, entry: dict[str, Any], part: str, where: str) -> NDArray[Any] | None:
+        if part not in entry:
+            raise CheckError(f'{where} has no "{part}"')
+        return None if entry[part] is None else self._needed(entry, part, where)
+
+
+def _row(entry: dict[str, Any], key: str, width: int, default: float, where: str) -> NDArray[np.float64]:
+    """Return a number for each unit, or one for all, which programs may round by itself."""
+    given = take(entry, key, list, where) if key in entry else [default]
+    if len(given) not in (1, width):
+        raise CheckError(f"{where}.{key} has {len(given)} numbers for {width} columns")
+    row = numbers(given, len(given), f"{where}.{key}")
+    return row.reshape(()) if len(row) == 1 else row

@@ -1,0 +1,187 @@
+"""The network in a certificate: the claim is checked about it, and it is compared with the file."""
+
+import base64
+import zlib
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+import fairmend
+from fairmend.network import load_network
+from fairmend.network.description import to_json
+from fairmend.prove import certificate as writer
+from fairmend.prove.certificate import identify
+from fairmend.prove.kernel_model import kernel_model
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.model import network_digest
+from fairmend_check.main import main
+from fairmend_check.readers.described_network import described_model
+from support.checker_cases import case, write
+from support.graph_cases import graph_case, graph_content
+from support.graph_files import save_tensors
+
+CASES = ["chain", "graph"]
+SIGMOID = {"kind": "function", "name": "sigmoid", "sources": [5]}
+
+
+def made(name, folder):
+    """A certificate's content, and its model file."""
+    if name == "graph":
+        return graph_content(), save_tensors(graph_case()[0], folder / "model.safetensors")
+    found = case(activation="leaky_relu")
+    found.network.save(folder / "model.onnx")
+    return found.content, folder / "model.onnx"
+
+
+def both_ways(folder, content, model):
+    """The results of the check with the file, and of the check of the claim alone."""
+    path = write(folder, content)
+    return fairmend.check(path, model), fairmend.check(path, None)
+
+
+def nudge(content, key):
+    """Change one number of a tensor by one ulp; of a norm, which is folded into a layer and rounded, by a tenth."""
+    entry = content["model"]["network"]["tensors"][key]
+    values = np.frombuffer(zlib.decompress(base64.b64decode(entry["values"])), entry["dtype"]).copy()
+    folded = any(key in step.values() for step in content["model"]["network"]["steps"] if step["kind"] == "batch_norm")
+    values[0] = 1.1 * values[0] + 0.1 if folded else np.nextafter(values[0], np.inf, dtype=values.dtype)
+    entry["values"] = base64.b64encode(zlib.compress(values.tobytes())).decode()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_claim_is_checked_without_a_file_and_the_verdict_says_so(name, tmp_path, capsys):
+    content, model = made(name, tmp_path)
+    path = write(tmp_path, content)
+    alone, full = fairmend.check(path, None), fairmend.check(path, model)
+    assert (alone.valid, full.valid) == (True, True), (alone.reasons, full.reasons)
+    assert (alone.model_read, full.model_read) == (False, True)
+    assert (alone.regions, alone.covers_inference) == (full.regions, full.covers_inference)
+    assert alone.least_margin == pytest.approx(full.least_margin)
+    assert alone.condition.startswith("your model is the network that the certificate contains. No model file was read")
+    assert main([str(path), "--kernel-only"]) == 0
+    shown = capsys.readouterr().out
+    assert f"VALID: {path} holds for the network that it contains." in shown
+    assert "No model file was read, so that is not checked" in shown
+
+
+def test_the_model_and_the_kernel_alone_exclude_each_other(tmp_path, capsys):
+    content, model = made("chain", tmp_path)
+    for arguments in ([], [str(model), "--kernel-only"]):
+        with pytest.raises(SystemExit) as stopped:
+            main([str(write(tmp_path, content)), *arguments])
+        assert stopped.value.code == 2
+        assert "pass either the MODEL or --kernel-only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_changed_number_is_refused_with_and_without_the_file(name, tmp_path):
+    content, model = made(name, tmp_path)
+    for key in content["model"]["network"]["tensors"]:
+        changed = deepcopy(content)
+        nudge(changed, key)
+        for result in both_ways(tmp_path, changed, model):
+            assert result.verdict == "invalid"
+            assert "not the network of its sha256" in result.reasons[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_changed_network_with_digests_that_fit_is_not_that_of_the_file(name, tmp_path):
+    content, model = made(name, tmp_path)
+    for key in content["model"]["network"]["tensors"]:
+        changed = deepcopy(content)
+        nudge(changed, key)
+        described = changed["model"]["network"]
+        described["sha256"] = network_digest(described_model(described, content["model"]["dtype"]))
+        result = fairmend.check(write(tmp_path, changed), model)
+        assert result.verdict == "invalid"
+        assert "network" in result.reasons[0]
+        described["steps"] = described["tensors"] = None  # the digest alone
+        result = fairmend.check(write(tmp_path, changed), model)
+        assert result.verdict == "invalid"
+        assert "the file holds another network than the certificate" in result.reasons[0]
+
+
+def test_a_changed_weight_in_the_file_is_refused(tmp_path):
+    content, model = made("chain", tmp_path)
+    network = load_network(model)
+    head = network.head
+    weight = head.weight.copy()
+    weight[0, 0] = np.nextafter(weight[0, 0], np.float32(9))
+    network.with_affines([*network.affines[:-1], type(head)(weight, head.bias)]).save(tmp_path / "other.onnx")
+    result = fairmend.check(write(tmp_path, content), tmp_path / "other.onnx")
+    assert result.verdict == "invalid"
+    assert "other weights" in result.reasons[0]
+
+
+def test_a_step_that_reads_another_one_is_another_network(tmp_path):
+    content, model = made("graph", tmp_path)
+    steps = content["model"]["network"]["steps"]
+    chosen = next(number for number, step in enumerate(steps) if step.get("indices") == [2, 3])
+    content = deepcopy(content)
+    content["model"]["network"]["steps"][chosen]["indices"] = [3, 2]
+    assert "not the network of its sha256" in fairmend.check(write(tmp_path, content), model).reasons[0]
+
+
+def test_a_large_network_has_its_digest_alone_and_needs_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_MOST_BYTES", 100)
+    content, model = made("chain", tmp_path)
+    content["model"] |= identify(load_network(model))
+    assert content["model"]["network"]["steps"] is content["model"]["network"]["tensors"] is None
+    path = write(tmp_path, content)
+    assert fairmend.check(path, model).valid
+    alone = fairmend.check(path, None)
+    assert alone.verdict == "unreadable"
+    assert "the digest of its network alone" in alone.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda network: network.update(steps=None), "has tensors alone"),
+        (lambda network: network.update(extra=1), "extra"),
+        (lambda network: network.update(sha256="0"), "not a sha256"),
+        (lambda network: network["steps"].pop(0), "kind is 'affine', which is not allowed there"),
+        (lambda network: network["steps"][1].update(kind="magic"), "kind is 'magic'"),
+        (lambda network: network["steps"][1].update(sources=[1]), "must be numbers of steps before it"),
+        (lambda network: network["steps"][1].update(sources=[]), "has 0 entries"),
+        (lambda network: network["steps"][1].update(weight="t99"), "which is not there"),
+        (lambda network: network["steps"][1].pop("bias"), 'has no "bias"'),
+        (lambda network: network["steps"][1].update(bias=None), "which no step names"),
+        (lambda network: network["steps"][0].update(columns=0), "it must be 1 to"),
+        (
+            lambda network: network["steps"].append({"kind": "function", "name": "sigmoid", "sources": [5]}),
+            "the logits",
+        ),
+        (lambda network: network["tensors"]["t0"].update(shape=[2, 2]), "does not hold exactly"),
+        (lambda network: network["tensors"]["t0"].update(dtype="int8"), "must be float32 or float64"),
+        (lambda network: network["tensors"].update(t9=network["tensors"]["t0"]), "which no step names"),
+        (lambda network: network["tensors"]["t0"].update(shape=[2**20, 2**20]), "more than"),
+    ],
+)
+def test_a_network_that_is_not_one_is_refused(change, reason, tmp_path):
+    content, model = made("chain", tmp_path)
+    change(content["model"]["network"])
+    for result in both_ways(tmp_path, content, model):
+        assert not result.valid
+        assert reason in result.reasons[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_any_change_of_a_step_is_refused_or_another_network(name):
+    network = graph_case()[0] if name == "graph" else case(activation="leaky_relu").network
+    described = to_json(network, 2**20)
+    digest = network_digest(kernel_model(network))
+    assert network_digest(described_model(described, network.dtype.name)) == digest
+    wrong = (None, True, -1, 0, 3, 1e30, "", "x", [], [0], [99], [[0]], {}, {"a": 1})
+    for number, step in enumerate(described["steps"]):
+        for part in step:
+            for value in wrong:
+                changed = deepcopy(described)
+                changed["steps"][number][part] = value
+                if value == step[part] and type(value) is type(step[part]):
+                    continue
+                try:
+                    assert network_digest(described_model(changed, network.dtype.name)) != digest
+                except CheckError:
+                    continue
