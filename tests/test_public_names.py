@@ -17,6 +17,7 @@ import fairmend.mlflow
 import fairmend.paper.datasets
 import fairmend.report
 import fairmend.sklearn
+import fairmend.workflows
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -43,6 +44,26 @@ FUNCTIONS = {
     "fairmend.report.load_report": "path",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
     "command= check= what_if= what_if_rows=",
+    "fairmend.workflows.audit_files": "model spec data= * keep_going= samples= method= time_limit= jobs= device= "
+    "cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
+    "ignore_scores= command= progress= on_plan=",
+    "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
+    "cluster= resume= seed= threshold= activation= ignore_scores= certificate= out_of_range= progress=",
+    "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation=",
+    "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= scores= trust_pickle= label= positive= "
+    "delta= on= model= activation= force= warn=",
+    "fairmend.workflows.draft_spec_file": "data protected out= * label= positive= delta= on= drop= categorical= "
+    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= force= progress= warn=",
+    "fairmend.workflows.export_files": "model spec data out * rows= timeout= most_boxes= seed= out_of_range= "
+    "threshold= activation= ignore_scores=",
+    "fairmend.workflows.quantify_files": "model spec data= * keep_going= seconds= share= boxes= samples= jobs= "
+    "device= cluster= seed= report= certificate= about= out_of_range= threshold= activation= ignore_scores= command= "
+    "progress= on_result=",
+    "fairmend.workflows.repair_files": "model spec data out * method= repair_data= test_data= repair_rows= "
+    "calibration_rows= seed= out_of_range= threshold= about= activation= ignore_scores= what_if_rows= options= "
+    "command= progress= warn=",
+    "fairmend.workflows.search_files": "model spec data * keep_going= method= seeds= local_steps= jobs= device= "
+    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= progress=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
@@ -76,6 +97,15 @@ ATTRIBUTES = {
     "fairmend.paper.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
     "fairmend.report.Report": "document html markdown save save_card save_data with_about without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
+    "fairmend.workflows.AuditedFiles": "result labelled document files warnings spec network out_of_range title",
+    "fairmend.workflows.CertifiedFiles": "result people document files warnings spec network negative",
+    "fairmend.workflows.CheckedSpec": "check out_of_range spec_file data document",
+    "fairmend.workflows.DraftedSpec": "draft file inputs match warnings next_steps fits document",
+    "fairmend.workflows.ExportedFiles": "result document files out_of_range",
+    "fairmend.workflows.QuantifiedFiles": "result document files warnings spec network out_of_range title",
+    "fairmend.workflows.RepairedFiles": "comparison check document folder contents model replaced removed result "
+    "files warnings",
+    "fairmend.workflows.SearchedFiles": "result pairs document files warnings spec network out_of_range",
 }
 OTHERS = {
     "fairmend.FairmendError",
@@ -153,7 +183,14 @@ def test_documented_attributes_are_kept(name):
     assert [part for part in ATTRIBUTES[name].split() if part not in fields and not hasattr(found, part)] == []
 
 
-MODULES = ["fairmend", "fairmend.paper.datasets", "fairmend.mlflow", "fairmend.report", "fairmend.sklearn"]
+MODULES = [
+    "fairmend",
+    "fairmend.paper.datasets",
+    "fairmend.mlflow",
+    "fairmend.report",
+    "fairmend.sklearn",
+    "fairmend.workflows",
+]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -98,9 +98,9 @@ def encode(file: Path, spec: Spec) -> None:
 
 
 def audit(file: Path, _: Spec) -> None:
-    from fairmend.cli.audit import run_audit
+    from fairmend.workflows import audit_files
 
-    run_audit(file.parent / "model.onnx", file.parent / "spec.toml", data=file, json_output=True)
+    audit_files(file.parent / "model.onnx", file.parent / "spec.toml", file)
 
 
 def run_stage(name: str, file: Path) -> None:

@@ -13,21 +13,18 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - spec_toml.py: a spec file, to compare with that of a certificate
 2. kernel/: the mathematics; read it front to back
    - certificate.py: the certificate as typed data, and its inputs, block by block
-   - claim.py: what it claims, in English
-   - spec.py, links.py: the spec, and its links
+   - spec.py: the spec, with its links
+   - claim.py: what is claimed of margins and of scores, and the sentence that says so
    - neighbourhood.py: which inputs count as similar to an input
    - rounding.py: arithmetic that rounds outward
    - model.py: a network is a graph of operations; the digests of its weights and of all
-   - norms.py, assemble.py: builds graphs; batch normalisation and scaling are folded into the layers beside them
-   - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; dense.py,
-     scale.py, join.py, choose.py
-   - functions/: what elementwise functions do on intervals; base.py says what is needed, and each has a file:
-     ramp.py (ReLU, LeakyReLU, PReLU), sigmoid.py (tanh too); curve.py and those that bend as it says: clip.py,
-     hardsigmoid.py, softsign.py, elu.py (CELU and SELU too), softplus.py, silu.py, mish.py, gelu.py, gelu_tanh.py,
-     hardswish.py
+   - assemble.py: builds graphs from the steps of a file
+   - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; affine.py has
+     layers and the norms beside them, columns.py inputs, choices, tables, sums and concatenations
+   - functions/: a class for each elementwise function; base.py says what is needed; straight.py has those of lines,
+     curve.py what those that bend have in common, curved.py each of these
    - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
-   - threshold.py, scores.py: margins at a threshold, and how far apart two scores can be
    - blindness.py: which columns the outputs can depend on
    - regions.py: the steps above, for every input of a certificate
    - enclosure.py: what any program may compute that runs the model
@@ -46,13 +43,11 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - read_model.py: selects the reader by suffix
    - described_network.py: the network that a certificate contains
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
-   - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py, onnx_patterns.py, onnx_decision.py,
-     onnx_external_data.py: .onnx
-   - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names
-   - read_pth.py, pickle_reader.py: .pth and .pt; no code in the file runs
-   - read_safetensors.py: .safetensors
-   - read_pt2.py: .pt2; the weights of an exported program
-   - read_keras.py, keras_config.py, keras_calls.py, keras_layers.py, hdf5.py: .h5 and .keras
+   - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py: .onnx
+   - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names, and
+     .safetensors
+   - read_torch.py: .pth, .pt and .ckpt, in which no code runs, and .pt2, the weights of an exported program
+   - read_keras.py, keras_config.py, keras_layers.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet
 """
 

@@ -15,14 +15,12 @@ import numpy as np
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, read_certificate
-from fairmend_check.kernel.claim import describe_claim
+from fairmend_check.kernel.claim import Score, describe_claim
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Array, Precision
-from fairmend_check.kernel.scores import Score
-from fairmend_check.kernel.spec import Feature, ScoreClaim, Spec, first_difference
-from fairmend_check.kernel.threshold import HALF
+from fairmend_check.kernel.spec import HALF, Feature, ScoreClaim, Spec, first_difference
 from fairmend_check.readers.described_network import described_model
 from fairmend_check.readers.named_graph import read_architecture
 from fairmend_check.readers.read_model import read_model

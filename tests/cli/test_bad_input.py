@@ -11,7 +11,6 @@ import pytest
 from onnx import numpy_helper
 from safetensors.numpy import save_file
 
-import fairmend.cli.repair as command
 from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -229,7 +228,7 @@ def test_out_with_a_folder_in_the_way(case, untouched):
 
 
 def test_the_folder_is_checked_before_the_long_work(case, untouched, monkeypatch):
-    monkeypatch.setattr("fairmend.workflows.inputs.load_model", lambda *_: pytest.fail("the long work began"))
+    monkeypatch.setattr("fairmend.workflows.repair.load_model", lambda *_: pytest.fail("the long work began"))
     untouched("is a file", out=case.data)
 
 
@@ -240,7 +239,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(case, monkeypatch):
     case.out.mkdir()
     (case.out / "model.onnx").write_text("old")
     before = case.listing()
-    monkeypatch.setattr("fairmend.base.files.write_json", full)
+    monkeypatch.setattr("fairmend.workflows.repair.write_json", full)
     refused(case, case.repair(), "result.json", "No space left on device")
     assert case.listing() == before
 
@@ -250,7 +249,7 @@ def test_an_interrupt_while_writing_leaves_nothing(case, monkeypatch):
         raise KeyboardInterrupt
 
     before = case.listing()
-    monkeypatch.setattr("fairmend.base.files.write_json", interrupted)
+    monkeypatch.setattr("fairmend.workflows.repair.write_json", interrupted)
     result = case.repair()
     assert (result.exit_code, result.stdout) == (130, "")
     assert "interrupted; nothing was written" in result.stderr
@@ -258,10 +257,10 @@ def test_an_interrupt_while_writing_leaves_nothing(case, monkeypatch):
 
 
 def raising(error):
-    def run_repair(*arguments, **options):
+    def repair_files(*arguments, **options):
         raise error
 
-    return run_repair
+    return repair_files
 
 
 @pytest.mark.parametrize(
@@ -274,7 +273,7 @@ def raising(error):
     ],
 )
 def test_errors_of_the_machine_are_one_line_even_when_verbose(case, monkeypatch, error, words):
-    monkeypatch.setattr(command, "run_repair", raising(error))
+    monkeypatch.setattr("fairmend.workflows.repair.repair_files", raising(error))
     result = case.repair("--verbose")
     assert result.exit_code == 2
     assert words in result.stderr
@@ -282,7 +281,7 @@ def test_errors_of_the_machine_are_one_line_even_when_verbose(case, monkeypatch,
 
 
 def test_a_bug_shows_its_traceback_only_when_asked(case, monkeypatch):
-    monkeypatch.setattr(command, "run_repair", raising(ZeroDivisionError("by zero")))
+    monkeypatch.setattr("fairmend.workflows.repair.repair_files", raising(ZeroDivisionError("by zero")))
     quiet, verbose = case.repair(), case.repair("-v")
     early = run("-v", *case.arguments())
     assert quiet.exit_code == verbose.exit_code == early.exit_code == 2

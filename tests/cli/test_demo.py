@@ -10,10 +10,11 @@ import pytest
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import percent
-from fairmend.cli.demo import FILES, run_demo
+from fairmend.cli.demo import run_demo
 from fairmend.network import load_network
 from fairmend.spec import Spec
 from fairmend.tables import read_table
+from fairmend.workflows.demo import FILES
 
 SMALL = {"rows": 600, "epochs": 8, "repair_rows": 20, "calibration_rows": 100}
 

@@ -11,7 +11,6 @@ import threading
 import click
 import pytest
 
-import fairmend.cli.repair as command
 from fairmend.cli.group import Command, echo_line, sigterm_as_ctrl_c, start_logging, typed_command
 from fairmend.cli.main import main
 from support.cli_case import Case, run
@@ -113,7 +112,7 @@ def test_a_log_file_holds_the_traceback_of_a_bug(case, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(command, "run_repair", broken)
+    monkeypatch.setattr("fairmend.workflows.repair.repair_files", broken)
     result = case.repair("--log-file", case.folder / "run.log")
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
@@ -250,7 +249,7 @@ def test_the_command_is_remembered_as_typed():
     def inner(ctx):
         seen.append(typed_command(ctx))
 
-    group = type(main)("root", package="nowhere", summaries={"inner": "Do something."})
+    group = type(main)("root", modules="nowhere.", summaries={"inner": "Do something."})
     group.add_command(inner, "inner")
     group.main(["inner"], standalone_mode=False)
     assert seen == ["fairmend inner"]

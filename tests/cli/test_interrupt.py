@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import fairmend.paper.run as bench
-from fairmend.auditing import run as audit_run
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run
 from support.strategies import random_network
@@ -80,7 +79,7 @@ def test_an_audit_that_keeps_its_parts_says_so(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     case = Case(tmp_path)
-    monkeypatch.setattr(audit_run, "audit", stopped)
+    monkeypatch.setattr("fairmend.workflows.audit.audit", stopped)
     command = ["audit", case.model, "--spec", case.spec, "--data", case.data, "--no-report"]
     kept, without = run(*command, "--resume", tmp_path / "parts"), run(*command)
     assert (kept.exit_code, without.exit_code) == (130, 130)

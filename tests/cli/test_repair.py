@@ -25,6 +25,7 @@ from fairmend.repairing.options import GUARANTEES, PREFERENCES
 from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import FIRST_ROW, read_table
+from fairmend.workflows import repair as repair_workflow
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 
@@ -76,18 +77,26 @@ def test_repair_says_before_and_after_and_what_is_proven(case):
         assert name in shown
 
 
+def recording(seen):
+    def repair_files(*_, method, options, **__):
+        seen.append({"method": method, **options})
+        raise FairmendError("seen")
+
+    return repair_files
+
+
 def test_only_options_that_the_user_sets_reach_the_repair(case, monkeypatch):
     seen = []
-    monkeypatch.setattr("fairmend.cli.repair.run_repair", lambda *_, options, **__: seen.append(options) or 0)
-    assert case.repair("--gap", "0", steps=7).exit_code == 0
+    monkeypatch.setattr("fairmend.workflows.repair.repair_files", recording(seen))
+    case.repair("--gap", "0", steps=7)
     assert seen == [{"method": "prof", "steps": 7, "gap": 0.0}]
 
 
 def test_the_policy_of_auto_reaches_the_repair_and_its_choices_are_those_of_the_policy(case, monkeypatch):
     seen = []
-    monkeypatch.setattr("fairmend.cli.repair.run_repair", lambda *_, options, **__: seen.append(options) or 0)
+    monkeypatch.setattr("fairmend.workflows.repair.repair_files", recording(seen))
     policy = ["--keep", "0.01", "--guarantee", "everyone", "--prefer", "decisions"]
-    assert case.repair(*policy, method="auto").exit_code == 0
+    case.repair(*policy, method="auto")
     assert seen == [{"method": "auto", "keep": 0.01, "guarantee": "everyone", "prefer": "decisions"}]
     choices = {p.name: p.type.choices for p in command.params if p.name in ("guarantee", "prefer")}
     assert {name: tuple(values) for name, values in choices.items()} == {"guarantee": GUARANTEES, "prefer": PREFERENCES}
@@ -95,7 +104,7 @@ def test_the_policy_of_auto_reaches_the_repair_and_its_choices_are_those_of_the_
 
 @pytest.mark.parametrize("option", ["--keep=0.01", "--guarantee=any", "--prefer=accuracy"])
 def test_other_methods_refuse_a_policy_before_they_read_the_data(case, option, monkeypatch):
-    monkeypatch.setattr("fairmend.tables.read_table", lambda source: pytest.fail("the data was read"))
+    monkeypatch.setattr("fairmend.workflows.repair.read_table", lambda source: pytest.fail("the data was read"))
     before = case.listing()
     result = case.repair(option)
     assert result.exit_code == 2
@@ -108,7 +117,7 @@ def test_a_policy_that_no_candidate_meets_writes_nothing(case, monkeypatch):
     def refuse(*_, **__):
         raise FairmendError("no proven candidate keeps the balanced accuracy within 0.001; the closest is prof")
 
-    monkeypatch.setattr(compare, "repair_and_compare", refuse)
+    monkeypatch.setattr(repair_workflow, "repair_and_compare", refuse)
     before = case.listing()
     result = case.repair("--keep", "0.001", method="auto")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -118,7 +127,7 @@ def test_a_policy_that_no_candidate_meets_writes_nothing(case, monkeypatch):
 
 
 def test_a_collapse_is_the_first_line_and_exit_1_and_the_files_are_written(case, monkeypatch):
-    monkeypatch.setattr(compare, "repair_and_compare", collapsed)
+    monkeypatch.setattr(repair_workflow, "repair_and_compare", collapsed)
     result = case.repair()
     assert result.exit_code == 1
     assert result.stdout.startswith("Collapsed: ")
@@ -442,9 +451,9 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compare, "repair_and_compare", without_a_certificate)
+    monkeypatch.setattr(repair_workflow, "repair_and_compare", without_a_certificate)
     with monkeypatch.context() as patch:
-        patch.setattr("fairmend.workflows.outputs.write_report", full)
+        patch.setattr("fairmend.workflows.repair.write_report", full)
         result = case.repair(method="flip", steps=1)
     assert result.exit_code == 2
     assert "No space left on device" in result.stderr

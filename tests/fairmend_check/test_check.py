@@ -15,7 +15,7 @@ from fairmend.prove.certificate import certificate_of_blindness, certificate_of_
 from fairmend_check.check import _global_reasons
 from fairmend_check.kernel.assemble import Affine as Stored
 from fairmend_check.kernel.assemble import assemble
-from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.spec import read_spec
 from support.checker_cases import (
     SPECS,

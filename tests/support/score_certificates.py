@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 
 from fairmend.network import Network
+from fairmend_check.kernel.claim import Score
 from fairmend_check.kernel.model import Activation, Model, make_model
 from fairmend_check.kernel.regions import Cover, ProvenScores, prove_scores
-from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import ScoreClaim, read_spec
 from support.checker_cases import Case, neighbours, outputs_of
 

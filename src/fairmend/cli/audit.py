@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
-from fairmend.base.data_source import DataSource
-from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -43,15 +40,12 @@ if TYPE_CHECKING:
     from fairmend.auditing.disparity import ScoreSummary
     from fairmend.auditing.plan import AuditPlan
     from fairmend.auditing.result import AuditResult
-    from fairmend.base.progress import Progress
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
-    from fairmend.tables import TableStream
-    from fairmend.workers.engine import Engine
+    from fairmend.workflows import AuditedFiles
 
 
 NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
-WIDENED = "spec.toml"  # in the folder of the report, if ranges were widened
 _LONG = 5.0  # seconds that an audit may take without announcing it
 
 
@@ -111,6 +105,7 @@ def command(
     no_report: bool,
     no_what_if: bool,
     what_if_rows: int,
+    json_output: bool,
     **options: Any,
 ) -> None:
     """Count the people who are treated unequally.
@@ -119,186 +114,53 @@ def command(
     their tolerance) changes the prediction; if the spec claims scores, if the scores of similar people differ by more
     than delta. Exits with 0 if no one is treated unequally, 1 if at least one person is.
     """
+    from fairmend.cli.console import console, progress_bars, show_json
+    from fairmend.workflows import audit_files
+
     refuse_together(ctx, "samples", "data")
     refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
-    if options["data"] is None and options["out_of_range"] != "refuse":
-        raise FairmendError("--out-of-range needs --data: random samples are always in range")
-    if options["data"] is None and options["keep_going"]:
-        raise FairmendError("--keep-going needs --data: random samples come from no files")
     refuse_together(ctx, "about", "no_report")
     refuse_together(ctx, "no_what_if", "no_report")
     refuse_together(ctx, "what_if_rows", "no_report")
     refuse_together(ctx, "what_if_rows", "no_what_if")
-    folder, rows = None if no_report else report, None if no_what_if else what_if_rows
-    ctx.exit(run_audit(model, spec_file, report=folder, what_if_rows=rows, typed=typed_command(ctx), **options))
+    with progress_bars(quiet=json_output) as progress:
+        audited = audit_files(
+            model,
+            spec_file,
+            report=None if no_report else report,
+            what_if_rows=None if no_what_if else what_if_rows,
+            command=typed_command(ctx),
+            progress=progress,
+            on_plan=None if json_output else _announce,
+            **options,
+        )
+    if json_output:
+        show_json(audited.document)
+    else:
+        _show_all(console(), audited)
+    ctx.exit(SOME_UNEQUAL if audited.result.count else NONE_UNEQUAL)
 
 
-def run_audit(
-    model: Path,
-    spec_file: Path,
-    *,
-    data: DataSource | None = None,
-    keep_going: bool = False,
-    samples: int = 100_000,
-    method: str = "auto",
-    time_limit: float | None = None,
-    jobs: int = 1,
-    device: str = "cpu",
-    cluster: str | None = None,
-    resume: Path | None = None,
-    seed: int = 0,
-    pairs: int = 5,
-    out: Path | None = None,
-    report: Path | None = None,
-    what_if_rows: int | None = None,
-    typed: str | None = None,
-    out_of_range: str = "refuse",
-    threshold: float | None = None,
-    activation: str | None = None,
-    ignore_scores: bool = False,
-    about: Path | None = None,
-    json_output: bool = False,
-) -> int:
-    """Audit the people in the file, or samples, show the result and return the exit code."""
+def _show_all(screen: Console, audited: AuditedFiles) -> None:
+    """Print the figures, the pairs, what was done about the data, and where the files are."""
     from rich.text import Text
 
-    from fairmend.auditing.neighbours import reads_what_varies
-    from fairmend.auditing.run import audit
-    from fairmend.base.folders import check_folder, staged_folder
-    from fairmend.cli.console import (
-        at_threshold,
-        console,
-        progress_bars,
-        show_condition,
-        show_json,
-        show_out_of_range,
-        show_report,
-        show_warnings,
-    )
+    from fairmend.cli.console import show_condition, show_out_of_range, show_report, show_warnings
     from fairmend.cli.figures import show_disparity
-    from fairmend.evaluate.build_document import audit_document, audit_warnings
-    from fairmend.evaluate.document_parts import describe_origin
-    from fairmend.evaluate.labelled import LabelledRows
-    from fairmend.evaluate.pairs_file import PairsFile
-    from fairmend.evaluate.people import choose_policy
-    from fairmend.evaluate.people_stream import PeopleStream
-    from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
-    from fairmend.evaluate.what_if import add_what_if
-    from fairmend.spec.out_of_range import OutOfRange
-    from fairmend.tables import describe_broken, local_files
-    from fairmend.workers.engine import open_engine
-    from fairmend.workflows.inputs import add_about, load_model, save_widened_spec, widened_spec_file
-    from fairmend.workflows.outputs import REPORT_FILES, write_report
 
-    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    spec = add_about(spec, about)
-    inputs = [path for path in (model, spec_file, *local_files(data), about) if path is not None]
-    if report is not None:
-        check_folder(report, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
-    spec_out = None if out is None else widened_spec_file(out, inputs)
-    with open_engine(cluster, jobs) as engine, progress_bars(quiet=json_output) as progress:
-        table = None if data is None else _open_table(data, spec, engine, progress, keep_going=keep_going)
-        people = None
-        if table is not None:
-            policy = choose_policy(out_of_range, reads_what_varies(net, spec))
-            people = PeopleStream(spec, net, table, policy, engine=engine, asked=out_of_range)
-            spec = people.spec
-        numbers = RowNumbers(first=1) if people is None else people.rows
-        with PairsFile(out, spec, net, inputs, with_ids=people is not None, table=table) as file:
-            if people is not None:
-                people.write_pairs(file)
-            result = audit(
-                net,
-                spec,
-                people,
-                samples,
-                seed,
-                pairs=pairs,
-                method=method,
-                time_limit=time_limit,
-                device=device,
-                cluster=engine,
-                resume=resume,
-                progress=progress,
-                on_plan=None if json_output else _announce,
-                witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
-            )
-    labelled = LabelledRows(spec, net) if people is None else people.labelled
-    result = number_pairs(result, numbers).name_classes(spec.label, labelled.distinct_values)
-    done = OutOfRange(out_of_range) if people is None else people.out_of_range
-    figures = labelled.figures(result.rows)
-    broken = () if table is None else table.broken
-    warnings = [*describe_broken(broken), *labelled.warnings(data), *audit_warnings(net, spec, result, figures)]
-    title = f"{model.name} on {data.name if data else 'random samples'}{at_threshold(spec)}"
-    if report is not None:
-        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
-        sources |= {} if data is None else {"data": data}
-        document = audit_document(
-            net,
-            spec,
-            result,
-            describe_origin(sources, parts=None if table is None else {"data": table.files}, command=typed, seed=seed),
-            title=title,
-            labelled=figures,
-            frame=labelled.distinct_labels(),
-            warnings=warnings,
-            rows=numbers,
-            out_of_range=done,
-        )
-        if what_if_rows is not None:
-            document = add_what_if(
-                document,
-                spec,
-                result.examined.X,
-                net,
-                people=result.examined.rows,
-                numbers=numbers,
-                rows=what_if_rows,
-                seed=seed,
-            )
-        with staged_folder(report) as stage:
-            write_report(stage, document)
-            save_widened_spec(spec, done, stage / WIDENED)
-    wider = save_widened_spec(spec, done, spec_out)
-    wider = report / WIDENED if report is not None and done.ranges else wider
-    page = None if report is None else report / "report.html"
-    if json_output:
-        names = {"fairmend": __version__, "model": model.name, "data": None if data is None else data.name}
-        measured = {
-            "seed": seed,
-            "threshold": spec.threshold,
-            "about": spec.about.to_dict(),
-            **result.as_dict(),
-            **_labelled_figures(figures),
-        }
-        handled: dict[str, Any] = {"out_of_range": done.as_dict(), "widened_spec": wider}
-        handled |= {"broken_files": [file.as_dict() for file in broken]}
-        show_json({**names, **measured, "out": out, "report": page, **handled, "warnings": warnings})
-    else:
-        screen = console()
-        _show(screen, title, result, figures)
-        show_disparity(screen, spec, net.outputs, result)
-        _show_pairs(screen, spec, net.outputs, result)
-        show_condition(screen, result.condition)
-        show_out_of_range(screen, done, wider)
-        show_warnings(screen, warnings)
-        if out is not None:
-            screen.print()
-            screen.print(Text.assemble("Everyone who is treated unequally: ", (str(out), "bold")), soft_wrap=True)
-        if page is not None:
-            show_report(screen, page)
-    return SOME_UNEQUAL if result.count else NONE_UNEQUAL
-
-
-def _open_table(data: DataSource, spec: Spec, engine: Engine, progress: Progress, *, keep_going: bool) -> TableStream:
-    """Return the table with the columns that the spec names."""
-    from fairmend.tables import stream_table
-
-    needed, useful = spec.data_columns
-    wanted = {*needed, *useful}
-    table = stream_table(data, keep_going=keep_going, spool=wanted, engine=engine, progress=progress)
-    return table.only(needed, useful)
+    result, outputs, files = audited.result, audited.network.outputs, audited.files
+    _show(screen, audited.title, result, audited.labelled)
+    show_disparity(screen, audited.spec, outputs, result)
+    _show_pairs(screen, audited.spec, outputs, result)
+    show_condition(screen, result.condition)
+    show_out_of_range(screen, audited.out_of_range, files["widened_spec"])
+    show_warnings(screen, audited.warnings)
+    if files["out"] is not None:
+        screen.print()
+        screen.print(Text.assemble("Everyone who is treated unequally: ", (str(files["out"]), "bold")), soft_wrap=True)
+    if files["report"] is not None:
+        show_report(screen, files["report"])
 
 
 def _announce(plan: AuditPlan) -> None:
@@ -311,20 +173,6 @@ def _announce(plan: AuditPlan) -> None:
     if plan.method != "sample":
         line += " --method sample gives a lower bound sooner."
     stderr_console().print(line)
-
-
-def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
-    from dataclasses import asdict
-
-    utility = None if labelled.utility is None else asdict(labelled.utility)
-    if utility is not None:
-        del utility["changed"]  # there is no other network to compare with
-    return {
-        "labelled_rows": labelled.rows,
-        "utility": utility,
-        "regression": None if labelled.regression is None else asdict(labelled.regression),
-        "groups": [asdict(group) for group in labelled.groups],
-    }
 
 
 def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:

@@ -23,7 +23,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.progress import Progress as ProgressCallback
 from fairmend.base.text import percent, printable, probabilities
 
 if TYPE_CHECKING:
@@ -144,13 +143,6 @@ def show_json(document: Mapping[str, object]) -> None:
     click.echo(to_json(document))
 
 
-def at_threshold(spec: Spec) -> str:
-    """Return what the title of a table says about predictions at a threshold other than 0.5."""
-    from fairmend.network import DEFAULT_THRESHOLD
-
-    return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold!r}"
-
-
 def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     """Return an empty table in the style that all commands share; the columns in `right` are aligned to the right."""
     title = printable(title)
@@ -170,39 +162,64 @@ class _Seconds(ProgressColumn):
         return Text(f"{task.finished_time or task.elapsed or 0:6.1f} s", style="dim")
 
 
+class Bars:
+    """A progress callback that shows one bar per stage; `pause` ends them, and the next stage starts new ones."""
+
+    def __init__(self, screen: Console | None) -> None:
+        self._screen = screen
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show a stage."""
+        if self._screen is None:
+            return
+        if self._progress is None:
+            columns = (
+                SpinnerColumn(finished_text="[green]✓"),
+                TextColumn("{task.description:<33}"),
+                BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
+                TextColumn("{task.percentage:>4.0f} %"),
+                _Seconds(),
+            )
+            self._progress = Progress(*columns, console=self._screen)
+            self._progress.start()
+        self._finish_except(stage)
+        if stage not in self._tasks:
+            self._tasks[stage] = self._progress.add_task(_STAGES.get(stage, stage), total=total or None)
+        self._progress.update(self._tasks[stage], completed=done, total=total or None)
+
+    def _finish_except(self, current: str | None = None) -> None:
+        """Complete the other stages: a solver need not count to its total."""
+        assert self._progress is not None
+        for stage, task in self._tasks.items():
+            if stage != current:
+                total = self._progress.tasks[task].total or 1
+                self._progress.update(task, total=total, completed=total)
+
+    def pause(self, *, complete: bool = True) -> None:
+        """End the bars, before something is printed; without `complete` they stay where they are, after an error."""
+        if self._progress is None or self._screen is None:
+            return
+        if complete:
+            self._finish_except()
+        self._progress.stop()
+        self._progress, self._tasks = None, {}
+        if complete:
+            self._screen.print()
+
+
 @contextmanager
-def progress_bars(quiet: bool = False) -> Iterator[ProgressCallback]:
+def progress_bars(quiet: bool = False) -> Iterator[Bars]:
     """Yield a progress callback that shows one bar per stage; it shows nothing if stderr is not a terminal."""
     screen = stderr_console()
-    columns = (
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description:<33}"),
-        BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
-        TextColumn("{task.percentage:>4.0f} %"),
-        _Seconds(),
-    )
-    tasks: dict[str, TaskID] = {}
-    if quiet or not screen.is_terminal:
-        yield lambda stage, done, total: None
-        return
-    with Progress(*columns, console=screen) as progress:
-
-        def finish_except(current: str | None = None) -> None:
-            """Complete the other stages: a solver need not count to its total."""
-            for stage, task in tasks.items():
-                if stage != current:
-                    total = progress.tasks[task].total or 1
-                    progress.update(task, total=total, completed=total)
-
-        def report(stage: str, done: int, total: int) -> None:
-            finish_except(stage)
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(_STAGES.get(stage, stage), total=total or None)
-            progress.update(tasks[stage], completed=done, total=total or None)
-
-        yield report
-        finish_except()
-    screen.print()
+    bars = Bars(None if quiet or not screen.is_terminal else screen)
+    try:
+        yield bars
+    except BaseException:
+        bars.pause(complete=False)
+        raise
+    bars.pause()
 
 
 def group_heading(group: GroupMetrics) -> str:

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
-from fairmend.workflows.outputs import REPORT_FILES
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from fairmend.evaluate.compare import Measurement, RepairComparison
-    from fairmend.evaluate.demo_pairs import ExamplePair
-    from fairmend.evaluate.split import DataSplit
-    from fairmend.network import Network
+    from fairmend.evaluate.compare import RepairComparison
+    from fairmend.workflows.demo import BiasedNetwork
 
 
-FILES = {
-    "applicants.csv": "the applicants",
-    "spec.toml": "the spec: the features, and which are protected",
-    "model.onnx": "the network of the bank",
-    "unfair_pairs.csv": "everyone it treats unequally, each with a counterfactual",
-    "repaired-model.onnx": "the repaired network",
-    "certificate.json": "the certificate, for fairmend check",
-    "repair_inputs.csv": "the applicants it was repaired with",
-    "result.json": "all figures, losses and warnings",
-    **REPORT_FILES,
-}
-_ANSWERS = (("refused", "red"), ("approved", "green"))
-_SHOWN = 5
-_SOURCES = {"model": "model.onnx", "data": "applicants.csv", "spec": "spec.toml"}
+_COLOURS = {"refused": "red", "approved": "green"}
 
 
 @click.command("demo", cls=Command)
@@ -68,80 +51,48 @@ def run_demo(
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
     from rich.console import Console
 
-    from fairmend.base.files import write_json
-    from fairmend.base.folders import check_folder, staged_folder
+    from fairmend.base.folders import check_folder
     from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json, show_report
     from fairmend.cli.figures import show_comparison
-    from fairmend.evaluate.compare import measure, repair_and_compare
-    from fairmend.evaluate.demo_pairs import UnequalRows
-    from fairmend.evaluate.split import split_data
-    from fairmend.evaluate.what_if import WHAT_IF_ROWS
-    from fairmend.tables import write_csv
-    from fairmend.workflows.demo import loan_applicants, loan_spec, train_network
-    from fairmend.workflows.outputs import check_certificate, describe_repair, write_report
+    from fairmend.evaluate.compare import repair_and_compare
+    from fairmend.workflows.demo import FILES, learn_bias, loan_applicants, loan_spec, write_demo
 
     check_folder(out, list(FILES))
     screen = Console(quiet=True) if json_output else console()
     spec, frame = loan_spec(), loan_applicants(rows, seed)
-    X, y = spec.encode(frame), spec.labels(frame)
-    _introduce(screen, rows, y.mean())
+    _introduce(screen, rows, spec.labels(frame).mean())
 
     with progress_bars(quiet=json_output) as progress:
-        net = train_network(X, y, epochs=epochs, seed=seed, progress=progress)
-        people = split_data(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
-        unequal = UnequalRows()
-        before = measure(net, people, stage="audit original", seed=seed, progress=progress, witnesses=unequal.add)
-    pairs = _choose_pairs(net, people, before)
-    _show_bias(screen, people, before, pairs, net)
+        biased = learn_bias(
+            spec,
+            frame,
+            epochs=epochs,
+            repair_rows=repair_rows,
+            calibration_rows=calibration_rows,
+            seed=seed,
+            progress=progress,
+        )
+    _show_bias(screen, biased)
 
     _headline(screen, "The repair")
     with progress_bars(quiet=json_output) as progress:
-        options = {"method": method}
-        comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=options)
-    repaired = comparison.result.network
-    show_comparison(screen, comparison, "The network before and after the repair")
-    _show_again(screen, comparison, pairs, net)
-
-    document = {**comparison.as_dict(), "seed": seed, "pairs": _plain_pairs(comparison, pairs, net)}
-    with staged_folder(out) as stage:
-        write_csv(stage / "applicants.csv", frame)
-        spec.save(stage / "spec.toml")
-        net.save(stage / "model.onnx")
-        write_csv(stage / "unfair_pairs.csv", unequal.tabulate(spec, frame, net, repaired))
-        repaired.save(stage / "repaired-model.onnx")
-        assert comparison.result.certificate is not None
-        comparison.result.certificate.save(stage / "certificate.json", stage / "repaired-model.onnx")
-        real = comparison.result.certificate.real_only
-        checked = check_certificate(stage / "certificate.json", stage / "repaired-model.onnx", real=real)
-        write_csv(stage / "repair_inputs.csv", people.repair_frame)
-        write_json(stage / "result.json", document)
-        sources = {role: stage / name for role, name in _SOURCES.items()}
-        write_report(
-            stage,
-            describe_repair(
-                net, comparison, out, stage, "repaired-model.onnx", sources, typed, seed, what_if_rows=WHAT_IF_ROWS
-            ),
+        comparison = repair_and_compare(
+            biased.network, biased.people, biased.before, seed=seed, progress=progress, options={"method": method}
         )
+    show_comparison(screen, comparison, "The network before and after the repair")
+    _show_again(screen, comparison, biased)
+
+    written = write_demo(out, biased, comparison, seed=seed, command=typed)
     if json_output:
-        show_json({**document, "certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}})
+        show_json(written.document)
         return
     show_files(screen, out, FILES)
-    show_check(screen, checked, out / "certificate.json", out / "repaired-model.onnx", real=real)
+    assert written.check is not None
+    assert comparison.result.certificate is not None
+    real = comparison.result.certificate.real_only
+    show_check(screen, written.check, out / "certificate.json", out / written.model, real=real)
     _show_next_step(screen, out)
     show_report(screen, out / "report.html")
-
-
-def _choose_pairs(net: Network, people: DataSplit, before: Measurement) -> list[ExamplePair]:
-    """Choose pairs among the repair inputs and among the others: the proof may cover only the former."""
-    import numpy as np
-
-    from fairmend.evaluate.demo_pairs import choose_example_pairs
-
-    assert people.repair is not None
-    covered = people.repair[before.data.unequal[people.repair]]
-    others = np.setdiff1d(np.flatnonzero(before.data.unequal), people.repair)
-    pairs = choose_example_pairs(net, people.spec, people.X, covered, _SHOWN - 2)
-    return pairs + choose_example_pairs(net, people.spec, people.X, others, _SHOWN - len(pairs))
 
 
 def _headline(screen: Console, text: str) -> None:
@@ -164,15 +115,14 @@ def _introduce(screen: Console, rows: int, approved: float) -> None:
     screen.print()
 
 
-def _show_bias(
-    screen: Console, people: DataSplit, before: Measurement, pairs: Sequence[ExamplePair], net: Network
-) -> None:
+def _show_bias(screen: Console, biased: BiasedNetwork) -> None:
     from rich.text import Text
 
     from fairmend.base.text import percent
     from fairmend.cli.console import Rows
 
     _headline(screen, "What the network learned")
+    people, before, net = biased.people, biased.before, biased.network
     accuracy = float((net.predict(people.X) == people.y).mean())
     unequal = f"{before.data.count:,} of {len(people.X):,} applicants ({percent(before.data.idi_rate)})"
     screen.print(
@@ -184,15 +134,15 @@ def _show_bias(
     )
     screen.print()
     lines = Rows.grid(padding=(0, 1))
-    for pair in pairs:
-        first, second = (_ANSWERS[answer] for answer in pair.answers(net))
+    for pair in biased.pairs:
+        first, second = map(_coloured, biased.answers(pair, net))
         difference = people.spec.describe_pair(pair.x, pair.other)
-        who = Text.assemble(f"  Applicant {_number(people, pair)}: ", first, ".")
+        who = Text.assemble(f"  Applicant {biased.number(pair)}: ", first, ".")
         lines.add_row(who, Text.assemble(f"{difference[0].upper()}{difference[1:]}: ", second, "."))
     screen.print(lines)
 
 
-def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> None:
+def _show_again(screen: Console, comparison: RepairComparison, biased: BiasedNetwork) -> None:
     """Show the same pairs with the decisions of the repaired network, and how sure each is."""
     from rich.box import SIMPLE_HEAD
     from rich.text import Text
@@ -205,7 +155,7 @@ def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[E
     table = Rows(box=SIMPLE_HEAD, show_edge=False)
     for heading in ("Applicant", "The same person, …", "Before", "After", "Treated equally"):
         table.add_column(heading)
-    for pair in pairs:
+    for pair in biased.pairs:
         if comparison.result.blind or pair.row in people.repair:
             verdict = Text("yes, proven", style="bold green")
         elif comparison.after.data.unequal[pair.row]:
@@ -213,10 +163,10 @@ def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[E
         else:
             verdict = Text("yes, all tried", style="green")
         table.add_row(
-            str(_number(people, pair)),
+            str(biased.number(pair)),
             people.spec.describe_pair(pair.x, pair.other).removeprefix("the same person, "),
-            _both(pair.answers(net)),
-            _both(pair.answers(comparison.result.network)),
+            _both(biased.answers(pair, biased.network)),
+            _both(biased.answers(pair, comparison.result.network)),
             verdict,
         )
     screen.print(table)
@@ -228,30 +178,15 @@ def _show_again(screen: Console, comparison: RepairComparison, pairs: Sequence[E
         )
 
 
-def _both(answers: tuple[int, int]) -> Text:
+def _both(answers: tuple[str, str]) -> Text:
     from rich.text import Text
 
-    first, second = (_ANSWERS[answer] for answer in answers)
+    first, second = map(_coloured, answers)
     return Text.assemble("both ", first) if first == second else Text.assemble(first, " / ", second)
 
 
-def _number(people: DataSplit, pair: ExamplePair) -> int:
-    return int(people.frame["applicant"].iloc[pair.row])
-
-
-def _plain_pairs(comparison: RepairComparison, pairs: Sequence[ExamplePair], net: Network) -> list[dict[str, Any]]:
-    people, result = comparison.split, comparison.result
-    assert people.repair is not None
-    return [
-        {
-            "applicant": _number(people, pair),
-            "difference": people.spec.describe_pair(pair.x, pair.other),
-            "before": [_ANSWERS[answer][0] for answer in pair.answers(net)],
-            "after": [_ANSWERS[answer][0] for answer in pair.answers(result.network)],
-            "proven": result.blind or bool(pair.row in people.repair),
-        }
-        for pair in pairs
-    ]
+def _coloured(answer: str) -> tuple[str, str]:
+    return answer, _COLOURS[answer]
 
 
 def _show_next_step(screen: Console, out: Path) -> None:

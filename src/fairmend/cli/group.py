@@ -113,13 +113,13 @@ class IndependentCommand(BareCommand):
 class Group(click.Group):
     """A group that imports its commands on demand and reports their errors without a traceback.
 
-    `summaries` maps each command to its line in the help. The command ``a-b`` is the object ``command`` of the module
-    ``a_b`` of `package`.
+    `summaries` maps each command to its line in the help. Unless it was added, the command ``a-b`` is the object
+    ``command`` of the module whose name is that of `modules` and ``a_b``.
     """
 
-    def __init__(self, *args: Any, package: str = "", summaries: Mapping[str, str] | None = None, **options: Any):
+    def __init__(self, *args: Any, modules: str = "", summaries: Mapping[str, str] | None = None, **options: Any):
         super().__init__(*args, **options)
-        self._package = package
+        self._modules = modules
         self._summaries = dict(summaries or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -131,7 +131,7 @@ class Group(click.Group):
         if cmd_name not in self._summaries:
             return None
         if cmd_name not in self.commands:
-            module = import_module(f"{self._package}.{cmd_name.replace('-', '_')}")
+            module = import_module(f"{self._modules}{cmd_name.replace('-', '_')}")
             self.add_command(module.command, cmd_name)
         return self.commands[cmd_name]
 

@@ -28,7 +28,7 @@ _COMMANDS = {
 
 @click.group(
     cls=Group,
-    package="fairmend.cli",
+    modules="fairmend.cli.",
     summaries=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -92,6 +92,17 @@ keep_going_option = click.option(
     help="Leave out files of the data that cannot be read, and say in the result that it is partial. Without it, one "
     "such file is an error.",
 )
+scores_option = click.option(
+    "--scores",
+    type=FILE,
+    help="The scores that the model itself gave for the rows of the data, .csv, .parquet or .npy: probabilities or raw "
+    "outputs, in one column or one for each class.",
+)
+encoded_option = click.option(
+    "--encoded",
+    type=FILE,
+    help="The data as the model read it, .npy, .csv or .parquet: one row for each row of the data.",
+)
 ignore_scores_option = click.option(
     "--ignore-scores",
     is_flag=True,

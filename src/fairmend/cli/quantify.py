@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend._version import __version__
-from fairmend.base.data_source import DataSource
-from fairmend.base.errors import FairmendError
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -37,8 +34,8 @@ from fairmend.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.base.progress import Progress
     from fairmend.quantifying.result import QuantifyResult
+    from fairmend.workflows import QuantifiedFiles
 
 
 ALL_FAIR, SOME_UNFAIR, UNDECIDED = 0, 1, 2
@@ -96,7 +93,16 @@ _SECONDS = (
 @common_options
 @click.pass_context
 @insert_formats
-def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, no_report: bool, **options: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    spec_file: Path,
+    report: Path,
+    no_report: bool,
+    json_output: bool,
+    **options: Any,
+) -> None:
     """Prove which share of all people is treated equally.
 
     MODEL is a file: {formats}. All people are those that the spec allows, each combination of values with the same
@@ -104,150 +110,40 @@ def command(ctx: click.Context, /, model: Path, spec_file: Path, report: Path, n
     stops. Exits with 0 if no one is proven to be treated unequally and no one is undecided (or at most --share is), 1
     if someone is proven to be treated unequally, 2 otherwise.
     """
+    from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range, show_report, show_warnings
+    from fairmend.workflows import quantify_files
+
     refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
     refuse_together(ctx, "about", "no_report")
-    if options["data"] is None and options["out_of_range"] != "refuse":
-        raise FairmendError("--out-of-range needs --data: everyone whom the spec allows is in range")
-    if options["data"] is None and options["keep_going"]:
-        raise FairmendError("--keep-going needs --data: there are no files to leave out")
-    folder = None if no_report else report
-    ctx.exit(run_quantify(model, spec_file, report=folder, typed=typed_command(ctx), **options))
+    screen, boxes, data = console(), options["boxes"], options["data"]
+    with progress_bars(quiet=json_output) as progress:
 
+        def show_shares(quantified: QuantifiedFiles) -> None:
+            progress.pause()
+            _show(screen, quantified.title, quantified.result, boxes, None if data is None else data.name)
 
-def run_quantify(
-    model: Path,
-    spec_file: Path,
-    *,
-    data: DataSource | None = None,
-    keep_going: bool = False,
-    seconds: float = 60.0,
-    share: float | None = None,
-    boxes: int = 10,
-    samples: int = 20_000,
-    report: Path | None = None,
-    typed: str | None = None,
-    jobs: int = 1,
-    device: str = "cpu",
-    cluster: str | None = None,
-    certificate: Path | None = None,
-    seed: int = 0,
-    out_of_range: str = "refuse",
-    threshold: float | None = None,
-    activation: str | None = None,
-    ignore_scores: bool = False,
-    about: Path | None = None,
-    json_output: bool = False,
-) -> int:
-    """Quantify, show the shares and the map, and return the exit code."""
-    from fairmend.base.folders import check_folder, staged_folder
-    from fairmend.cli.console import (
-        at_threshold,
-        console,
-        progress_bars,
-        show_json,
-        show_out_of_range,
-        show_report,
-        show_warnings,
-    )
-    from fairmend.evaluate.build_document import quantify_document
-    from fairmend.evaluate.document_parts import describe_origin
-    from fairmend.quantifying.run import quantify
-    from fairmend.spec.out_of_range import spec_warnings
-    from fairmend.tables import describe_broken, find_files, local_files
-    from fairmend.workers.engine import open_engine
-    from fairmend.workflows.inputs import add_about, load_model, load_people, save_widened_spec, widened_spec_file
-    from fairmend.workflows.outputs import REPORT_FILES, write_report
-
-    if certificate is not None and not certificate.absolute().parent.is_dir():
-        raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
-    spec, net = load_model(model, spec_file, activation, ignore_scores, threshold)
-    spec = add_about(spec, about)
-    inputs = [model, spec_file, *([] if data is None else local_files(data)), *([] if about is None else [about])]
-    if report is not None:
-        check_folder(report, [*REPORT_FILES], inputs, "--report, or pass --no-report")
-    with open_engine(cluster, jobs) as workers, progress_bars(quiet=json_output) as progress:
-        people = (
-            None if data is None else load_people(data, spec, net, out_of_range=out_of_range, keep_going=keep_going)
-        )
-        spec = spec if people is None else people.spec
-        spec_out = None if certificate is None else widened_spec_file(certificate, inputs)
-        found = quantify(
-            net,
-            spec,
-            seconds=seconds,
-            share=share,
-            seed=seed,
-            device=device,
-            cluster=workers,
-            X=None if people is None else people.X,
-            samples=samples,
+        quantified = quantify_files(
+            model,
+            spec_file,
+            report=None if no_report else report,
+            command=typed_command(ctx),
             progress=progress,
+            on_result=None if json_output else show_shares,
+            **options,
         )
-    warnings: list[str] = []
-    if people is not None:
-        warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=spec.classes)]
-    within = f", {spec.claim.on} within {spec.claim.delta:g}" if spec.claim.is_score else ""
-    title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(spec)}{within}"
-    page = None if report is None else report / "report.html"
-    if report is not None:
-        sources = {"model": model, "spec": spec_file} | ({} if data is None else {"data": data})
-        broken = [] if people is None else [file.name for file in people.broken]
-        parts = None if data is None else {"data": [f.name for f in find_files(data) if f.name not in broken]}
-        document = quantify_document(
-            net,
-            spec,
-            found,
-            describe_origin(sources, parts=parts, command=typed, seed=seed),
-            title=title,
-            boxes=boxes,
-            frame=None if people is None else people.frame,
-            out_of_range=None if people is None else people.out_of_range,
-            warnings=warnings,
-        )
-        with staged_folder(report) as stage:
-            write_report(stage, document)
-    names = {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": None if data is None else data.name,
-        "seed": seed,
-        "threshold": spec.threshold,
-        "out_of_range": None if people is None else people.out_of_range.as_dict(),
-        "broken_files": [] if people is None else [file.as_dict() for file in people.broken],
-        "report": page,
-        "warnings": warnings,
-    }
-    screen = console()
-    if not json_output:  # before the certificate: its errors must not cost the result of a long run
-        _show(screen, title, found, boxes, None if data is None else data.name)
-    written: dict[str, Any] = {}
-    if certificate is not None:
-        with progress_bars(quiet=json_output) as progress:
-            certified = _write_certificate(certificate, model, found, progress)
-        wider = None if people is None else save_widened_spec(spec, people.out_of_range, spec_out)
-        written = {"certificate": certificate, "certified": certified, "widened_spec": wider}
+    files = quantified.files
     if json_output:
-        figures = found.as_dict()
-        show_json({**names, **figures, "boxes": figures["boxes"][:boxes], **written})
+        show_json(quantified.document)
     else:
-        if certificate is not None:
-            _show_certificate(screen, certificate, written["certified"])
-        if people is not None:
-            show_out_of_range(screen, people.out_of_range, written.get("widened_spec"))
-            show_warnings(screen, warnings)
-        if page is not None:
-            show_report(screen, page)
-    return _exit_code(found, share)
-
-
-def _write_certificate(path: Path, model: Path, found: QuantifyResult, progress: Progress | None) -> dict[str, float]:
-    """Write a certificate of as much as the checker confirms, and return the shares that it claims."""
-    from fairmend.quantifying.confirm import confirmed_certificate
-
-    certificate = confirmed_certificate(found.evidence, found.fair, found.unfair, progress)
-    certificate.save(path, model)
-    return {name: certificate.content["shares"][name] for name in ("fair", "unfair")}
+        if files["certificate"] is not None:
+            _show_certificate(screen, files["certificate"], quantified.document["certified"])
+        if quantified.out_of_range is not None:
+            show_out_of_range(screen, quantified.out_of_range, files["widened_spec"])
+            show_warnings(screen, quantified.warnings)
+        if files["report"] is not None:
+            show_report(screen, files["report"])
+    ctx.exit(_exit_code(quantified.result, options["share"]))
 
 
 def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:

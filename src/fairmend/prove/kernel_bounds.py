@@ -23,12 +23,11 @@ from fairmend.prove.kernel_model import kernel_model
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
 from fairmend.spec import Claim
 from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, leads
+from fairmend_check.kernel.claim import Score, Threshold
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.regions import Boxes, box_margins
 from fairmend_check.kernel.rounding import Precision, down, up
-from fairmend_check.kernel.scores import Score
-from fairmend_check.kernel.threshold import Threshold
 
 _EXACT_WORK = 20_000_000  # multiplications in exact arithmetic for one batch of points: a few seconds
 _NUMBERS = 2**21  # in an array of all nodes, of the points that are bounded at once

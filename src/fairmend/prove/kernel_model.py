@@ -18,7 +18,7 @@ from fairmend.network.folding import Norm
 from fairmend.network.graph import Node
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel import model as kernel
-from fairmend_check.kernel import norms as kernel_norms
+from fairmend_check.kernel.operations import affine as kernel_norms
 
 
 def kernel_model(network: Network) -> kernel.Model:

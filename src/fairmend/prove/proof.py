@@ -20,9 +20,9 @@ from fairmend.network import Network
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Claim, Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.claim import Score
 from fairmend_check.kernel.regions import MAX_WORK, Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Precision
-from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import Spec as KernelSpec
 from fairmend_check.kernel.spec import read_spec
 

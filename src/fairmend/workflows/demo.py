@@ -1,15 +1,44 @@
-"""The data of the demo: loan applicants with biased decisions, and a network that learns the bias."""
+"""The demo: loan applicants with biased decisions, a network that learns the bias, and the folder of its repair."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.network import Network
+from fairmend.base.files import write_json
+from fairmend.base.folders import staged_folder
+from fairmend.base.progress import Progress
+from fairmend.base.threads import few_threads
+from fairmend.evaluate.compare import Measurement, RepairComparison, measure
+from fairmend.evaluate.demo_pairs import ExamplePair, UnequalRows, choose_example_pairs
+from fairmend.evaluate.split import DataSplit, split_data
+from fairmend.evaluate.what_if import WHAT_IF_ROWS
+from fairmend.network import Network, load_network
 from fairmend.spec import Feature, Label, Spec
+from fairmend.tables import write_csv
+from fairmend.workflows.outputs import REPORT_FILES, check_certificate, write_report
+from fairmend.workflows.repair import RepairedFiles, describe_repair
+
+FILES = {
+    "applicants.csv": "the applicants",
+    "spec.toml": "the spec: the features, and which are protected",
+    "model.onnx": "the network of the bank",
+    "unfair_pairs.csv": "everyone it treats unequally, each with a counterfactual",
+    "repaired-model.onnx": "the repaired network",
+    "certificate.json": "the certificate, for fairmend check",
+    "repair_inputs.csv": "the applicants it was repaired with",
+    "result.json": "all figures, losses and warnings",
+    **REPORT_FILES,
+}
+ANSWERS = ("refused", "approved")
+
+_SHOWN = 5
+_SOURCES = {"model": "model.onnx", "data": "applicants.csv", "spec": "spec.toml"}
 
 GENDERS = ("female", "male")
 HOUSING = ("own", "rent", "with family")
@@ -102,9 +131,6 @@ def train_network(
     import torch
     from torch import nn
 
-    from fairmend.base.threads import few_threads
-    from fairmend.network import load_network
-
     with torch.random.fork_rng(devices=[]), few_threads(256 * X.shape[1] * hidden[0]):
         torch.manual_seed(seed)
         layers: list[nn.Module] = []
@@ -123,3 +149,88 @@ def train_network(
             if progress is not None:
                 progress("train", epoch + 1, epochs)
     return load_network(model.eval())
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedNetwork:
+    """The network of the bank, the applicants, whom it treats unequally, and some of them as pairs."""
+
+    network: Network
+    people: DataSplit
+    before: Measurement
+    unequal: UnequalRows
+    pairs: list[ExamplePair]
+
+    def number(self, pair: ExamplePair) -> int:
+        """Return the number of the applicant."""
+        return int(self.people.frame["applicant"].iloc[pair.row])
+
+    def answers(self, pair: ExamplePair, net: Network) -> tuple[str, str]:
+        """Return what a network decides about both."""
+        first, second = pair.answers(net)
+        return ANSWERS[first], ANSWERS[second]
+
+
+def learn_bias(
+    spec: Spec,
+    frame: pd.DataFrame,
+    *,
+    epochs: int = 30,
+    repair_rows: int = 100,
+    calibration_rows: int = 500,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> BiasedNetwork:
+    """Train a network on the decisions, and find whom it treats unequally."""
+    net = train_network(spec.encode(frame), spec.labels(frame), epochs=epochs, seed=seed, progress=progress)
+    people = split_data(spec, net, frame, repair_rows=repair_rows, calibration_rows=calibration_rows, seed=seed)
+    unequal = UnequalRows()
+    before = measure(net, people, stage="audit original", seed=seed, progress=progress, witnesses=unequal.add)
+    # among the repair inputs and among the others: the proof may cover only the former
+    assert people.repair is not None
+    covered = people.repair[before.data.unequal[people.repair]]
+    others = np.setdiff1d(np.flatnonzero(before.data.unequal), people.repair)
+    pairs = choose_example_pairs(net, spec, people.X, covered, _SHOWN - 2)
+    pairs += choose_example_pairs(net, spec, people.X, others, _SHOWN - len(pairs))
+    return BiasedNetwork(net, people, before, unequal, pairs)
+
+
+def write_demo(
+    out: Path, biased: BiasedNetwork, comparison: RepairComparison, *, seed: int = 0, command: str | None = None
+) -> RepairedFiles:
+    """Write the folder of the demo, once its certificate is checked."""
+    net, people, result = biased.network, biased.people, comparison.result
+    assert result.certificate is not None
+    document = {**comparison.as_dict(), "seed": seed, "pairs": _plain_pairs(biased, comparison)}
+    with staged_folder(out) as stage:
+        write_csv(stage / "applicants.csv", people.frame)
+        people.spec.save(stage / "spec.toml")
+        net.save(stage / "model.onnx")
+        unequal = biased.unequal.tabulate(people.spec, people.frame, net, result.network)
+        write_csv(stage / "unfair_pairs.csv", unequal)
+        model, certificate = stage / "repaired-model.onnx", stage / "certificate.json"
+        result.network.save(model)
+        result.certificate.save(certificate, model)
+        checked = check_certificate(certificate, model, real=result.certificate.real_only)
+        write_csv(stage / "repair_inputs.csv", people.repair_frame)
+        write_json(stage / "result.json", document)
+        sources = {role: stage / name for role, name in _SOURCES.items()}
+        page = describe_repair(net, comparison, out, stage, model.name, sources, command, seed, WHAT_IF_ROWS)
+        write_report(stage, page)
+    document |= {"certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}}
+    return RepairedFiles(comparison, checked, document, out, FILES, model.name, replaced=False, removed=())
+
+
+def _plain_pairs(biased: BiasedNetwork, comparison: RepairComparison) -> list[dict[str, object]]:
+    people, result = comparison.split, comparison.result
+    assert people.repair is not None
+    return [
+        {
+            "applicant": biased.number(pair),
+            "difference": people.spec.describe_pair(pair.x, pair.other),
+            "before": list(biased.answers(pair, biased.network)),
+            "after": list(biased.answers(pair, result.network)),
+            "proven": result.blind or bool(pair.row in people.repair),
+        }
+        for pair in biased.pairs
+    ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.data_source import DataSource, DataURL, data_source
 from fairmend.base.errors import FairmendError
 from fairmend.base.inside import require_inside
-from fairmend.network import Network, load_network
+from fairmend.network import DEFAULT_THRESHOLD, Network, load_network
 from fairmend.prove.fit import require_fit
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
@@ -20,6 +21,29 @@ if TYPE_CHECKING:
 
     from fairmend.evaluate.people import People
     from fairmend.spec.out_of_range import OutOfRange
+
+
+PathLike: TypeAlias = str | os.PathLike[str]
+DataPath: TypeAlias = PathLike | DataURL  # a file, a folder or a pattern, or a URL
+
+
+def as_path(path: PathLike | None) -> Path | None:
+    """Return a path, or None if there is none."""
+    return None if path is None else Path(path)
+
+
+def as_source(data: DataPath) -> DataSource:
+    """Return where a table is."""
+    return data if isinstance(data, DataURL) else data_source(os.fspath(data))
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
+def at_threshold(spec: Spec) -> str:
+    """Return what a title says about predictions at a threshold other than 0.5."""
+    return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold!r}"
 
 
 def load_model(

@@ -1,39 +1,33 @@
-"""What audit, repair and demo write into their folder: the report, and a certificate that was checked before."""
+"""What workflows write: a report, and a certificate that was checked before."""
 
 from __future__ import annotations
 
-import shlex
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fairmend.base.data_source import DataSource
+from fairmend import CheckResult, check
 from fairmend.base.errors import FairmendError
+from fairmend.base.progress import Progress
+from fairmend.evaluate.document import Document
+from fairmend.network import Network
+from fairmend.network.formats import form_changes, write_network
+from fairmend.prove.certificate import Certificate
+from fairmend.report import Report
+from fairmend.report.report import DATA_NAME, PAGE_NAME
+from fairmend_check.errors import CheckError
+from fairmend_check.readers.read_model import read_model
 
-if TYPE_CHECKING:
-    from fairmend import CheckResult
-    from fairmend.base.progress import Progress
-    from fairmend.evaluate.compare import RepairComparison
-    from fairmend.evaluate.document import Document
-    from fairmend.network import Network
-    from fairmend.prove.certificate import Certificate
-
-
+WIDENED = "spec.toml"  # the spec in the folder of a report, if its ranges were widened
 REPORT_FILES = {
-    "report.html": "the report, for a browser",
-    "report.json": "the data of the report, for fairmend report",
+    PAGE_NAME: "the report, for a browser",
+    DATA_NAME: "the data of the report, for fairmend report",
 }
 
 _SELF_CONTAINED = (".onnx", ".h5", ".hdf5", ".keras")  # files that name their layers and activations
-_TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
 
 
 def write_report(folder: Path, document: Document) -> None:
     """Write the page and its data into a folder."""
-    from fairmend.report import Report
-    from fairmend.report.report import DATA_NAME, PAGE_NAME
-
     report = Report(document)
     report.save_data(folder / DATA_NAME)
     report.save(folder / PAGE_NAME)
@@ -52,10 +46,6 @@ def form_warning(network: Network, suffix: str) -> str:
 
     A file that holds only weights is read with its certificate, so nothing is known about it before there is one.
     """
-    from fairmend.network.formats import write_network
-    from fairmend_check.errors import CheckError
-    from fairmend_check.readers.read_model import read_model
-
     if suffix not in _SELF_CONTAINED or network.form is None:
         return ""
     with tempfile.TemporaryDirectory() as folder:
@@ -76,8 +66,6 @@ def form_warning(network: Network, suffix: str) -> str:
 
 def save_unchecked(network: Network, model: Path) -> str:
     """Save a network that has no certificate; return a warning if the file has another form than the original."""
-    from fairmend.network.formats import write_network
-
     why = write_network(network, model)
     return _other_form(network, model, why) if why else ""
 
@@ -87,8 +75,6 @@ def save_checked(network: Network, certificate: Certificate, path: Path, model: 
 
     The file has the form of the original. If `fairmend check` does not read that form, it is fairmend's own.
     """
-    from fairmend.network.formats import write_network
-
     why = write_network(network, model)
     certificate.save(path, model)
     try:
@@ -109,8 +95,6 @@ def _unread(reason: str) -> str:
 
 def _other_form(network: Network, saved: Path, why: str, has: str = "has") -> str:
     """Return the warning that a saved file has another form than the original, and what its programs find changed."""
-    from fairmend.network.formats import form_changes
-
     assert network.form is not None
     changes = form_changes(network.form, saved)
     said = f" What changes for a program that runs it: {changes}." if changes else ""
@@ -124,8 +108,6 @@ def check_certificate(
 
     `real` means that it claims exact arithmetic only. `progress` is called with "check certificate" and counts.
     """
-    from fairmend import check
-
     report = None if progress is None else (lambda done, total: progress("check certificate", done, total))
     result = check(certificate, model, real=real, run=False, progress=report)
     reason = "" if result.valid else result.reasons[0]
@@ -145,42 +127,3 @@ def check_certificate(
             "This is a bug in fairmend; please report it"
         )
     return result
-
-
-def describe_repair(
-    original: Network,
-    comparison: RepairComparison,
-    folder: Path,
-    stage: Path,
-    repaired: str,
-    sources: Mapping[str, DataSource],
-    command: str | None,
-    seed: int,
-    what_if_rows: int | None,
-) -> Document:
-    """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model.
-
-    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None.
-    """
-    from fairmend.evaluate.document_parts import describe_origin
-    from fairmend.evaluate.repair_document import repair_document
-    from fairmend.evaluate.what_if import add_what_if
-    from fairmend.tables import find_files
-
-    files: dict[str, DataSource] = {**sources, "repaired model": stage / repaired}
-    check = None
-    certificate = stage / "certificate.json"
-    if certificate.exists():
-        files["certificate"] = certificate
-        claimed = comparison.result.certificate
-        real = ["--real"] if claimed is not None and claimed.real_only else []
-        check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
-    parts = {role: [file.name for file in find_files(files[role])] for role in _TABLES if role in files}
-    where = describe_origin(files, parts=parts, command=command, seed=seed)
-    document = repair_document(original, comparison, where, title=sources["model"].name, check=check)
-    if what_if_rows is None:
-        return document
-    people, network = comparison.split, comparison.result.network
-    return add_what_if(
-        document, people.spec, people.X, original, network, numbers=people.rows, rows=what_if_rows, seed=seed
-    )

@@ -44,7 +44,7 @@ from fairmend_check.kernel.model import (
     dense_layer,
     make_graph,
 )
-from fairmend_check.kernel.norms import Norm, fold_layer, joined_norm
+from fairmend_check.kernel.operations.affine import Norm, fold_layer, joined_norm
 
 Floats = NDArray[np.floating]
 

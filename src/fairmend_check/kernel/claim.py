@@ -1,16 +1,161 @@
-"""The claim of a certificate in English, written from its data: the sentence in the file is not evidence."""
+"""A claim: the margin of a class at a threshold, how far apart scores are, and the sentence that is printed.
+
+The prediction is class 1 if the probability, the sigmoid of one output or the softmax of two, is at least t. In exact
+arithmetic the *lead* of class 1, the output or the second minus the first, is then at least log(t / (1 - t)). A claim
+about scores is about the outputs, or their sigmoid or softmax, of any two similar people. The sentence is written from
+the data: what stands in the file is not evidence.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from decimal import ROUND_FLOOR, Decimal
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
+import numpy as np
+
+from fairmend_check.errors import CheckError
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares
-from fairmend_check.kernel.links import Effect, Runs
-from fairmend_check.kernel.scores import Score
-from fairmend_check.kernel.spec import Feature, ScoreClaim, Spec
-from fairmend_check.kernel.threshold import HALF
+from fairmend_check.kernel.functions import Activation, function_of
+from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
+from fairmend_check.kernel.spec import HALF, Effect, Feature, Runs, ScoreClaim, Spec
+
+CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
+_DIGITS, _SLIP = Context(prec=60), 1e-50
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold of a model that computes in a floating-point format.
+
+    ``low`` and ``high`` enclose log(t / (1 - t)). ``below`` and ``above`` are how far from it a computed lead of class
+    1 must be for a computed probability to be on the same side of t, also of t rounded to the format.
+    """
+
+    low: float
+    high: float
+    below: float
+    above: float
+
+    @staticmethod
+    def of(threshold: float, dtype: str) -> Threshold:
+        """Return the threshold t, 0 < t < 1, for "float32" or "float64"."""
+        kind = np.finfo(dtype)
+        unit = float(kind.eps) / 2
+        if threshold == HALF:
+            return Threshold(0.0, 0.0, 4 * CLOSING_UNITS * unit, 4 * CLOSING_UNITS * unit)
+        exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
+        error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny))
+        low, high = enclose_log_odds(exact)
+        least, most = min(exact, rounded) - error, max(exact, rounded) + error
+        below = math.nextafter(high - enclose_log_odds(least)[0], math.inf) if least > 0 else math.inf
+        above = math.nextafter(enclose_log_odds(most)[1] - low, math.inf) if most < 1 else math.inf
+        return Threshold(low, high, below, above)
+
+    def margins(self, leads: Array, classes: np.ndarray) -> Array:
+        """Return lower bounds of the margins of classes 0 and 1, from lower bounds of their leads over each other."""
+        if self.low == self.high:
+            return leads
+        return down(leads - np.where(classes == 1, self.high, -self.low))
+
+    def closing(self, classes: np.ndarray) -> Array:
+        """Return what a closing sigmoid or softmax may take from the margins of these classes."""
+        return np.where(classes == 1, self.above, self.below)
+
+
+def enclose_log_odds(p: Fraction) -> tuple[float, float]:
+    """Return numbers below and above log(p / (1 - p)).
+
+    Division and `ln` of decimal numbers are correctly rounded, here to 60 digits. The odds are off by less than a
+    relative 1e-59, so the result, which is below 1000 in size, is off by less than _SLIP before it becomes a float.
+    """
+    odds = p / (1 - p)
+    nearest = float(_DIGITS.ln(_DIGITS.divide(Decimal(odds.numerator), Decimal(odds.denominator))))
+    return math.nextafter(nearest - _SLIP, -math.inf), math.nextafter(nearest + _SLIP, math.inf)
+
+
+MAX_PROBABILITIES = 100  # of one model: the bounds of a softmax need memory for the cube of their number
+
+_SIGMOID = function_of(Activation("sigmoid"))
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of a model with this number of outputs: each raw output, its sigmoid, or each softmax of several."""
+
+    name: str  # "output", "sigmoid" or "softmax"
+    outputs: int
+
+    @staticmethod
+    def of(claim: ScoreClaim, outputs: int) -> Score:
+        """Return the score that a claim is about; refuse a softmax of too many outputs."""
+        if claim.on == "probability" and outputs > MAX_PROBABILITIES:
+            raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
+        return Score("output" if claim.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs)
+
+    @property
+    def forms(self) -> Array:
+        """The linear forms of the outputs (forms, outputs) whose lower bounds `from_forms` needs.
+
+        For a softmax these are all z_j - z_k, else z_k and -z_k.
+        """
+        each = np.eye(self.outputs)
+        if self.name == "softmax":
+            return np.asarray((each[:, None] - each[None]).reshape(-1, self.outputs))
+        return np.concatenate([each, -each])
+
+    def from_forms(self, least: Array) -> tuple[Array, Array]:
+        """Return bounds of the scores over boxes (boxes, outputs), from lower bounds of the forms (boxes, forms)."""
+        if self.name == "softmax":
+            return _softmax(least.reshape(-1, self.outputs, self.outputs))
+        return least[:, : self.outputs], -least[:, self.outputs :]
+
+    def from_outputs(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Do the same from bounds of the outputs (boxes, outputs)."""
+        if self.name != "softmax":
+            return low, high
+        return _softmax(down(low[:, :, None] - high[:, None, :]))
+
+    def in_inference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> tuple[Array, Array]:
+        """Return bounds of the scores that a program computes (boxes, outputs), from those that `from_forms` gives.
+
+        ``error`` is that of each raw output in inference, where a probability is rounded as well; ``kind``
+        is None for exact arithmetic. A softmax of outputs that are off by e is off by at most e / 2: the sizes of its
+        derivatives, p (1 - p) and p q for each of the other probabilities q, add up to 2 p (1 - p).
+        """
+        with np.errstate(all="ignore"):
+            if kind is not None and self.name != "softmax":
+                low, high = down(low - error), up(high + error)
+            if self.name == "sigmoid":
+                low, high = _SIGMOID.value_range(low, high)
+            if kind is None or self.name == "output":
+                return low, high
+            rounding = np.full((1, 1), 16 * kind.u + kind.tiny)
+            if self.name == "softmax":
+                rounding = rounding + 0.5 * error.max(axis=1, keepdims=True)
+            return down(low - GENEROUS * rounding), up(high + GENEROUS * rounding)
+
+    def difference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> Array:
+        """Return how far apart two scores can be (inputs,), from bounds of the scores as `in_inference` takes them."""
+        low, high = self.in_inference(low, high, error, kind)
+        with np.errstate(all="ignore"):
+            most: Array = up(high - low).max(axis=1)
+        return most
+
+
+def _softmax(least: Array) -> tuple[Array, Array]:
+    """Enclose each probability (boxes, outputs), from lower bounds of z_j - z_k (boxes, j, k) for j != k."""
+    slip = LIBRARY + gamma(least.shape[1] + 4)
+    others = ~np.eye(least.shape[1], dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        below = np.where(others, np.exp(least), 0.0).sum(axis=1) * (1 - slip)  # of the others' sum of exp(z_j - z_k)
+        # z_j - z_k is at most minus the lower bound of z_k - z_j.
+        above = np.where(others, np.exp(-least), 0.0).sum(axis=2) * (1 + slip) + TINY
+        return np.maximum(down(1 / up(1 + above)), 0.0), np.minimum(up(1 / down(1 + below)), 1.0)
+
 
 _MAX_CATEGORIES = 12
 _SCORES = {

@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import Activation, check_activation
-from fairmend_check.kernel.norms import Fold
+from fairmend_check.kernel.operations.affine import Dense, Fold, Scale
 from fairmend_check.kernel.operations.base import Operation
-from fairmend_check.kernel.operations.choose import Columns, Input, Lookup
-from fairmend_check.kernel.operations.dense import Dense
-from fairmend_check.kernel.operations.join import Concatenate, Sum
-from fairmend_check.kernel.operations.scale import Scale
+from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum
 
 __all__ = [
     "Activation",

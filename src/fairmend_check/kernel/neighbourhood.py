@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import NotConfirmedError
-from fairmend_check.kernel.links import Link, Runs
-from fairmend_check.kernel.spec import Feature, Spec
+from fairmend_check.kernel.spec import Feature, Link, Runs, Spec
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]

@@ -15,13 +15,12 @@ import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.kernel.claim import Score, Threshold
 from fairmend_check.kernel.inference_error import inference_error, output_errors
 from fairmend_check.kernel.model import Model, input_weights
 from fairmend_check.kernel.neighbourhood import Product, batches, count_boxes, neighbourhoods
 from fairmend_check.kernel.rounding import Array, Precision
-from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import Spec
-from fairmend_check.kernel.threshold import Threshold
 
 MAX_WORK = 10**12  # multiplications for all points together, or for all boxes: about ten minutes
 _PER_LAYER = 1_000  # what substituting in a layer costs, however few units it has
@@ -171,7 +170,7 @@ def _is_small(around: Sequence[Product]) -> bool:
     return count_boxes(around, each_whole=True) <= max(_FEW, count_boxes(around, each_whole=False))
 
 
-def prove(cover: Cover, X: Array, first: int, least: float = np.inf) -> ProvenMargins:
+def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> ProvenMargins:
     """Return margins of the class of each input (inputs, width) over its neighbourhood.
 
     ``least`` is the smallest margin before. The least of all margins is a tight bound; others, which are above it, may

@@ -17,7 +17,7 @@ from fairmend_check.json_reader import numbers, only_keys, packed_array, take
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import MAX_NODES, MAX_WIDTH, Model
-from fairmend_check.kernel.norms import batch_norm, scaling
+from fairmend_check.kernel.operations.affine import batch_norm, scaling
 
 _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "input": ("columns",),

@@ -15,9 +15,8 @@ from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation, Model
-from fairmend_check.kernel.norms import Norm, batch_norm, scaling
-from fairmend_check.readers.keras_calls import is_tensor
-from fairmend_check.readers.keras_config import OPERATION, RANDOM, Described, Layer, activation_layer
+from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
+from fairmend_check.readers.keras_config import OPERATION, RANDOM, Described, Layer, activation_layer, is_tensor
 
 Weights = list[NDArray[np.floating]]
 Path = tuple[str, ...]  # the names of the models that a layer is in, and its own

@@ -19,7 +19,7 @@ from fairmend_check.json_reader import numbers, only_keys, take
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.functions import ACTIVATIONS, Activation
 from fairmend_check.kernel.model import MAX_NODES, MAX_WIDTH, Layer, Model
-from fairmend_check.kernel.norms import batch_norm, scaling
+from fairmend_check.kernel.operations.affine import batch_norm, scaling
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -1,7 +1,7 @@
 """The nodes of an ONNX graph, from its inputs on, as steps of a model.
 
 Values have the axes (rows, columns), or (rows,) once a single column has lost its axis, or (rows, looked-up columns,
-width) after a look-up. A function that exporters write as several nodes (x · sigmoid(x)) is found by `onnx_patterns`.
+width) after a look-up. `find_function` finds functions that exporters write as several nodes (x · sigmoid(x)).
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
-from fairmend_check.kernel.norms import Norm, batch_norm, scaling
-from fairmend_check.readers.onnx_decision import ELEMENTS
-from fairmend_check.readers.onnx_nodes import Node
-from fairmend_check.readers.onnx_patterns import find_function
+from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
+from fairmend_check.readers.onnx_nodes import ELEMENTS, Node, find_function
 
 Tensor = NDArray[Any]
 

@@ -26,15 +26,15 @@ def read_model(path: Path, layers: Sequence[Layer] | NamedGraph | None = None) -
 
             model = read_onnx(content, path.parent)
         elif suffix == ".safetensors":
-            from fairmend_check.readers.read_safetensors import read_safetensors
+            from fairmend_check.readers.state_dict import read_safetensors
 
             model = read_safetensors(content, layers)
         elif suffix == ".pt2":
-            from fairmend_check.readers.read_pt2 import read_pt2
+            from fairmend_check.readers.read_torch import read_pt2
 
             model = read_pt2(content, layers)
         elif suffix in (".pth", ".pt", ".ckpt"):
-            from fairmend_check.readers.read_pth import read_pth
+            from fairmend_check.readers.read_torch import read_pth
 
             model = read_pth(content, layers)
         elif suffix in (".h5", ".hdf5"):

@@ -19,7 +19,7 @@ from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Affine, Step, assemble
 from fairmend_check.kernel.model import MAX_WIDTH, Activation, Model
-from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.operations.affine import scaling
 
 Array = NDArray[np.float64]
 

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from fairmend_check.kernel.bounds import InputForms, Intervals, input_forms, interval_layers, interval_margins, leads
+from fairmend_check.kernel.claim import Score, Threshold
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import Dense, Model, Node
 from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, Precision, down, gamma, up
-from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import ScoreClaim, Spec
-from fairmend_check.kernel.threshold import Threshold
 from fairmend_check.shares.linked_people import Cases
 from fairmend_check.shares.people import Bools, Boxes, People, Whole
 

@@ -6,7 +6,7 @@ import pytest
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Affine, Graph, assemble
 from fairmend_check.kernel.model import Activation
-from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.operations.affine import scaling
 
 RELU, SIGMOID = Activation("relu"), Activation("sigmoid")
 WIDE, LAST = Affine(np.ones((2, 3), np.float32), None), Affine(np.ones((1, 2), np.float32), None)

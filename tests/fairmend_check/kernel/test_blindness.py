@@ -6,7 +6,7 @@ import pytest
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.operations.affine import scaling
 
 ONES = np.ones((1, 3), np.float32)
 

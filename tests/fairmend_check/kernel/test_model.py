@@ -8,7 +8,7 @@ import pytest
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation, make_model, weights_digest
-from fairmend_check.kernel.norms import scaling
+from fairmend_check.kernel.operations.affine import scaling
 
 RELU = Activation("relu")
 

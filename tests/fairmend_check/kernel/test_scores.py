@@ -16,8 +16,8 @@ from fairmend.network import Affine, Network
 from fairmend.prove import certificate as writer
 from fairmend.prove.proof import Proof
 from fairmend.spec import Spec
+from fairmend_check.kernel.claim import Score
 from fairmend_check.kernel.inference_error import Precision
-from fairmend_check.kernel.scores import Score
 from fairmend_check.kernel.spec import ScoreClaim
 from support.checker_cases import SPECS, case, content_of, lines_of, neighbours, outputs_of, sign_network, write
 from support.score_certificates import exact_probabilities, probabilities, score_bounds, score_content, scores_of

@@ -13,8 +13,8 @@ import fairmend
 from fairmend.network import Affine
 from fairmend.network.decision import closing_gaps, enclose_log_odds, log_odds
 from fairmend.prove.certificate import certificate_of_fair
-from fairmend_check.kernel import threshold as checked_threshold
-from fairmend_check.kernel.threshold import Threshold
+from fairmend_check.kernel import claim as checked_threshold
+from fairmend_check.kernel.claim import Threshold
 from support.checker_cases import content_of, write
 from support.strategies import random_network
 from support.threshold_cases import SPEC, all_points, probabilities

@@ -3,7 +3,7 @@
 import pytest
 
 from fairmend_check.errors import CheckError
-from fairmend_check.readers.keras_calls import read_calls
+from fairmend_check.readers.keras_config import read_calls
 
 # A diamond: in -> a, b; the sum of c(a) and b is read by d.
 READS = {"in": [], "a": ["in"], "c": ["a"], "b": ["in"], "sum": ["c", "b"], "d": ["sum"]}

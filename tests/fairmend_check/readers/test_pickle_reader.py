@@ -10,7 +10,7 @@ import torch
 
 import fairmend
 from fairmend_check.errors import CheckError
-from fairmend_check.readers.pickle_reader import Storage, read_pickle
+from fairmend_check.readers.read_torch import Storage, read_pickle
 
 
 def pickled(content):

@@ -10,7 +10,7 @@ import torch
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Layer
-from fairmend_check.readers.read_pt2 import read_pt2
+from fairmend_check.readers.read_torch import read_pt2
 
 WEIGHT, BIAS = np.array([[1.0, -2.0, 0.5]], np.float32), np.array([0.25], np.float32)
 LAYERS = (Layer("", Activation("none")),)

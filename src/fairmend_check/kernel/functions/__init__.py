@@ -1,4 +1,4 @@
-"""The elementwise functions that the checker knows: a file for each, with all of its mathematics."""
+"""The elementwise functions that the checker knows, by name; each is a class with all of its mathematics."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ import numpy as np
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions.base import FUNCTIONS, Activation, Function, function_of
-from fairmend_check.kernel.functions.clip import Clip
-from fairmend_check.kernel.functions.elu import Elu
-from fairmend_check.kernel.functions.gelu import Gelu
-from fairmend_check.kernel.functions.gelu_tanh import GeluTanh
-from fairmend_check.kernel.functions.hardsigmoid import Hardsigmoid
-from fairmend_check.kernel.functions.hardswish import Hardswish
-from fairmend_check.kernel.functions.mish import Mish
-from fairmend_check.kernel.functions.ramp import Ramp
-from fairmend_check.kernel.functions.sigmoid import Sigmoid
-from fairmend_check.kernel.functions.silu import Silu
-from fairmend_check.kernel.functions.softplus import Softplus
-from fairmend_check.kernel.functions.softsign import Softsign
+from fairmend_check.kernel.functions.curved import (
+    Elu,
+    Gelu,
+    GeluTanh,
+    Hardswish,
+    Mish,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Softsign,
+)
+from fairmend_check.kernel.functions.straight import Clip, Hardsigmoid, Ramp
 
 __all__ = ["ACTIVATIONS", "Activation", "Function", "check_activation", "function_of"]
+
+_MOST = 2.0**20
+
+
+def _is_moderate(number: float) -> bool:
+    return 1 / _MOST <= number <= _MOST
+
 
 FUNCTIONS |= {
     "relu": Ramp.of,
@@ -53,15 +60,6 @@ _PARAMETERS: dict[str, Callable[[tuple[float, ...]], bool]] = {  # which are pos
     "celu": lambda alpha: len(alpha) == 1 and _is_moderate(alpha[0]),
     "softplus": lambda beta: len(beta) == 1 and _is_moderate(beta[0]),
 }
-_MOST = 2.0**20
-
-
-def _has_none(parameters: tuple[float, ...]) -> bool:
-    return not parameters
-
-
-def _is_moderate(number: float) -> bool:
-    return 1 / _MOST <= number <= _MOST
 
 
 def check_activation(activation: Activation, dtype: str) -> None:
@@ -70,7 +68,8 @@ def check_activation(activation: Activation, dtype: str) -> None:
     known = name in FUNCTIONS and (activation.slope == 0 or name == "leaky_relu") and 0 <= activation.slope < np.inf
     if not known:
         raise CheckError(f"the model's activation {name} with slope {activation.slope} is unknown")
-    if not _PARAMETERS.get(name, _has_none)(numbers) or not np.isfinite(numbers).all():
+    possible = _PARAMETERS[name](numbers) if name in _PARAMETERS else not numbers
+    if not possible or not np.isfinite(numbers).all():
         raise CheckError(f"the model's activation {name} cannot have the parameters {str(numbers)[:60]}")
     with np.errstate(over="ignore"):
         for value in (activation.slope, *numbers):

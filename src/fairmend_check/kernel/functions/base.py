@@ -25,10 +25,6 @@ from fairmend_check.kernel.operations.base import (
 )
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
-_ENDINGS = {"hardswish": 6.0, "gelu": 2.0, "gelu_tanh": 2.0}  # by how much these divide in the last of several nodes
-_PER_VALUE = {"relu": 0, "leaky_relu": 0, "identity": 0, "tanh": 0, "sigmoid": 0}  # included in that of the layers
-_PER_CURVE = 10_000  # multiplications for a value of another function
-
 
 @dataclass(frozen=True)
 class Activation(Operation):
@@ -87,7 +83,7 @@ class Activation(Operation):
             own = own + steepest * read.flushed * (1 + 4 * gamma(4))
         # Exact and computed value both lie between low and high, but for the function's own rounding.
         error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
-        return Rounding(own, error, low - own, high + own, slopes, scaled=_ENDINGS.get(self.name, 1.0))
+        return Rounding(own, error, low - own, high + own, slopes, scaled=function.ending)
 
     def derivatives(
         self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
@@ -121,7 +117,7 @@ class Activation(Operation):
 
     def work(self, width: int) -> int:
         """Return what the values of the function cost."""
-        return width * _PER_VALUE.get(self.name, _PER_CURVE)
+        return width * function_of(self).cost
 
 
 class Function(Protocol):
@@ -130,6 +126,9 @@ class Function(Protocol):
     For a slope s, the highest line below f has the intercept min f(z) - s z, the lowest line above it the maximum. Any
     slope gives a sound line.
     """
+
+    ending: float  # by how much it divides in the last of several steps, where programs write it so
+    cost: int  # multiplications for a value, beside those of the layers
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose f over the intervals."""

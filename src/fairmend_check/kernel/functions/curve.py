@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.kernel.functions.base import finite
+from fairmend_check.kernel.functions.base import Activation, finite
 from fairmend_check.kernel.rounding import TINY, Array, U, down, up
 
 _SAMPLES = 17  # values that slopes are chosen by; an odd number, so that one is in the middle
@@ -42,6 +42,11 @@ class Curve:
     bends: tuple[int, ...]  # from left to right: 1 for convex, -1 for concave, 0 for straight
     lowest: tuple[float, float] | None = None  # where it turns from falling to rising, to 1e-6, and the least value
     reach: float = 64.0  # further out, the function is straight or all but straight
+    ending = 1.0
+    cost = 10_000
+
+    def __init__(self, activation: Activation) -> None:
+        """Take the parameters of an activation, if it has some."""
 
     def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z)."""

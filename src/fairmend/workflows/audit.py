@@ -1,0 +1,219 @@
+"""Audit the people in a file, or samples: from the files of model, spec and data to figures, pairs and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fairmend._version import __version__
+from fairmend.auditing.neighbours import reads_what_varies
+from fairmend.auditing.plan import AuditPlan
+from fairmend.auditing.result import AuditResult
+from fairmend.auditing.run import audit
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
+from fairmend.base.folders import check_folder, staged_folder
+from fairmend.base.progress import Progress, shows_progress
+from fairmend.evaluate.build_document import audit_document, audit_warnings
+from fairmend.evaluate.document_parts import describe_origin
+from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
+from fairmend.evaluate.pairs_file import PairsFile
+from fairmend.evaluate.people import choose_policy
+from fairmend.evaluate.people_stream import PeopleStream
+from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
+from fairmend.evaluate.what_if import add_what_if
+from fairmend.network import Network
+from fairmend.report.report import PAGE_NAME
+from fairmend.spec import Spec
+from fairmend.spec.out_of_range import OutOfRange
+from fairmend.tables import TableStream, describe_broken, local_files, stream_table
+from fairmend.workers.engine import Engine, open_engine
+from fairmend.workflows.inputs import (
+    DataPath,
+    PathLike,
+    add_about,
+    as_path,
+    as_source,
+    at_threshold,
+    load_model,
+    save_widened_spec,
+    silent,
+    widened_spec_file,
+)
+from fairmend.workflows.outputs import REPORT_FILES, WIDENED, write_report
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedFiles:
+    """An audit of files, and what it wrote.
+
+    Attributes
+    ----------
+    result : the audit
+    labelled : figures of the rows that have a label
+    document : the result as plain data, as --json prints it
+    files : what was written, by what it is: "out", "report" and "widened_spec"; None where nothing was
+    warnings : signs that the spec is wrong, and files that were left out
+    spec, network : as they were used: with wider ranges, and at the threshold
+    out_of_range : what was done about values out of range
+    title : what was audited
+    """
+
+    result: AuditResult
+    labelled: LabelledFigures
+    document: Mapping[str, Any]
+    files: Mapping[str, Path | None]
+    warnings: tuple[str, ...]
+    spec: Spec
+    network: Network
+    out_of_range: OutOfRange
+    title: str
+
+
+@shows_progress
+def audit_files(
+    model: PathLike,
+    spec: PathLike,
+    data: DataPath | None = None,
+    *,
+    keep_going: bool = False,
+    samples: int = 100_000,
+    method: str = "auto",
+    time_limit: float | None = None,
+    jobs: int = 1,
+    device: str = "cpu",
+    cluster: str | None = None,
+    resume: PathLike | None = None,
+    seed: int = 0,
+    pairs: int = 5,
+    out: PathLike | None = None,
+    report: PathLike | None = None,
+    what_if_rows: int | None = None,
+    about: PathLike | None = None,
+    out_of_range: str = "refuse",
+    threshold: float | None = None,
+    activation: str | None = None,
+    ignore_scores: bool = False,
+    command: str | None = None,
+    progress: Progress | None = None,
+    on_plan: Callable[[AuditPlan], None] | None = None,
+) -> AuditedFiles:
+    """Audit the people in the data, or samples of the input space, as `fairmend audit` does.
+
+    `out` is a CSV file for everyone who is treated unequally, and `report` the folder of a report, in which the part
+    "What if?" holds `what_if_rows` rows of the data (None leaves it out). `command` is what the report says was typed.
+    Other arguments are the options of the command.
+    """
+    model, spec_file, table_at = Path(model), Path(spec), None if data is None else as_source(data)
+    out, folder, about_file = as_path(out), as_path(report), as_path(about)
+    if table_at is None and out_of_range != "refuse":
+        raise FairmendError("--out-of-range needs --data: random samples are always in range")
+    if table_at is None and keep_going:
+        raise FairmendError("--keep-going needs --data: random samples come from no files")
+    progress = progress or silent
+    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    used = add_about(used, about_file)
+    inputs = [path for path in (model, spec_file, *local_files(table_at), about_file) if path is not None]
+    if folder is not None:
+        check_folder(folder, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
+    spec_out = None if out is None else widened_spec_file(out, inputs)
+    with open_engine(cluster, jobs) as engine:
+        table = None if table_at is None else _open_table(table_at, used, engine, progress, keep_going=keep_going)
+        people = None
+        if table is not None:
+            policy = choose_policy(out_of_range, reads_what_varies(net, used))
+            people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range)
+            used = people.spec
+        numbers = RowNumbers(first=1) if people is None else people.rows
+        with PairsFile(out, used, net, inputs, with_ids=people is not None, table=table) as file:
+            if people is not None:
+                people.write_pairs(file)
+            result = audit(
+                net,
+                used,
+                people,
+                samples,
+                seed,
+                pairs=pairs,
+                method=method,
+                time_limit=time_limit,
+                device=device,
+                cluster=engine,
+                resume=as_path(resume),
+                progress=progress,
+                on_plan=on_plan,
+                witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
+            )
+    labelled = LabelledRows(used, net) if people is None else people.labelled
+    result = number_pairs(result, numbers).name_classes(used.label, labelled.distinct_values)
+    done = OutOfRange(out_of_range) if people is None else people.out_of_range
+    figures = labelled.figures(result.rows)
+    broken = () if table is None else table.broken
+    warnings = [*describe_broken(broken), *labelled.warnings(table_at), *audit_warnings(net, used, result, figures)]
+    title = f"{model.name} on {table_at.name if table_at else 'random samples'}{at_threshold(used)}"
+    if folder is not None:
+        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
+        sources |= {} if table_at is None else {"data": table_at}
+        parts = None if table is None else {"data": table.files}
+        page = audit_document(
+            net,
+            used,
+            result,
+            describe_origin(sources, parts=parts, command=command, seed=seed),
+            title=title,
+            labelled=figures,
+            frame=labelled.distinct_labels(),
+            warnings=warnings,
+            rows=numbers,
+            out_of_range=done,
+        )
+        if what_if_rows is not None:
+            examined = result.examined
+            page = add_what_if(
+                page, used, examined.X, net, people=examined.rows, numbers=numbers, rows=what_if_rows, seed=seed
+            )
+        with staged_folder(folder) as stage:
+            write_report(stage, page)
+            save_widened_spec(used, done, stage / WIDENED)
+    wider = save_widened_spec(used, done, spec_out)
+    wider = folder / WIDENED if folder is not None and done.ranges else wider
+    files = {"out": out, "report": None if folder is None else folder / PAGE_NAME, "widened_spec": wider}
+    document = {
+        "fairmend": __version__,
+        "model": model.name,
+        "data": None if table_at is None else table_at.name,
+        "seed": seed,
+        "threshold": used.threshold,
+        "about": used.about.to_dict(),
+        **result.as_dict(),
+        **_labelled_figures(figures),
+        "out": out,
+        "report": files["report"],
+        "out_of_range": done.as_dict(),
+        "widened_spec": wider,
+        "broken_files": [each.as_dict() for each in broken],
+        "warnings": warnings,
+    }
+    return AuditedFiles(result, figures, document, files, tuple(warnings), used, net, done, title)
+
+
+def _open_table(data: DataSource, spec: Spec, engine: Engine, progress: Progress, *, keep_going: bool) -> TableStream:
+    """Return the table with the columns that the spec names."""
+    needed, useful = spec.data_columns
+    wanted = {*needed, *useful}
+    table = stream_table(data, keep_going=keep_going, spool=wanted, engine=engine, progress=progress)
+    return table.only(needed, useful)
+
+
+def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
+    utility = None if labelled.utility is None else asdict(labelled.utility)
+    if utility is not None:
+        del utility["changed"]  # there is no other network to compare with
+    return {
+        "labelled_rows": labelled.rows,
+        "utility": utility,
+        "regression": None if labelled.regression is None else asdict(labelled.regression),
+        "groups": [asdict(group) for group in labelled.groups],
+    }

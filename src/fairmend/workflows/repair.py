@@ -1,0 +1,268 @@
+"""Repair the network in a file: from the files of model, spec and data to a folder with everything about the repair."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fairmend import CheckResult
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_json
+from fairmend.base.folders import check_folder, staged_folder
+from fairmend.base.progress import Progress, shows_progress
+from fairmend.evaluate.compare import RepairComparison, claim_needs_range, measure, repair_and_compare
+from fairmend.evaluate.document import Document
+from fairmend.evaluate.document_parts import describe_origin, file_digest
+from fairmend.evaluate.people import choose_policy, require_given_scores
+from fairmend.evaluate.repair_document import repair_document
+from fairmend.evaluate.split import split_data
+from fairmend.evaluate.what_if import add_what_if
+from fairmend.network import Network
+from fairmend.network.formats import require_room
+from fairmend.repairing.options import check_applicable, has_tolerances
+from fairmend.repairing.result import RepairResult
+from fairmend.report import load_report
+from fairmend.tables import find_files, local_files, read_table, write_csv
+from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_model, without_scores
+from fairmend.workflows.outputs import (
+    REPORT_FILES,
+    form_warning,
+    save_checked,
+    save_unchecked,
+    write_report,
+)
+
+_TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
+
+
+@dataclass(frozen=True, eq=False)
+class RepairedFiles:
+    """A repair of a model file, and the folder that was written.
+
+    Attributes
+    ----------
+    comparison : the network before and after, and in `comparison.result` the repair
+    check : the result of checking the certificate; None without one
+    document : the result as plain data, as --json prints it
+    folder, contents : the folder, and what each file in it is
+    model : the name of the repaired network in the folder
+    replaced : whether the folder held an earlier repair
+    removed : files of the earlier repair that were deleted
+    """
+
+    comparison: RepairComparison
+    check: CheckResult | None
+    document: Mapping[str, Any]
+    folder: Path
+    contents: Mapping[str, str]
+    model: str
+    replaced: bool
+    removed: tuple[str, ...]
+
+    @property
+    def result(self) -> RepairResult:
+        """The repair."""
+        return self.comparison.result
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The path of each file."""
+        return {name: self.folder / name for name in self.contents}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about data and repair."""
+        return self.comparison.warnings
+
+
+@shows_progress
+def repair_files(
+    model: PathLike,
+    spec: PathLike,
+    data: DataPath,
+    out: PathLike,
+    *,
+    method: str = "auto",
+    repair_data: DataPath | None = None,
+    test_data: DataPath | None = None,
+    repair_rows: int = 100,
+    calibration_rows: int = 500,
+    seed: int = 0,
+    out_of_range: str = "refuse",
+    threshold: float | None = None,
+    about: PathLike | None = None,
+    activation: str | None = None,
+    ignore_scores: bool = False,
+    what_if_rows: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    command: str | None = None,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> RepairedFiles:
+    """Repair the network in a file and write the folder `out`, as `fairmend repair` does.
+
+    `options` are further ones of the command, such as ``{"steps": 50, "keep": 0.01}``; those that the method does not
+    use are refused. The part "What if?" of the report holds `what_if_rows` rows of the data (None leaves it out).
+    `command` is what the report says was typed, and `warn` is called with warnings before the long work.
+    """
+    model, spec_file, folder, about_file = Path(model), Path(spec), Path(out), as_path(about)
+    given = {"data": data, "repair data": repair_data, "test data": test_data}
+    tables = {role: as_source(source) for role, source in given.items() if source is not None}
+    contents = {
+        f"model{model.suffix.lower()}": "the repaired network",
+        "certificate.json": "the certificate, for fairmend check",
+        "spec.toml": "the spec",
+        "repair_inputs.csv": "the repair inputs",
+        "result.json": "all figures, losses and warnings",
+        **REPORT_FILES,
+    }
+    local = [path for source in tables.values() for path in local_files(source)]
+    inputs = [path for path in (model, *local, spec_file, about_file) if path is not None]
+    check_folder(folder, list(contents), inputs)
+    replaced, removed = (folder / "result.json").exists(), _model_of_earlier_repair(folder, inputs)
+    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    chosen = {"method": method, **(options or {})}
+    check_applicable(method, options or {}, has_tolerances(used))  # before the data is read and audited
+    require_room(net, model)
+    other_form = form_warning(net, model.suffix.lower())
+    if other_form and warn is not None:
+        warn(other_form)
+    used = add_about(used, about_file)
+    frames = {role: read_table(source) for role, source in tables.items()}
+    policy = choose_policy(out_of_range, claim_needs_range(used, chosen))
+    require_given_scores(used, net, frames["data"], tables["data"], policy)
+    people = split_data(
+        without_scores(used),  # they are those of the original network, and this spec goes with the repaired one
+        net,
+        frames["data"],
+        source=tables["data"],
+        repair_frame=frames.get("repair data"),
+        repair_source=tables.get("repair data", ""),
+        test_frame=frames.get("test data"),
+        test_source=tables.get("test data", ""),
+        repair_rows=repair_rows,
+        calibration_rows=calibration_rows,
+        seed=seed,
+        policy=policy,
+    )
+    before = measure(net, people, stage="audit original", seed=seed, progress=progress)
+    comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=chosen)
+    about_run = {
+        "seed": seed,
+        "threshold": used.threshold,
+        "about": used.about.to_dict(),
+        "model": model.name,
+        "data": tables["data"].name,
+        "test_data": tables["test data"].name if "test data" in tables else None,
+    }
+    sources = {"model": model, "data": tables["data"], "spec": spec_file, **tables}
+    comparison, checked = _write(
+        folder, net, comparison, about_run, sources, command, seed, what_if_rows, without=removed
+    )
+    covers = comparison.guarantee.partial_coverage()
+    if checked is None:
+        del contents["certificate.json"]
+    elif covers:
+        contents["certificate.json"] = f"a certificate for {covers}, for fairmend check"
+    document = {
+        **comparison.as_dict(),
+        **about_run,
+        "certificate_check": None if checked is None else checked.as_dict(),
+        "files": {name: folder / name for name in contents},
+    }
+    name = f"model{model.suffix.lower()}"
+    return RepairedFiles(comparison, checked, document, folder, contents, name, replaced, tuple(removed))
+
+
+def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
+    """Return the name of the network that an earlier repair wrote into the folder, if the file is still the same.
+
+    Beside a new certificate it would pass for the network that the certificate is about.
+    """
+    try:
+        files = load_report(out).document.origin.files
+    except FairmendError:  # no report, or one that cannot be read: then the folder says nothing about its files
+        return []
+    return [
+        file.name
+        for file in files
+        if file.role == "repaired model"
+        and Path(file.name).name == file.name
+        and (out / file.name).is_file()
+        and file_digest(out / file.name) == file.sha256
+        and not any((out / file.name).samefile(path) for path in inputs)
+    ]
+
+
+def _write(
+    out: Path,
+    original: Network,
+    comparison: RepairComparison,
+    about_run: Mapping[str, object],
+    sources: Mapping[str, DataSource],
+    command: str | None,
+    seed: int,
+    what_if_rows: int | None,
+    *,
+    without: Sequence[str],
+) -> tuple[RepairComparison, CheckResult | None]:
+    """Write the folder, once the certificate is checked; return the result of that check, or None without one.
+
+    The comparison is returned with a warning if the file has another form than the original. Files named in `without`
+    are deleted, unless they are written anew.
+    """
+    certificate, checked = comparison.result.certificate, None
+    # a certificate of an earlier repair is about another network
+    outdated = [*without, *(["certificate.json"] if certificate is None else [])]
+    with staged_folder(out, without=outdated) as stage:
+        model = stage / f"model{Path(sources['model'].name).suffix.lower()}"
+        if certificate is None:
+            other = save_unchecked(comparison.result.network, model)
+        else:
+            checked, other = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
+        if other:
+            comparison = replace(comparison, warnings=(*comparison.warnings, other))
+        comparison.split.spec.save(stage / "spec.toml")
+        write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
+        write_json(stage / "result.json", {**comparison.as_dict(), **about_run})
+        page = describe_repair(original, comparison, out, stage, model.name, sources, command, seed, what_if_rows)
+        write_report(stage, page if checked is None else replace(page, condition=checked.condition))
+    return comparison, checked
+
+
+def describe_repair(
+    original: Network,
+    comparison: RepairComparison,
+    folder: Path,
+    stage: Path,
+    repaired: str,
+    sources: Mapping[str, DataSource],
+    command: str | None,
+    seed: int,
+    what_if_rows: int | None,
+) -> Document:
+    """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model.
+
+    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None.
+    """
+    files: dict[str, DataSource] = {**sources, "repaired model": stage / repaired}
+    how_to_check = None
+    certificate = stage / "certificate.json"
+    if certificate.exists():
+        files["certificate"] = certificate
+        claimed = comparison.result.certificate
+        real = ["--real"] if claimed is not None and claimed.real_only else []
+        how_to_check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
+    parts = {role: [file.name for file in find_files(files[role])] for role in _TABLES if role in files}
+    where = describe_origin(files, parts=parts, command=command, seed=seed)
+    document = repair_document(original, comparison, where, title=sources["model"].name, check=how_to_check)
+    if what_if_rows is None:
+        return document
+    people, network = comparison.split, comparison.result.network
+    return add_what_if(
+        document, people.spec, people.X, original, network, numbers=people.rows, rows=what_if_rows, seed=seed
+    )

@@ -1,0 +1,480 @@
+"""From data or a pipeline to a spec file, and from a spec file to whether data and a model fit it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmend._version import __version__
+from fairmend.base.arrays import Floats, Ints
+from fairmend.base.data_source import DataSource
+from fairmend.base.errors import FairmendError
+from fairmend.base.files import write_text
+from fairmend.base.progress import Progress
+from fairmend.evaluate.encoding.check import SpecCheck, check_spec
+from fairmend.evaluate.encoding.given import (
+    MatrixMatch,
+    ScoreMatch,
+    match_matrix,
+    match_scores,
+    read_matrix,
+    read_score_column,
+    read_scores,
+    require_informative,
+)
+from fairmend.evaluate.encoding.search import draft_from_scores
+from fairmend.evaluate.people import naming_file
+from fairmend.network import Network, load_network
+from fairmend.prove.fit import require_fit
+from fairmend.prove.threshold import network_of_spec
+from fairmend.spec import Label
+from fairmend.spec.describe import (
+    describe_claim,
+    describe_encoding,
+    describe_links,
+    describe_neighbourhood,
+    describe_role,
+    describe_similarity,
+    describe_values,
+)
+from fairmend.spec.draft.draft import Draft
+from fairmend.spec.draft.from_data import draft_from_data, guess_claim, label_from_options
+from fairmend.spec.draft.from_matrix import draft_from_matrix
+from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, read_scales
+from fairmend.spec.out_of_range import OutOfRange
+from fairmend.tables import FIRST_ROW, local_files, read_table
+from fairmend.workflows.inputs import DataPath, PathLike, as_path, as_source, load_spec, silent
+
+Warn = Callable[[str], None]
+
+ROWS_NAMED = 5  # of those that differ
+
+
+@dataclass(frozen=True, eq=False)
+class DraftedSpec:
+    """A spec that was drafted and written.
+
+    Attributes
+    ----------
+    draft : the spec, with what to review
+    file : where it is
+    inputs : the number of columns that the network reads; None without a network
+    match : how the spec compares with what the model gave, which verified it; None if it is unverified
+    warnings : signs that the spec is wrong although the network fits
+    next_steps : the commands that come next
+    """
+
+    draft: Draft
+    file: Path
+    inputs: int | None
+    match: ScoreMatch | MatrixMatch | None
+    warnings: tuple[str, ...]
+    next_steps: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the spec describes as many columns as the network reads."""
+        return self.inputs is None or self.inputs == self.draft.spec.width
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The result as plain data, as --json prints it."""
+        return {
+            "fairmend": __version__,
+            "out": self.file,
+            "columns": self.draft.spec.width,
+            "model_inputs": self.inputs,
+            "fits": self.fits,
+            "several_fit": self.draft.several,
+            "verified": self.match is not None,
+            **describe_match(self.match),
+            "spec": self.draft.spec.to_dict(),
+            "left_out": dict(self.draft.left_out),
+            "look_at": self.draft.to_review,
+            "next": list(self.next_steps),
+            "warnings": self.warnings,
+        }
+
+
+def draft_spec_file(
+    data: DataPath,
+    protected: Sequence[str],
+    out: PathLike = "spec.toml",
+    *,
+    label: str | None = None,
+    positive: str | None = None,
+    delta: float | None = None,
+    on: str | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    integer: Sequence[str] = (),
+    order: Sequence[str] = (),
+    scale: str = "none",
+    scaler: PathLike | None = None,
+    scores: PathLike | None = None,
+    score_column: str | None = None,
+    encoded: PathLike | None = None,
+    model: PathLike | None = None,
+    activation: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    warn: Warn | None = None,
+) -> DraftedSpec:
+    """Draft a spec from a data file, as `fairmend spec init` does, and write it to `out`.
+
+    `scores` or `encoded` are files with what the model gave or read; with them the encoding is searched and verified.
+    `warn` is called with warnings about files.
+    """
+    table, file = as_source(data), Path(out)
+    scaler, scores, encoded, model = (as_path(path) for path in (scaler, scores, encoded, model))
+    require_with("--scores", scores, model=model)
+    if encoded is not None and (scores is not None or scaler is not None):
+        raise FairmendError("--encoded tells the whole encoding; leave out --scores and --scaler")
+    _refuse_overwriting(file, force, [*local_files(table), model, scores, encoded, scaler])
+    frame = read_table(table)
+    net = None if model is None else load_network(model, activation)
+    others = [*drop, *categorical, label, score_column]
+    scales = None if scaler is None else _read_scales(scaler, frame, others, warn)
+    try:
+        draft = draft_from_data(
+            frame,
+            protected,
+            label,
+            positive,
+            drop=drop,
+            categorical=categorical,
+            integer=integer,
+            order=order,
+            score=score_column,
+            scale=scale,
+            scales=scales,
+            inputs=None if net is None else net.inputs,
+            delta=delta,
+            on=on,
+            outputs=None if net is None else net.outputs,
+        )
+    except FairmendError as error:
+        raise FairmendError(f"{table}: {error}") from error
+    match: ScoreMatch | MatrixMatch | None = None
+    if encoded is not None:
+        draft, match = _draft_from_matrix(draft, frame, encoded, net)
+    elif net is not None and (scores is not None or score_column is not None):
+        given = load_scores(scores, draft.label, frame, net, table)
+        assert given is not None
+        try:
+            draft, match = draft_from_scores(
+                draft,
+                frame,
+                net,
+                given,
+                progress=progress or silent,
+                first_row=FIRST_ROW,
+                scales=scales,
+                codes=not categorical,
+                fixed_order=bool(order),
+            )
+        except FairmendError as error:
+            raise FairmendError(f"{table}: {error}") from error
+    return _write(draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model, net, match)
+
+
+def draft_pipeline_spec(
+    pipeline: PathLike,
+    protected: Sequence[str],
+    out: PathLike = "spec.toml",
+    *,
+    data: DataPath | None = None,
+    scores: PathLike | None = None,
+    trust_pickle: bool = False,
+    label: str | None = None,
+    positive: str | None = None,
+    delta: float | None = None,
+    on: str | None = None,
+    model: PathLike | None = None,
+    activation: str | None = None,
+    force: bool = False,
+    warn: Warn | None = None,
+) -> DraftedSpec:
+    """Derive a spec from a fitted scikit-learn pipeline, as `fairmend spec from-sklearn` does, and write it to `out`.
+
+    `warn` is called with warnings about files.
+    """
+    source, file, table = Path(pipeline), Path(out), None if data is None else as_source(data)
+    scores, model = as_path(scores), as_path(model)
+    require_with("--scores", scores, data=data, model=model)
+    _refuse_overwriting(file, force, [source, *local_files(table), model, scores])
+    frame = None if table is None else read_table(table)
+    fitted, warnings = read_pipeline(source, trust_pickle)
+    _tell(warn, warnings)
+    net = None if model is None else load_network(model, activation)
+    try:
+        known = getattr(fitted, "classes_", None)
+        outputs = None if net is None else net.outputs
+        found = label_from_options(label, positive, frame, on, outputs=outputs, classes=known)
+        claim, review = guess_claim(found, frame, delta, on)
+        draft = draft_from_sklearn(fitted, list(protected), found, frame, claim)
+        draft = replace(draft, review=(*draft.review, *review))
+    except FairmendError as error:
+        raise FairmendError(f"{source}: {error}") from error
+    match = None
+    if scores is not None and frame is not None and net is not None and table is not None:
+        match = _match_scores(draft, frame, net, scores, table)
+    title = f"Derived from {source.name} by fairmend spec from-sklearn"
+    return _write(draft, frame, title, file, table, model, net, match)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedSpec:
+    """Whether data and a model fit a spec file.
+
+    Attributes
+    ----------
+    check : what was found; the rows in it are numbered as in the file
+    out_of_range : what was done about values out of range
+    spec_file, data : where spec and data are
+    """
+
+    check: SpecCheck
+    out_of_range: OutOfRange
+    spec_file: Path
+    data: DataSource | None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The result as plain data, as --json prints it."""
+        check, spec, sizes = self.check, self.check.spec, self.check.sizes
+        features = [
+            {
+                "name": feature.name,
+                "columns": [spec.columns(feature.name).start, spec.columns(feature.name).stop],
+                "values": describe_values(feature),
+                "reads": describe_encoding(feature),
+                "similar_people": describe_role(feature, feature in spec.linked),
+            }
+            for feature in spec.features
+        ]
+        document: dict[str, Any] = {
+            "fairmend": __version__,
+            "spec": self.spec_file.name,
+            "columns": spec.width,
+            "features": features,
+            "similar": describe_similarity(spec),
+            "claim": describe_claim(spec.claim),
+            "threshold": spec.threshold,
+            "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
+        }
+        if spec.links:
+            document["links"] = describe_links(spec)
+        if sizes is not None:
+            document["neighbourhood"] |= {"least": sizes.least, "median": sizes.median, "most": sizes.most}
+        if self.data is not None:
+            problems = [
+                {"column": p.feature, "rows": p.rows.size, "first_rows": p.rows[:ROWS_NAMED], "problem": p.message}
+                for p in check.problems
+            ]
+            document["data"] = {"file": self.data.name, "rows": check.rows, "fits": not problems, "problems": problems}
+        if check.inputs is not None:
+            document["model"] = {"inputs": check.inputs, "fits": check.inputs == spec.width}
+        document["verified"] = check.verified
+        document |= {**describe_match(check.scores), **describe_match(check.matrix)}
+        return {**document, "out_of_range": self.out_of_range.as_dict()}
+
+
+def check_spec_file(
+    spec: PathLike,
+    data: DataPath | None = None,
+    model: PathLike | None = None,
+    *,
+    out_of_range: str = "refuse",
+    threshold: float | None = None,
+    scores: PathLike | None = None,
+    encoded: PathLike | None = None,
+    activation: str | None = None,
+) -> CheckedSpec:
+    """Check that data and a model fit a spec file, as `fairmend spec check` does.
+
+    `scores` or `encoded` are files with what the model gave or read, which verify the encoding.
+    """
+    spec_file, table = Path(spec), None if data is None else as_source(data)
+    model, scores, encoded = (as_path(path) for path in (model, scores, encoded))
+    require_with("--scores", scores, data=data, model=model)
+    require_with("--encoded", encoded, data=data)
+    loaded, done = load_spec(spec_file, threshold), OutOfRange(out_of_range)
+    frame = None if table is None else read_table(table)
+    rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
+    if frame is not None and table is not None and out_of_range != "refuse":
+        if scores is not None or encoded is not None:
+            raise FairmendError("--scores and --encoded are of the data as it is; leave out --out-of-range")
+        with naming_file(table):
+            inside = loaded.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
+        loaded, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
+    net = None if model is None else network_of_spec(load_network(model, activation), loaded)
+    check = check_spec(
+        loaded,
+        frame,
+        net,
+        scores=None if frame is None or net is None else load_scores(scores, loaded.label, frame, net, table),
+        matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
+    )
+    return CheckedSpec(_with_row_numbers(check, rows), done, spec_file, table)
+
+
+def require_with(option: str, given: object, **needed: object) -> None:
+    """Refuse an option that needs others which are not given."""
+    absent = [f"--{name.replace('_', '-')}" for name, value in needed.items() if value is None]
+    if given is not None and absent:
+        raise FairmendError(f"{option} needs {' and '.join(absent)}")
+
+
+def load_scores(
+    path: Path | None, label: Label | None, frame: pd.DataFrame, net: Network, data: DataSource | None
+) -> Floats | None:
+    """Return the scores in a file, or in the column that the label names; refuse scores that verify nothing."""
+    if path is not None:
+        scores = read_scores(path, len(frame), net.outputs)
+        require_informative(scores, str(path))
+        return scores
+    column = read_score_column(label, frame)
+    if column is not None and label is not None:
+        require_informative(column, f'{data}, column "{label.score}"')
+    return column
+
+
+def describe_match(match: ScoreMatch | MatrixMatch | None) -> dict[str, Any]:
+    """Return a comparison with what the model gave, or read, as plain data; nothing without one."""
+    if isinstance(match, ScoreMatch):
+        return {
+            "scores": {
+                "verified": match.verified,
+                "rows": match.rows,
+                "form": match.form,
+                "largest_difference": match.largest,
+                "tolerance": match.tolerance,
+                "differing_rows": len(match.differing),
+                "first_rows": match.differing[:ROWS_NAMED],
+            }
+        }
+    if match is None:
+        return {}
+    columns = [
+        {"column": each.column, "name": each.name, "rows": each.rows, "row": each.row} for each in match.differing
+    ]
+    return {
+        "encoded": {
+            "verified": match.verified,
+            "rows": match.rows,
+            "largest_difference": None if match.problem else match.largest,
+            "differing_columns": columns,
+            "problem": match.problem,
+        }
+    }
+
+
+def _tell(warn: Warn | None, warnings: Sequence[str]) -> None:
+    if warn is not None:
+        for warning in warnings:
+            warn(warning)
+
+
+def _refuse_overwriting(out: Path, force: bool, inputs: Sequence[Path | None]) -> None:
+    """Refuse to write over an input file, or over an existing file without --force."""
+    for path in inputs:
+        if path is not None and out.resolve() == path.resolve():
+            raise FairmendError(f"{out}: this is one of the inputs; choose another --out")
+    if out.exists() and not force:
+        raise FairmendError(f"{out}: already exists; choose another --out, or replace it with --force")
+
+
+def _read_scales(
+    scaler: Path, frame: pd.DataFrame, others: Sequence[str | None], warn: Warn | None
+) -> Mapping[str, Mapping[str, float]]:
+    """Return the scales in a file; `others` are columns that are not numbers that the model reads."""
+    numbers = [
+        str(name)
+        for name in frame.columns
+        if pd.api.types.is_numeric_dtype(frame[name].dtype) and str(name) not in others
+    ]
+    scales, warnings = read_scales(scaler, numbers)
+    _tell(warn, warnings)
+    unknown = [name for name in scales if name not in frame.columns]
+    if unknown:
+        raise FairmendError(f'{scaler}: scales "{unknown[0]}", which is not a column of the data')
+    return scales
+
+
+def _draft_from_matrix(
+    draft: Draft, frame: pd.DataFrame, encoded: Path, net: Network | None
+) -> tuple[Draft, MatrixMatch]:
+    matrix = read_matrix(encoded, len(frame))
+    if net is not None and net.inputs != matrix.shape[1]:
+        raise FairmendError(f"{encoded}: has {matrix.shape[1]} columns, but the network reads {net.inputs}")
+    made = draft_from_matrix(draft, frame, matrix, encoded.name)
+    match = match_matrix(made.spec.encode(frame, np.float64), matrix, made.spec.column_names)
+    if not match.verified:
+        first = replace(match.differing[0], row=match.differing[0].row + FIRST_ROW)
+        raise FairmendError(f"{encoded}: {match}: {first}. Write the spec by hand.")
+    return made, match
+
+
+def _match_scores(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data: DataSource) -> ScoreMatch:
+    """Compare the scores of the network with those that the model gave; refuse a spec that does not reproduce them."""
+    spec = draft.spec
+    require_fit(net, spec)
+    given = load_scores(scores, draft.label, frame, net, data)
+    assert given is not None
+    with naming_file(data):
+        X = spec.as_inputs(frame, net.dtype, first_row=FIRST_ROW)
+    match = match_scores(net, X, given, regression=spec.regression)
+    if not match.verified:
+        raise FairmendError(f"{scores}: {match}. The model was not trained behind this pipeline; nothing was written.")
+    return match
+
+
+def _write(
+    draft: Draft,
+    frame: pd.DataFrame | None,
+    title: str,
+    out: Path,
+    data: DataSource | None,
+    model: Path | None,
+    net: Network | None,
+    match: ScoreMatch | MatrixMatch | None,
+) -> DraftedSpec:
+    """Write the draft, once it fits the data that it was drafted from."""
+    if frame is not None:
+        try:
+            draft.spec.encode(frame)
+        except FairmendError as error:
+            raise FairmendError(f"{data}: {error}") from error
+    warnings: tuple[str, ...] = ()
+    if net is not None and frame is not None and net.inputs == draft.spec.width:
+        warnings = check_spec(draft.spec, frame, net).warnings
+    write_text(out, draft.toml(title))
+    inputs = None if net is None else net.inputs
+    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model))
+
+
+def _next_steps(out: Path, data: DataSource | None, model: Path | None) -> tuple[str, ...]:
+    spec, people, network = (shlex.quote(str(name)) for name in (out, data or "DATA", model or "MODEL"))
+    return (
+        f"fairmend spec check {spec} --data {people} --model {network}",
+        f"fairmend audit {network} --data {people} --spec {spec}",
+        f"fairmend repair {network} --data {people} --spec {spec} --out repaired",
+    )
+
+
+def _with_row_numbers(check: SpecCheck, rows: Ints) -> SpecCheck:
+    """Return the check with the numbers of the rows in the file."""
+    scores, matrix = check.scores, check.matrix
+    if scores is not None:
+        scores = replace(scores, differing=rows[scores.differing])
+    if matrix is not None:
+        matrix = replace(matrix, differing=tuple(replace(d, row=int(rows[d.row])) for d in matrix.differing))
+    problems = tuple(replace(p, rows=rows[p.rows]) for p in check.problems)
+    return replace(check, problems=problems, scores=scores, matrix=matrix)

@@ -1,0 +1,412 @@
+"""The affine layer W x + b, batch normalisation and scaling, and how one is folded into the other.
+
+A program computes these steps one after the other, each with its own roundings. Bounds are those of the one affine
+layer that all of them fold into, in numbers that are defined operation by operation. What the program computes is off
+from that layer by the roundings of its steps (`inference_error`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.operations.base import (
+    PER_UNIT,
+    Bools,
+    Derivatives,
+    Form,
+    Interval,
+    Operation,
+    Read,
+    Terms,
+    lost_in_products,
+    magnitude,
+    one_source,
+    total,
+)
+from fairmend_check.kernel.rounding import TINY, Array, Precision, affine, ball, down, gamma, power_below, up
+
+ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
+_LEAST_VARIANCE = 1e-30
+_MOST = 2.0**60  # of means, shifts and reaches
+_SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """x -> factor x + shift for each unit, (width,) or () for all; ``size`` bounds the terms of the shift.
+
+    ``reach`` bounds how much larger or smaller a number becomes on the way, in any order of the steps: a product of
+    factors may be 1, although float32 computes 0 or infinity after the first of them. ``singles`` counts scalings by
+    one number for all units, which ONNX Runtime rounds to float32 even in a float64 model.
+    """
+
+    factor: Array
+    shift: Array
+    size: Array
+    reach: Array
+    roundings: int = ROUNDINGS
+    singles: int = 0
+
+    def grown(self, size: Array) -> Array:
+        """Bound the numbers on the way, from those that enter it."""
+        return np.asarray(2 * (size * self.reach + self.size)) if self.roundings else size
+
+    def units(self, u: float) -> float:
+        """Return how far the steps are off, relative to the sizes of their terms, where one rounding is off by u."""
+        return self.roundings * u + (self.singles * _SINGLE if u < _SINGLE / 4 else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """An affine layer as it is stored, weight (out, in) and bias (out,), and what is before and after it."""
+
+    weight: Array
+    bias: Array
+    before: Norm
+    after: Norm
+
+
+def batch_norm(mean: Any, variance: Any, gain: Any, shift: Any, epsilon: float) -> Norm:
+    """Return (x - mean) / sqrt(variance + epsilon) gain + shift; without gain and shift, 1 and 0."""
+    variance = _floats(variance)
+    spread = variance + epsilon
+    # A sum of two signs could be a difference that is lost in float32.
+    if not ((spread >= _LEAST_VARIANCE) & np.isfinite(spread) & (variance >= 0) & (epsilon >= 0)).all():
+        raise CheckError("batch normalisation has a variance that is not positive, or a negative epsilon")
+    return replace(scaling(mean, 1 / np.sqrt(spread), shift, *(() if gain is None else (_floats(gain),))), singles=0)
+
+
+def scaling(mean: Any, gain: Any, shift: Any, *more: Any) -> Norm:
+    """Return (x - mean) gain + shift; without shift, 0. There may be ``more`` factors of the gain."""
+    factor, own, middle = _floats(gain), np.zeros(()) if shift is None else _floats(shift), _floats(mean)
+    reach = _reach(factor)
+    with np.errstate(all="ignore"):
+        for part in map(_floats, more):
+            factor, reach = factor * part, reach * _reach(part)
+        offset = middle * factor
+        reach = np.where(np.abs(middle) <= _MOST, reach, np.inf)
+        single = factor.size == 1 and bool((np.abs(np.frexp(factor)[0]) != 0.5).any())  # a power of 2 is exact
+        return Norm(factor, own - offset, np.abs(own) + np.abs(offset), reach, ROUNDINGS, int(single))
+
+
+def _reach(factor: Array) -> Array:
+    """Return the factors or their inverses, whichever are above 1; what is multiplied by 0 is 0 in any case."""
+    size = np.abs(factor)
+    with np.errstate(all="ignore"):
+        return np.where(size == 0, 1.0, np.maximum(size, 1 / size))
+
+
+def _floats(values: Any) -> Array:
+    return np.asarray(values, np.float64)
+
+
+def fold_layer(
+    weight: NDArray[np.floating],
+    bias: NDArray[np.floating] | None,
+    before: Sequence[Norm],
+    after: Sequence[Norm],
+) -> tuple[tuple[NDArray[np.floating], NDArray[np.floating] | None], Fold | None]:
+    """Return weight and bias of the one layer that computes all of it, in the type of its weights, and its parts."""
+    if not before and not after:
+        return (weight, bias), None
+    if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise CheckError(f"a layer has weights of shape {weight.shape} and a bias that does not fit")
+    inner, outer = joined_norm(before, weight.shape[1]), joined_norm(after, len(weight))
+    raw, own = _floats(weight), np.zeros(len(weight)) if bias is None else _floats(bias)
+    if not (np.isfinite(raw).all() and np.isfinite(own).all()):
+        raise CheckError("a layer contains a weight that is not finite")
+    with np.errstate(all="ignore"):
+        folded = (raw * inner.factor * outer.factor[:, None]).astype(weight.dtype)
+        shifted = (
+            own if not before else np.array([_exact_sum(row, b) for row, b in zip(raw * inner.shift, own, strict=True)])
+        )
+        moved = (outer.factor * shifted + outer.shift).astype(weight.dtype)
+    if ((folded == 0) & (raw != 0) & (inner.factor != 0) & (outer.factor != 0)[:, None]).any():
+        raise CheckError(f"batch normalisation or scaling makes weights too small for {weight.dtype.name}")
+    return (folded, moved), Fold(raw, own, inner, outer)
+
+
+def _exact_sum(terms: Array, start: float) -> float:
+    """Return the sum, rounded once."""
+    return math.fsum([*terms, start])
+
+
+def joined_norm(norms: Sequence[Norm], width: int) -> Norm:
+    """Return what these norms compute one after the other, for each unit."""
+    found = Norm(np.ones(width), np.zeros(width), np.zeros(width), np.ones(width), 0)
+    for norm in norms:
+        if norm.shift.shape not in ((), (width,)) or norm.factor.shape not in ((), (width,)):
+            raise CheckError(f"batch normalisation or scaling of {norm.shift.size} numbers is beside {width} units")
+        with np.errstate(all="ignore"):  # of what is not finite, which is refused below
+            found = Norm(
+                norm.factor * found.factor,
+                norm.factor * found.shift + norm.shift,
+                np.abs(norm.factor) * found.size + norm.size,
+                norm.reach * found.reach,
+                found.roundings + norm.roundings,
+                found.singles + norm.singles,
+            )
+        if not (np.maximum(found.reach, found.size) <= _MOST).all():
+            raise CheckError("batch normalisation or scaling has a number that is too large, too small or not finite")
+    return found
+
+
+_FOLDING = 8  # roundings of a folded layer beside its products and its norms
+
+
+@dataclass(eq=False)
+class Products:
+    """What the products of an affine layer need: the sums of the sizes of its terms, and what underflow can lose.
+
+    ``used`` are the units that the last forms used, with their weights; others mostly use the same.
+    """
+
+    size: Array
+    underflow: Array
+    used: Bools
+    weight: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Operation):
+    """W x + b: weight (out, in), bias (out,). ``fold`` has its parts if norms are folded into it."""
+
+    weight: Array
+    bias: Array
+    fold: Fold | None = None
+    arithmetic = True
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the number of units."""
+        one_source(widths, self.weight.shape[1], "layer")
+        return len(self.weight)
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose W x + b."""
+        return affine(self.weight, self.bias, *reads[0])
+
+    def relaxed(self, reads: Sequence[Interval]) -> Products:
+        """Return how large its terms can be."""
+        entering = magnitude(*reads[0])
+        size = entering @ np.abs(self.weight).T + np.abs(self.bias)
+        return Products(size, TINY * (1 + total(entering)), np.ones(len(self.weight), dtype=np.bool_), self.weight)
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Multiply by the weights."""
+        used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
+        if (used != relaxed.used).any():
+            relaxed.used, relaxed.weight = used, self.weight[used]
+        coefficients, weight = coefficients[:, :, used], relaxed.weight
+        lost = lost_in_products(coefficients, relaxed.size[:, used]) + relaxed.underflow
+        form.add_constant(coefficients @ self.bias[used], lost)
+        boxes, forms, width = coefficients.shape
+        return [(coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])]
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Multiply by the sizes of the weights."""
+        return np.asarray(errors[0] @ np.abs(self.weight).T)
+
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms:
+        """Return the terms of the layer; those that are surely 0 are added exactly.
+
+        Of the others, every partial sum lies between the sum of all negative and the sum of all positive terms, and
+        each addition is off by at most half a unit in the last place of the larger one.
+        """
+        fold, weight, read = self.fold, np.abs(self.weight), reads[0]
+        n = weight.shape[1]
+        above, below = np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
+        size = np.maximum(above, below)
+        if fold is not None:
+            inner = (size * np.abs(fold.before.factor) + fold.before.size) @ np.abs(fold.weight).T + np.abs(fold.bias)
+            leaving = (inner * np.abs(fold.after.factor) + fold.after.size) * (1 + 4 * gamma(n + 16))
+            return Terms(np.full((1, 1), n + 1.0), leaving, leaving, kind.u * leaving)
+        outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
+        additions = (size > 0).sum(axis=1, keepdims=True)  # the bias is a term as well
+        g = (additions + 1) * kind.u / (1 - (additions + 1) * kind.u)  # n is at most 2^20, so n u stays well below 1
+        whole = ((above + below) @ weight.T + np.abs(self.bias)) * outward  # P + N
+        apart, slip = (above - below) @ self.weight.T + self.bias, (outward - 1) * whole  # P - N
+        most, least = (np.minimum(whole, (whole + sign * apart + slip) / 2) for sign in (1, -1))
+        # 1 + 2 g covers the errors in the partial sums themselves.
+        return Terms(additions, most, least, kind.u * power_below((1 + 2 * g) * np.maximum(most, least)))
+
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return the roundings of the products and of the sum, and the largest partial sum.
+
+        Scalings right before the layer may be computed after it: then its sums are larger or smaller by as much as
+        these scale, and what underflows there is multiplied by it.
+        """
+        assert terms is not None
+        low, high = reads[0].low, reads[0].high
+        if self.fold is not None:
+            return _folded_rounding(self.fold, terms, low, high, kind, scaled)
+        n = low.shape[1]
+        outward = 1 + 4 * gamma(n + 8)
+        whole = (terms.above + terms.below) * outward
+        flushed = kind.tiny * scaled * (magnitude(low, high).sum(axis=1, keepdims=True) + 4 * (n + 1))
+        g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
+        return (terms.additions * terms.unit + kind.u * whole + flushed) * outward, scaled * whole * (1 + g) + flushed
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Multiply by the weights."""
+        low, high, _ = derivatives
+        used = low.any(axis=(0, 1)) | high.any(axis=(0, 1))  # units that are surely off need no product
+        low, high, weight = low[:, :, used], high[:, :, used], self.weight[used]
+        n = len(weight)
+        mid, radius = ball(low, high)
+        # The spread of the radius, what products with the middle lose, and the roundings of the two differences.
+        slack = radius + gamma(n + 8) * np.abs(mid)
+        spread = (slack @ np.abs(weight)) * (1 + 2 * gamma(n + 8)) + TINY
+        centre = mid @ weight
+        less, more = centre - spread, centre + spread
+        return [(less, more, np.maximum(more, -less))]
+
+    def scaled(self, before: float) -> tuple[float, float]:
+        """Return what the norms beside it scale by."""
+        if self.fold is None:
+            return before, 1.0
+        after = float(self.fold.after.reach.max())
+        return before * float(self.fold.before.reach.max()) * after, after
+
+    def entering(self, size: Array) -> Array:
+        """Bound what the weights multiply, after a norm before the layer."""
+        return size if self.fold is None else self.fold.before.grown(size)
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Follow weights that are not 0; those that are stored count, as a norm may multiply by 0 what was infinite."""
+        fold = self.fold
+        used = self.weight != 0 if fold is None else (fold.weight != 0) & (fold.before.factor != 0)
+        return np.asarray(used.astype(np.float64) @ reached[0].astype(np.float64) > 0)
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Bound the sum of all terms."""
+        entering, fold = self.entering(sizes[0]), self.fold
+        if fold is None:
+            return np.asarray(2 * (np.abs(self.weight) @ entering + np.abs(self.bias)))
+        inner = 2 * (np.abs(fold.weight) @ entering + np.abs(fold.bias))
+        return np.asarray(2 * (inner * fold.after.reach + fold.after.size))
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Return the sizes of the weights of each number."""
+        return [np.abs(self.weight).sum(axis=0)]
+
+    def work(self, width: int) -> int:
+        """Return the products, and what inputs and outputs cost."""
+        return self.weight.size + PER_UNIT * sum(self.weight.shape)
+
+    @property
+    def stored(self) -> list[Array]:
+        """Weights and biases as they are in the file."""
+        kept = self.fold or self
+        return [kept.weight, kept.bias]
+
+
+def _folded_rounding(
+    fold: Fold, terms: Terms, low: Array, high: Array, kind: Precision, scaled: float
+) -> tuple[Array, Array]:
+    """Return the roundings of a layer and the norms beside it, computed step by step or folded.
+
+    Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
+    layer are rounded once more. No number on the way is above ``reach``, and a subnormal number that is taken as 0 is
+    multiplied by no more than that.
+    """
+    n = fold.weight.shape[1]
+    size = magnitude(low, high)
+    count = (n + _FOLDING) * kind.u + fold.before.units(kind.u) + fold.after.units(kind.u)
+    weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
+    beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
+    wide = size * fold.before.reach + fold.before.size
+    reach = scaled * beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
+    return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
+
+
+_SCALING = 2  # roundings beside those of the norms: its numbers are rounded to the type of the model
+
+
+@dataclass(frozen=True, eq=False)
+class Scale(Operation):
+    """factor x + shift for each unit, both (width,); ``norm`` says how a program computes it."""
+
+    factor: Array
+    shift: Array
+    norm: Norm
+    arithmetic = True
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the number of units."""
+        return one_source(widths, len(self.factor))
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose factor x + shift."""
+        ends = reads[0][0] * self.factor, reads[0][1] * self.factor
+        least, most = down(np.minimum(*ends) - TINY), up(np.maximum(*ends) + TINY)
+        return down(least + self.shift), up(most + self.shift)
+
+    def relaxed(self, reads: Sequence[Interval]) -> tuple[Array, Array]:
+        """Return how large its terms can be, and what is lost by underflow."""
+        entering = magnitude(*reads[0])
+        return entering * np.abs(self.factor) + np.abs(self.shift), TINY * (1 + total(entering))
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Multiply by the factors."""
+        size, underflow = relaxed
+        lost = lost_in_products(coefficients, size) + underflow
+        form.add_constant(coefficients @ self.shift, lost)
+        return [coefficients * self.factor]
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Multiply by the sizes of the factors."""
+        return errors[0] * np.abs(self.factor)
+
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return the roundings of the norms, step by step or as one, for each unit by itself."""
+        norm, size = self.norm, np.maximum(reads[0].high, -reads[0].low)
+        count = norm.units(kind.u) + _SCALING * kind.u
+        reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
+        own = count / (1 - count) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * reach
+        return own * (1 + 4 * gamma(16)), 2 * reach
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Multiply by the factors."""
+        low, high, size = derivatives
+        ends = low * self.factor, high * self.factor
+        return [(down(np.minimum(*ends)), up(np.maximum(*ends)), up(size * np.abs(self.factor)))]
+
+    def scaled(self, before: float) -> tuple[float, float]:
+        """Return what it scales by.
+
+        ONNX Runtime makes one factor in float32 of all scalings beside a product with a matrix, also of those that
+        other nodes read as well. If the factor is too small for that, it is 0.
+        """
+        scaled = before * float(self.norm.reach.max())
+        return scaled, scaled
+
+    def entering(self, size: Array) -> Array:
+        """Bound what the factors multiply."""
+        return self.norm.grown(size)
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Follow factors that are not 0."""
+        return np.asarray(reached[0] & (self.norm.factor != 0)[:, None])
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Bound the numbers on the way."""
+        return self.entering(sizes[0])
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Multiply by the sizes of the factors."""
+        return [weights * np.abs(self.factor)]

@@ -1,0 +1,301 @@
+"""Inputs and columns: the input row, some columns of a node, rows of a table, and several nodes in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.operations.base import (
+    Bools,
+    Derivatives,
+    Form,
+    Interval,
+    Operation,
+    Read,
+    Terms,
+    dot,
+    magnitude,
+    one_source,
+)
+from fairmend_check.kernel.rounding import TINY, Array, Precision, down, gamma, power_below, up
+
+
+@dataclass(frozen=True)
+class Input(Operation):
+    """The row of numbers that a model reads."""
+
+    columns: int
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the number of columns."""
+        if widths:
+            raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
+        return self.columns
+
+    def work(self, width: int) -> int:
+        """Return nothing: it is given."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Columns(Operation):
+    """Some columns of a node, each at most once."""
+
+    indices: tuple[int, ...]
+    rearranges = True
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return how many columns it chooses."""
+        known = range(one_source(widths))
+        if not set(self.indices) <= set(known) or len(set(self.indices)) < len(self.indices):
+            raise CheckError("a node of the model chooses columns that it cannot choose, or one of them twice")
+        return len(self.indices)
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Choose the ends."""
+        return reads[0][0][:, self.indices], reads[0][1][:, self.indices]
+
+    def relaxed(self, reads: Sequence[Interval]) -> int:
+        """Return how wide the node is that it reads."""
+        return int(reads[0][0].shape[1])
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Put the coefficients where the columns are."""
+        return [self._placed(coefficients, relaxed)]
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Choose the errors."""
+        return errors[0][:, self.indices]
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Put the derivatives where the columns are."""
+        low, high, size = (self._placed(part, widths[0]) for part in derivatives)
+        return [(low, high, size)]
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Choose what reaches the columns."""
+        return reached[0][list(self.indices)]
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Choose the sizes."""
+        return sizes[0][list(self.indices)]
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Put the weights where the columns are."""
+        return [self._placed(weights[None, None], widths[0])[0, 0]]
+
+    def _placed(self, part: Array, width: int) -> Array:
+        whole = np.zeros((*part.shape[:2], width))
+        whole[:, :, self.indices] = part
+        return whole
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Operation):
+    """Row k of the table (rows, width), where the node that it reads is a column of inputs with the whole number k."""
+
+    table: Array
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of the table."""
+        one_source(widths, 1)
+        return int(self.table.shape[1])
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose the rows whose numbers are in an interval; there is no bound outside the table."""
+        first, last = np.floor(reads[0][0][:, 0]), np.ceil(reads[0][1][:, 0])
+        inside = (first >= 0) & (last < len(self.table))
+        shape = len(first), self.table.shape[1]
+        least, most = np.full(shape, -np.inf), np.full(shape, np.inf)
+        ends = np.stack([first, last], axis=1)[inside].astype(np.int64)
+        for start, stop in np.unique(ends, axis=0):
+            rows = self.table[start : stop + 1]
+            same = np.flatnonzero((first == start) & (last == stop))
+            least[same], most[same] = rows.min(axis=0), rows.max(axis=0)
+        return least, most
+
+    def relaxed(self, reads: Sequence[Interval]) -> Interval:
+        """Return its interval."""
+        return self.interval(reads)
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Take the least values over its interval, which depend on nothing else."""
+        low, high = relaxed
+        added = dot(np.maximum(coefficients, 0.0), low) + dot(np.minimum(coefficients, 0.0), high)
+        lost = gamma(2 * coefficients.shape[2] + 4) * dot(np.abs(coefficients), magnitude(low, high))
+        form.add_constant(added, lost + TINY)
+        return []
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Return no error: the number of a row is exact."""
+        return np.zeros((len(errors[0]), self.table.shape[1]))
+
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return that a subnormal number in the table may be read as 0."""
+        size = np.broadcast_to(np.abs(self.table).max(axis=0), (len(reads[0].low), self.table.shape[1]))
+        return np.minimum(kind.tiny, size), size
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Return none: the number of a row is exact."""
+        return []
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Follow columns of the table in which rows differ."""
+        return np.asarray(reached[0] & (self.table != self.table[0]).any(axis=0)[:, None])
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Return the largest number of each column."""
+        return np.asarray(np.abs(self.table).max(axis=0))
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Return how much the rows differ, in terms of the weights."""
+        return [np.atleast_1d(np.ptp(self.table, axis=0) @ weights / len(self.table))]
+
+    @property
+    def stored(self) -> list[Array]:
+        """The table."""
+        return [self.table]
+
+
+@dataclass(frozen=True)
+class Sum(Operation):
+    """The sum of two or more nodes of one width."""
+
+    arithmetic = True
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of each part."""
+        if _several(widths) != {widths[0]}:
+            other = next(width for width in widths if width != widths[0])
+            raise CheckError(f"a node of the model reads {widths[0]} of {other} values")
+        return widths[0]
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Add up the ends."""
+        low, high = reads[0]
+        for less, more in reads[1:]:
+            low, high = down(low + less), up(high + more)
+        return low, high
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Give every part the same coefficients."""
+        return [coefficients] * int(relaxed)
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Add up the errors."""
+        return np.asarray(sum(errors))
+
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms:
+        """Return the terms of the sum: those of its parts.
+
+        A program may add up the terms of an affine layer, or of a sum, and the other parts of the sum in one go, so
+        that an addition in the layer is off by as much as one in the sum.
+        """
+        parts = [_part(read) for read in reads]
+        additions = np.asarray(len(parts) - 1 + sum(part.additions for part in parts))
+        count, outward = (additions + 1) * kind.u, 1 + 4 * gamma(len(parts) + 8)
+        ends = zip(*((part.above, part.below) for part in parts), strict=True)
+        above, below = (np.asarray(sum(each)) * outward for each in ends)
+        g = np.where(count < 0.5, count / (1 - count), np.inf)
+        return Terms(additions, above, below, kind.u * power_below((1 + 2 * g) * np.maximum(above, below)))
+
+    def own_rounding(
+        self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
+    ) -> tuple[Array, Array]:
+        """Return the roundings of a sum in any order: each addition is off by half a unit of a partial sum."""
+        assert terms is not None
+        parts = [_part(read) for read in reads]
+        merged = sum(part.additions * np.maximum(terms.unit - part.unit, 0.0) for part in parts)
+        size = terms.above + terms.below
+        own = ((len(reads) - 1) * terms.unit + merged + 2 * len(reads) * kind.tiny) * (1 + 4 * gamma(len(reads) + 8))
+        enough = (terms.additions + 1) * kind.u < 0.5
+        return np.where(size == 0, 0.0, own), np.where(enough, 2 * size, np.inf)
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Give every part the same derivatives."""
+        return [derivatives] * len(widths)
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches any part."""
+        return np.asarray(np.logical_or.reduce(reached))
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Add up the sizes."""
+        return np.asarray(2 * sum(sizes))
+
+
+def _part(read: Read) -> Terms:
+    """Return the terms that a sum reads, at least as large as what is computed of them."""
+    none, above, below = np.zeros((1, 1)), np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
+    if read.terms is None:
+        return Terms(none, above, below, none)
+    return replace(read.terms, above=np.maximum(read.terms.above, above), below=np.maximum(read.terms.below, below))
+
+
+@dataclass(frozen=True)
+class Concatenate(Operation):
+    """The columns of two or more nodes, one node after the other."""
+
+    rearranges = True
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return how many columns there are."""
+        _several(widths)
+        return sum(widths)
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Put the ends side by side."""
+        low, high = (np.concatenate(ends, axis=1) for ends in zip(*reads, strict=True))
+        return low, high
+
+    def relaxed(self, reads: Sequence[Interval]) -> list[int]:
+        """Return how wide the parts are."""
+        return [low.shape[1] for low, _ in reads]
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Give every part its coefficients."""
+        return _split(coefficients, relaxed, axis=2)
+
+    def passed_on(self, errors: Sequence[Array]) -> Array:
+        """Put the errors side by side."""
+        return np.concatenate(errors, axis=1)
+
+    def derivatives(
+        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
+    ) -> list[Derivatives]:
+        """Give every part its derivatives."""
+        return list(zip(*(_split(part, widths, axis=2) for part in derivatives), strict=True))
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Put the parts side by side."""
+        return np.concatenate(reached)
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Put the sizes side by side."""
+        return np.concatenate(sizes)
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Give every part its weights."""
+        return _split(weights, widths, axis=0)
+
+
+def _several(widths: Sequence[int]) -> set[int]:
+    if len(widths) < 2:
+        raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
+    return set(widths)
+
+
+def _split(array: Array, widths: Sequence[int], axis: int) -> list[Array]:
+    return np.split(array, np.cumsum(widths)[:-1], axis=axis)
