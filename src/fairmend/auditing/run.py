@@ -261,7 +261,7 @@ def _worst_pairs(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTal
         return ()
     X = np.stack(inputs)
     worst = scanner.worst(X)
-    sure = np.flatnonzero(worst.gap > 0 if spec.claim.is_score else worst.unequal)
+    sure = np.flatnonzero(worst.unequal | (worst.gap > 0))
     first = worst.first[sure]
     known = np.array_equal(first, X[sure])
     people = ScoredRows(net, first, worst.logits[sure]) if known else ScoredRows.of(net, first)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import Network
