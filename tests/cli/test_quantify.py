@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Claim, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -183,3 +184,14 @@ def test_links_and_score_claims_are_answered_reported_and_certified(case, change
     checked = run("check", "c.json", case.model, "--spec", case.spec)
     assert checked.exit_code == 0, checked.stdout
     assert claimed in " ".join(checked.stdout.split())
+
+
+def test_an_error_of_the_certificate_does_not_cost_the_result(case, monkeypatch):
+    def broken(*_, **__):
+        raise FairmendError("the disk is full")
+
+    monkeypatch.setattr("fairmend.workflows.quantify.confirmed_certificate", broken)
+    result = quantify(case, "--certificate", "shares.json")
+    assert result.exit_code == 2
+    assert "the disk is full" in result.stderr
+    assert "Proven to be treated equally" in result.stdout

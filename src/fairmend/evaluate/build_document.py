@@ -37,7 +37,8 @@ from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.network import Network
-from fairmend.quantifying.result import QuantifyBox, QuantifyResult
+from fairmend.quantifying.result import QuantifyResult
+from fairmend.quantifying.unequal_map import QuantifyBox
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 

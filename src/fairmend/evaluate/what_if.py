@@ -11,7 +11,6 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.text import short
-from fairmend.bounds.running_error import scaled_too_far
 from fairmend.evaluate.document import (
     CarriedNetwork,
     CarriedNode,
@@ -38,11 +37,12 @@ from fairmend.network import (
     Sum,
 )
 from fairmend.network.folding import Fold, Line
-from fairmend.network.functions.base import Precision
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.products import encode_column
+from fairmend_check.kernel.rounding import Precision
 
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
@@ -106,9 +106,15 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     categories = sum(len(feature.categories or ()) for feature in spec.features)
     if categories > MOST_CATEGORIES:
         return f"the features have {categories:,} categories, and a page has room for at most {MOST_CATEGORIES:,}"
-    if any(scaled_too_far(network) for network in networks):
+    if not all(np.isfinite(_error_at_zero(network)) for network in networks):
         return "scalings in a row multiply or divide by more than other programs can hold in one number of float32"
     return ""
+
+
+def _error_at_zero(network: Network) -> float:
+    """Return the error of inference at 0; infinite if scalings multiply or divide too far."""
+    row = np.zeros((1, network.inputs))
+    return float(KernelBounds(network).output_error(row, row).max())
 
 
 def _carry(network: Network) -> CarriedNetwork:
@@ -124,7 +130,7 @@ def _carry_node(node: Node, width: int) -> CarriedNode:
         return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias), rounding=rounding)
     if isinstance(operation, Scale):
         factor, shift = _base64(operation.factor), _base64(operation.shift)
-        rounding = _scale_rounding(operation.line, Precision.of(operation.factor.dtype).unit)
+        rounding = _scale_rounding(operation.line, Precision.of(operation.factor.dtype.name).u)
         return replace(plain, weight=factor, bias=shift, rounding=rounding)
     if isinstance(operation, Lookup):
         return replace(plain, weight=_base64(operation.table))
@@ -138,13 +144,13 @@ def _carry_node(node: Node, width: int) -> CarriedNode:
 
 
 def _folded_rounding(fold: Fold) -> StepRounding:
-    """Return the numbers in the bound of `fairmend.bounds.running_error` that do not depend on the inputs."""
+    """Return the numbers in the bound of the error of inference that do not depend on the inputs."""
     inner, outer = fold.lines()
     weight, bias = np.abs(fold.weight.astype(np.float64)), fold.bias_size
     entering, leaving = float(inner.reach.max()), float(outer.reach.max())
     beside = (1 + entering) * (1 + leaving) * float((1 + weight.sum(axis=1) + bias).max())
     reach = beside * (1 + entering) * (1 + weight.shape[1] + float(inner.size.sum())) + float(outer.size.max())
-    norms = sum(line.all_roundings(Precision.of(fold.weight.dtype).unit) for line in (inner, outer))
+    norms = sum(line.all_roundings(Precision.of(fold.weight.dtype.name).u) for line in (inner, outer))
     return StepRounding(
         roundings=weight.shape[1] + norms + fold.extra_roundings + _BESIDE,
         constants=_base64((weight @ inner.size + bias) * np.abs(outer.factor) + outer.size),

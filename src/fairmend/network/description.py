@@ -80,6 +80,11 @@ class Description:
             added.append(own if part.factor == 1 else self.add("scale", [own], gain=[part.factor]))
         return self.add("sum", added)
 
+    def close(self, closing: str) -> None:
+        """Add the sigmoid or softmax that turns logits into probabilities."""
+        kind = {"kind": "softmax"} if closing == "softmax" else {"kind": "function", "name": "sigmoid"}
+        self.steps.append({**kind, "sources": [len(self.steps) - 1]})
+
     def sources_of(self, step: int, count: int) -> list[int]:
         """Return what a concatenation of so many steps puts side by side; take it away if it is the last."""
         sources = self.steps[step]["sources"] if self.steps[step]["kind"] == "concatenate" else [step]

@@ -168,7 +168,7 @@ def _model_bytes(net: Network) -> bytes:
     """Return the network in the form that verifiers need: batch size 1, logits as outputs."""
     import onnx
 
-    from fairmend.network.formats.onnx.file import to_bytes
+    from fairmend.network.formats.onnx.write import to_bytes
 
     model = onnx.load_from_string(to_bytes(Network.from_nodes(net.nodes)))
     for value in (*model.graph.input, *model.graph.output):

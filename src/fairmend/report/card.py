@@ -255,7 +255,7 @@ def _check(document: Document) -> list[str]:
     if repair.check:
         # Indented code ends only with the line, whatever the names of the files are.
         lines += [
-            "This command checks it against the model file, and shares no code with the program that wrote them:",
+            "This command checks it against the model file, from these two files alone:",
             "",
             f"    {printable(repair.check)}",
             "",

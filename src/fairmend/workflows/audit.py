@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairmend._version import __version__
-from fairmend.auditing.neighbours import reads_what_varies
+from fairmend.auditing.comparisons import reads_what_varies
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.result import AuditResult
 from fairmend.auditing.run import audit

@@ -15,7 +15,7 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import quantify_document
 from fairmend.evaluate.document_parts import describe_origin
 from fairmend.network import Network
-from fairmend.quantifying.confirm import confirmed_certificate
+from fairmend.quantifying.certificate import confirmed_certificate
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.quantifying.run import quantify
 from fairmend.report.report import PAGE_NAME

@@ -5,13 +5,30 @@ import os
 import numpy as np
 import pytest
 import skops.io
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 import fairmend
 from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
 from fairmend.network.formats.suffixes import MODULES, format_module
 from support.strategies import random_network
+
+# Models in memory: what holds no network is refused with the way to get a network from it.
+
+
+def test_objects_that_hold_no_network_are_refused_by_type():
+    with pytest.raises(FairmendError, match=r"from dict; give the path .* nn\.Module"):
+        load_network({})
+
+
+def test_a_classifier_without_probabilities_is_a_network_of_one_layer_for_its_decisions():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = RidgeClassifier().fit(X, X[:, 0] > 0.3)
+    with pytest.raises(FairmendError) as caught:
+        load_network(model)
+    written = str(caught.value).split("one layer: ")[1]
+    network = eval(written, {"fairmend": fairmend, "numpy": np, "model": model})
+    assert (network.predict(X) == model.predict(X)).all()
 
 
 @pytest.mark.parametrize("suffix", MODULES)

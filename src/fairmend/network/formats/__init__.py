@@ -18,8 +18,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.network import Activation, Affine, Network, NetworkSource
 from fairmend.network.form import Form, FormError
-from fairmend.network.formats.objects import read_object
-from fairmend.network.formats.suffixes import check_file, format_module
+from fairmend.network.formats.suffixes import check_file, format_module, read_object
 from fairmend.network.operations.elementwise import parse_activation
 
 __all__ = ["form_changes", "read_network", "require_room", "without_folds", "write_network"]

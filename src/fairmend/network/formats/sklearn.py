@@ -18,7 +18,7 @@ import numpy as np
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
-from fairmend.network.formats.torch.skorch import is_net, read_net, to_net
+from fairmend.network.formats.torch.module import is_net, read_net, to_net
 
 _NETWORKS = ("MLPClassifier", "MLPRegressor")
 _LOGISTIC = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier")

@@ -14,12 +14,11 @@ import numpy.typing as npt
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
-from fairmend.network.formats.keras.form import KerasForm
 from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network, stored_order
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
 from fairmend.network.formats.keras.layers import count_weights, select_weights
-from fairmend.network.formats.keras.write import write_model
+from fairmend.network.formats.keras.write import KerasForm, write_model
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
 _KERAS_VERSION = "2.15.0"

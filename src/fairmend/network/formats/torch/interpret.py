@@ -16,8 +16,8 @@ from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, Value, unsupported
 from fairmend.network.formats.torch.operators import OPERATORS, Context, refusal
+from fairmend.network.formats.torch.operators.context import ROWS, InputWidthError, Memory, RowTensor
 from fairmend.network.formats.torch.program import Call, Program, ProgramInput, Ref
-from fairmend.network.formats.torch.rows import ROWS, InputWidthError, Memory, RowTensor
 from fairmend.network.formats.torch.steps import Entry, Steps, Tensors, pruned, replay
 
 _MOST_ATTEMPTS = 2000

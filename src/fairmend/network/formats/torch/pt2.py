@@ -29,8 +29,8 @@ from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.aten import ATEN, bind, only_computes
 from fairmend.network.formats.torch.interpret import interpret
 from fairmend.network.formats.torch.operators import OPERATORS
+from fairmend.network.formats.torch.operators.context import ROWS
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
-from fairmend.network.formats.torch.rows import ROWS
 from fairmend.network.formats.torch.state_dict import StateDictForm, to_tensors
 
 _DTYPES = {4: "<i4", 5: "<i8", 7: "<f4", 8: "<f8", 12: "?"}  # numbers of torch._export.serde.schema.ScalarType

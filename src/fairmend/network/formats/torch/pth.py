@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import pickletools
 import re
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,6 @@ import torch
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.torch.lightning import new_checkpoint
-from fairmend.network.formats.torch.pickle_limits import check_pickles
 from fairmend.network.formats.torch.state_dict import (
     NESTED,
     NOTE,
@@ -28,6 +28,104 @@ from fairmend.network.formats.torch.state_dict import (
     to_tensors,
 )
 from fairmend.network.formats.torch.steps import Tensors
+
+# Refuse a .pth file whose pickle would keep PyTorch busy for ever.
+#
+# A pickle can name a tuple that it has already built as a part of the next one, twice, and so on. A hundred such steps
+# fit into 549 bytes, and the hash of the last tuple, as the key of a dict, takes 2^100 steps in code that no signal
+# interrupts.
+
+
+_MOST = 100_000  # parts of one tuple, counted as often as it contains them
+_PICKLES_OF_OLD_FILES = 5  # before the numbers: magic number, protocol, system, state dict, keys
+_PUT = ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE")
+_GET = ("BINGET", "LONG_BINGET", "GET")
+_MARK = -1
+
+
+def check_pickles(path: Path) -> None:
+    """Raise an error if a pickle that `torch.load` reads from the file builds a tuple of too many parts."""
+    try:
+        with path.open("rb") as file:
+            if file.read(4) == b"PK\3\4":  # how PyTorch decides too
+                _check_pickle(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl"), path)
+                return
+            file.seek(0)
+            for _ in range(_PICKLES_OF_OLD_FILES):
+                _check_pickle(file, path)
+    except (OSError, RuntimeError, ValueError, IndexError, KeyError):
+        return  # a damaged file: PyTorch stops at the same place and names the damage
+
+
+def _check_pickle(pickle: bytes | BinaryIO, path: Path) -> None:
+    """Follow the sizes of all values on the pickle's stack, without building any."""
+    stack: list[int] = []
+    memo: dict[Any, int] = {}
+    for opcode, argument, _ in pickletools.genops(pickle):
+        if opcode.name in _PUT:
+            memo[len(memo) if argument is None else argument] = stack[-1]
+        elif opcode.name in _GET:
+            stack.append(memo[argument])
+        elif opcode.name == "MARK":
+            stack.append(_MARK)
+        elif opcode.name == "DUP":
+            stack.append(stack[-1])
+        else:
+            size = 1 + sum(_popped(opcode, stack))
+            keeps = opcode.name.startswith("TUPLE") or opcode.name == "REDUCE"
+            if keeps and size > _MOST:
+                raise FairmendError(
+                    f"{path}: its pickle contains nested tuples of more than {_MOST:,} parts, which no state dict "
+                    "needs; save the weights alone: torch.save(model.state_dict(), path)"
+                )
+            stack += [size if keeps else 1] * len(opcode.stack_after)
+
+
+def _popped(opcode: pickletools.OpcodeInfo, stack: list[int]) -> list[int]:
+    """Take from the stack what an opcode takes, and return the sizes."""
+    count = len(opcode.stack_before)
+    if pickletools.markobject in opcode.stack_before:
+        mark = len(stack) - 1 - stack[::-1].index(_MARK)
+        count = opcode.stack_before.index(pickletools.markobject) + len(stack) - mark
+    if count > len(stack):
+        raise IndexError("the pickle takes more than there is")
+    found = stack[len(stack) - count :]
+    del stack[len(stack) - count :]
+    return [size for size in found if size != _MARK]
+
+
+# Checkpoints of Lightning for modules in memory: what load_from_checkpoint needs beside the state dict.
+
+
+_PACKAGES = ("lightning", "pytorch_lightning")
+
+
+def new_checkpoint(module: Any) -> dict[str, Any]:
+    """Return a checkpoint whose state dict is yet to come (None).
+
+    For a LightningModule it names the version of Lightning, and the hyperparameters that are plain values: others
+    would make the file run code when it is loaded, and are given to load_from_checkpoint instead.
+    """
+    checkpoint: dict[str, Any] = {"state_dict": None}
+    kinds = {base.__module__.partition(".")[0] for base in type(module).__mro__ if base.__name__ == "LightningModule"}
+    package = next((name for name in _PACKAGES if name in kinds), None)
+    if package is None:
+        return checkpoint
+    checkpoint["pytorch-lightning_version"] = str(sys.modules[package].__version__)
+    parameters = dict(getattr(module, "hparams", {}))
+    plain = {str(key): value for key, value in parameters.items() if _is_plain(value)}
+    if plain:
+        checkpoint |= {"hparams_name": "kwargs", "hyper_parameters": plain}
+    return checkpoint
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in value.items())
+    return value is None or isinstance(value, bool | int | float | str)
+
 
 _INSTEAD = "save the weights alone, torch.save(model.state_dict(), path), or export the model to ONNX"
 

@@ -4,10 +4,33 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.network.formats.torch.operators.context import Context
+from fairmend.network.formats.build import Value
+from fairmend.network.formats.torch.operators.context import (
+    ROWS,
+    Context,
+    InputWidthError,
+    Memory,
+    RowTensor,
+    column_numbers,
+)
 from fairmend.network.formats.torch.program import Constant
-from fairmend.network.formats.torch.rows import ROWS, InputWidthError, RowTensor
 from fairmend.network.formats.torch.steps import Steps
+
+# Rows of numbers under shapes.
+
+
+def test_columns_are_numbered_in_the_order_of_the_axes():
+    assert column_numbers((ROWS, 2, 3)).tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    assert column_numbers((2, ROWS), 4).tolist() == [[4], [5]]
+
+
+def test_a_tensor_knows_its_rows_and_whether_it_was_changed():
+    memory = Memory()
+    tensor = RowTensor((Value(1, 2), Value(2, 1)), (3, ROWS), memory=memory)
+    assert (tensor.width, tensor.row_axis, tensor.axis(-1), tensor.shape()) == (3, 1, 1, "(3, rows)")
+    assert RowTensor((Value(1, 1),), (ROWS,)).shape() == "(rows,)"
+    memory.version += 1
+    assert tensor.stale
 
 
 def made(width=4, opens=None):

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.torch.operators.context import Context, Operator
+from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, column_numbers
 from fairmend.network.formats.torch.operators.shapes import copied, moved_axis
 from fairmend.network.formats.torch.program import Constant
-from fairmend.network.formats.torch.rows import RowTensor, column_numbers
 from fairmend.network.formats.torch.steps import Number
 
 _MOST_TERMS = 256  # of a sum over an axis

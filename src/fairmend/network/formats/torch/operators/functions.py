@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.torch.operators.context import Context, Operator
+from fairmend.network.formats.torch.operators.context import ROWS, Context, Operator, Positive, RowTensor
 from fairmend.network.formats.torch.program import Constant
-from fairmend.network.formats.torch.rows import ROWS, Positive, RowTensor
 
 _SELU = (1.6732632423543772, 1.0507009873554805)  # alpha and scale
 _SOFTPLUS_LINE = 20  # from where on PyTorch returns x itself, by default

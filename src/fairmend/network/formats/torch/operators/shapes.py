@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network.formats.torch.operators.context import Context, Operator
+from fairmend.network.formats.torch.operators.context import (
+    ROWS,
+    Context,
+    InputWidthError,
+    Operator,
+    RowTensor,
+    column_numbers,
+)
 from fairmend.network.formats.torch.program import Constant
-from fairmend.network.formats.torch.rows import ROWS, InputWidthError, RowTensor, column_numbers
 
 _OPEN = 2**62  # torch.export writes an open end of a slice as a number above this one
 _FLOATS = ("float32", "float64")
