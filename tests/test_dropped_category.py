@@ -57,7 +57,7 @@ def test_a_certificate_must_hold_for_every_category(tmp_path, other):
     net = Network([Affine(weight, bias)], [])
     net.save(tmp_path / "model.onnx")
     X = np.array([[*others[0], 0.5]], np.float32)
-    nothing = Proof(np.ones(1, np.int64), np.ones(1), np.zeros(1))
+    nothing = Proof(np.ones(1), np.zeros(1), np.ones(1, np.bool_), np.ones(1, np.bool_))
     certificate_of_inputs(net, spec, X, nothing, method="forged").save(tmp_path / "forged.json")
     report = fairmend.check(tmp_path / "forged.json", tmp_path / "model.onnx")
     assert report.verdict == "invalid"

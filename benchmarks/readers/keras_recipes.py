@@ -31,7 +31,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import fairmend
-from fairmend.bounds.inference import inference_error
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.kernel.inference_error import output_errors
@@ -173,7 +173,7 @@ def loaded(path: Path, X: np.ndarray) -> tuple[str, Enclosure]:
     """Return what fairmend's loader says; its logits are off by as much as those of Keras."""
     network = fairmend.load_network(path)
     logits = network.logits(X).astype(np.float64).reshape(len(X), -1)
-    error = 2 * inference_error(network, X, X).reshape(logits.shape)
+    error = 2 * KernelBounds(network).output_error(X, X).reshape(logits.shape)
     condition = read_condition(path)
     ends = logits - error, logits + error
     return condition, closed(*ends) if network.closing != "none" else ends

@@ -34,9 +34,10 @@ from rich.table import Table
 
 import fairmend
 from fairmend.auditing.neighbours import find_unequal
-from fairmend.bounds.inference import inference_error
-from fairmend.bounds.rigorous import bounds_and_layers
 from fairmend.network import Activation, Affine, Network
+from fairmend.prove.kernel_model import kernel_model
+from fairmend_check.kernel.bounds import form_bounds
+from fairmend_check.kernel.inference_error import output_errors
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -132,8 +133,10 @@ def bound_before(network: Network, lower: np.ndarray, upper: np.ndarray) -> np.n
 
 def bound_now(network: Network, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the bound as a proof over boxes uses it, and the margins of the proofs, each (regions,)."""
-    low, high, layers = bounds_and_layers(network, lower, upper)
-    return inference_error(network, lower, upper, layers, thorough=True)[:, 0], np.maximum(low, -high)[:, 0]
+    model, low, high = kernel_model(network), lower.astype(np.float64), upper.astype(np.float64)
+    forms = np.broadcast_to([[1.0], [-1.0]], (len(low), 2, 1))
+    bounds, nodes = form_bounds(model, forms, low, high)
+    return output_errors(model, low, high, nodes, forms[:, :1], thorough=True)[:, 0], bounds.max(axis=1)
 
 
 def in_onnx_runtime(network: Network) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,6 +1,6 @@
 """Measure fairmend on a GPU, against the CPU of the same machine: training, proofs, audits, certify, quantify, search.
 
-    python benchmarks/scale/gpu.py [--cpu] [--jobs N] [--only step repair proof audit certify quantify search]
+    python benchmarks/scale/gpu.py [--cpu] [--jobs N] [--only step repair audit certify quantify search]
 
 Networks are trained from a seed on synthetic people. A step of step 1 is the mean over a second, after two steps, in
 milliseconds, as it runs and in variants; the same network twice must give the same bytes. Losses after 30 steps depend
@@ -31,10 +31,8 @@ import fairmend
 from fairmend import Feature, Spec
 from fairmend.auditing.device_search import DeviceSearch
 from fairmend.auditing.fast_scores import FastScores
-from fairmend.base.device import compute_on
 from fairmend.bounds import fused, linear
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.proof import prove_regions
 from fairmend.repairing.calibrate import Calibration, calibrate
 from fairmend.spec.neighbourhoods import Regions
 
@@ -188,24 +186,6 @@ def repair(console: Console, _: bool) -> None:
     console.print(
         f"{ {stage: round(spent, 1) for stage, spent in result.seconds.items()} }, check {ended - checking:.1f}"
     )
-
-
-def proof(console: Console, cpu: bool) -> None:
-    table = table_of("proof of 100 regions, seconds", "network", "GPU", "CPU", "largest difference of margins")
-    for name, hidden in wide_cases.SHAPES.items():
-        case = wide_cases.case(hidden, 100)
-        regions = case.regions(100)
-        with compute_on(GPU):
-            prove_regions(case.network, case.regions(2))
-            spent = seconds(lambda case=case, regions=regions: prove_regions(case.network, regions))
-            found = prove_regions(case.network, regions)
-        row = [f"{spent:.2f}", "", ""]
-        if cpu:
-            started = time.perf_counter()
-            expected = prove_regions(case.network, regions)
-            row[1:] = f"{time.perf_counter() - started:.2f}", f"{np.abs(found.margin - expected.margin).max():.1e}"
-        table.add_row(name, *row)
-    console.print(table)
 
 
 # Audits
@@ -368,7 +348,7 @@ def search(console: Console, cpu: bool) -> None:
 
 
 PARTS = {
-    "step": step, "proof": proof, "repair": repair, "audit": audit, "certify": certify, "quantify": quantify,
+    "step": step, "repair": repair, "audit": audit, "certify": certify, "quantify": quantify,
     "search": search,
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ from benchmarks.repairs.figures import Limit
 from fairmend import Feature, Network, Spec, Verdict
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import Certificate, certificate_of_fair, certificate_of_inputs
-from fairmend.prove.score_proof import ScoreProof
+from fairmend.prove.proof import Proof
 from fairmend.spec.claim import Claim
 
 ROWS_OF_A_NETWORK = 100
@@ -149,7 +149,6 @@ def attack(case: Planted, folder: Path, tally: Counter[str]) -> None:
 
 def forged_certificates(case: Planted, rows: np.ndarray) -> Iterator[Certificate]:
     """Give a certificate over each of these rows, whose scores are too far apart."""
-    nothing = np.zeros((1, case.network.outputs))
     for x in case.X[rows]:
-        lie = ScoreProof(nothing, nothing, spread=np.zeros(1), error=np.zeros(1), delta=case.delta)
+        lie = Proof.by_blindness(case.network, case.spec.claim, x[None])
         yield certificate_of_inputs(case.network, case.spec, x[None], lie, method="certify")

@@ -33,7 +33,7 @@ from rich.table import Table
 
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.network import Activation, Affine
 from fairmend.prove.certificate import Certificate
 from fairmend.repairing.options import METHODS, group_options, has_tolerances

@@ -44,8 +44,9 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeR
 import fairmend
 from fairmend import Verdict
 from fairmend.auditing.neighbours import ExhaustiveScan, find_unequal
-from fairmend.bounds.rigorous import rigorous_bounds
 from fairmend.network import DEFAULT_THRESHOLD, Activation
+from fairmend.prove.kernel_model import kernel_model
+from fairmend_check.kernel.bounds import form_bounds
 from fairmend_check.kernel.neighbourhood import batches, neighbourhood
 from fairmend_check.kernel.spec import read_spec
 
@@ -74,7 +75,7 @@ ORIGINS = [".onnx", ".pth", ".safetensors", "module", "module", "module", "modul
 TIME_LIMIT_S = {"branch": 5.0, "milp": 5.0}  # for the regions of one case
 LIMITS_S = {0: 900.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
-        ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
+        ("auditing", "bounds", "milp", "network", "prove", "repairing", "spec"))]  # fmt: skip
 PARTS = ("run", "arithmetic", "attacks", "cases", "forgeries", "frameworks", "functions", "graphs", "links",
          "oracle", "tally")  # fmt: skip
 CODE += [f"benchmarks/soundness/{part}.py" for part in PARTS]
@@ -127,7 +128,11 @@ def check_witness(case: Case, oracle: Oracle, row: int, other: np.ndarray, engin
 
 def compare_bounds(case: Case, oracle: Oracle, tally: Tally) -> None:
     regions = case.spec.regions(case.X, case.network.dtype)
-    lower, upper = rigorous_bounds(case.network, regions.lower, regions.upper)
+    low, high = regions.lower.astype(np.float64), regions.upper.astype(np.float64)
+    each = np.eye(case.network.outputs)
+    forms = np.broadcast_to(np.concatenate([each, -each]), (len(low), 2 * len(each), len(each)))
+    bounds, _ = form_bounds(kernel_model(case.network), forms, low, high)
+    lower, upper = bounds[:, : len(each)], -bounds[:, len(each) :]
     starts = np.searchsorted(regions.owner, np.arange(regions.count))
     lower, upper = np.minimum.reduceat(lower, starts), np.maximum.reduceat(upper, starts)
     offset = offset_of(case.network.threshold)

@@ -42,8 +42,7 @@ def cases(name: str) -> dict[str, Callable[[], object]]:
     """Return what is measured for a setting, by its heading. Only names that both versions have may occur here."""
     import fairmend
     from benchmarks.common import settings
-    from fairmend.bounds.inference import inference_error
-    from fairmend.bounds.rigorous import rigorous_bounds
+    from fairmend.prove.proof import prove_inputs
     from fairmend.repairing.calibrate import calibrate
     from fairmend.repairing.head.features import Linear
     from fairmend.repairing.head.solve import repair_head
@@ -52,7 +51,6 @@ def cases(name: str) -> dict[str, Callable[[], object]]:
     regions = s.spec.regions(s.X_repair)
     calibrated = calibrate(s.network, regions, s.X_cal, s.y_cal).network
     weight, bias = calibrated.head.weight, calibrated.head.bias
-    lower, upper = regions.lower, regions.upper
 
     def step2() -> object:
         features = Linear.from_network(calibrated, regions)
@@ -62,10 +60,8 @@ def cases(name: str) -> dict[str, Callable[[], object]]:
         "step 1": lambda: calibrate(s.network, regions, s.X_cal, s.y_cal),
         "step 2": step2,
         "prof": lambda: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof"),
-        "bounds of 1 box": lambda: [rigorous_bounds(s.network, lower[:1], upper[:1]) for _ in range(20)],
-        "bounds of all boxes": lambda: [rigorous_bounds(s.network, lower, upper) for _ in range(5)],
-        "error of 1 box": lambda: [inference_error(s.network, lower[:1], upper[:1]) for _ in range(20)],
-        "error of all boxes": lambda: [inference_error(s.network, lower, upper) for _ in range(5)],
+        "proof of 1 input": lambda: [prove_inputs(s.network, s.spec, s.X_repair[:1]) for _ in range(20)],
+        "proof of all inputs": lambda: [prove_inputs(s.network, s.spec, s.X_repair) for _ in range(5)],
     }
 
 

@@ -22,7 +22,7 @@ from rich.table import Table
 import fairmend
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_inputs
-from fairmend.prove.proof import prove_regions
+from fairmend.prove.proof import prove_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -66,9 +66,9 @@ def check_large(console: Console, folder: Path) -> bool:
     for activation in ("relu", "tanh"):
         net = Network(affines, [Activation(activation)] * 4)
         X = s.spec.as_inputs(s.dataset.X_train[:400])
-        proof = prove_regions(net, s.spec.regions(X))
+        proof = prove_inputs(net, s.spec, X)
         X = X[np.flatnonzero(proof.holds)[:50]]
-        certificate = certificate_of_inputs(net, s.spec, X, prove_regions(net, s.spec.regions(X)), method="certify")
+        certificate = certificate_of_inputs(net, s.spec, X, prove_inputs(net, s.spec, X), method="certify")
         report, size = saved_and_checked(folder, net, certificate)
         fine = fine and report.valid and report.regions == 50 and report.seconds < LARGE_LIMIT
         table.add_row(*row(activation, report, size))

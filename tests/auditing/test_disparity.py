@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fairmend
+from fairmend.auditing.comparisons import ScoreSpread
 from fairmend.auditing.disparity import DisparityCollector, ScoreSummary
-from fairmend.auditing.score_spread import ScoreSpread
 from fairmend.base.files import to_json
 from fairmend.spec import Claim
 from support.audit_cases import SPEC, network, people

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairmend.auditing.neighbours import reads_what_varies
+from fairmend.auditing.comparisons import reads_what_varies
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.people import choose_policy, take_people
 from fairmend.network import Affine, Network

@@ -21,7 +21,7 @@ from fairmend.prove.certificate import (
     weights_digest,
 )
 from fairmend.prove.certify import certify
-from fairmend.prove.proof import prove_regions
+from fairmend.prove.proof import prove_inputs
 from fairmend.prove.result import Verdict
 from fairmend.spec import Claim, Feature, Spec
 from support.certify_cases import AGE, HOURS, balanced_network, linear
@@ -142,12 +142,6 @@ def test_a_neighbourhood_with_an_unequal_twin_gets_no_certificate():
     assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [True]
 
 
-def test_neighbourhoods_of_too_many_points_are_left_out(monkeypatch):
-    spec = twin_spec()
-    monkeypatch.setattr(certificate, "most_points", lambda network: 3)
-    assert certificate_of_fair(bump_network(spec, needed=1.5), spec, person(spec))[1].tolist() == [False]
-
-
 @pytest.mark.parametrize("on", ["logit", "probability"])
 def test_a_certificate_of_scores_covers_only_who_keeps_delta(on, tmp_path):
     net, X = balanced_network(3, SPEC, "relu"), SPEC.sample_inputs(12, np.random.default_rng(3))
@@ -252,7 +246,7 @@ def test_a_state_dict_a_spec_and_a_global_claim_beside_it(tmp_path):
     network, X = some_fair(spec)
     first = network.affines[0]
     network = network.with_affines([Affine(first.weight * np.float32([0, 1, 1]), first.bias), *network.affines[1:]])
-    proof = prove_regions(network, spec.regions(X))
+    proof = prove_inputs(network, spec, X)
     kept = np.flatnonzero(proof.covers_inference)
     made = certificate_of_inputs(network, spec, X[kept], proof.subset(kept), method="prof", blind_columns=[0])
     result = checked(tmp_path, made, network, "pth")

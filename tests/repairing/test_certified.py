@@ -9,7 +9,7 @@ import pytest
 import fairmend
 from fairmend import Feature, Network, Spec
 from fairmend.network import Activation, Affine
-from fairmend.prove.proof import prove_regions
+from fairmend.prove.proof import prove_inputs
 from fairmend.repairing.certified import connected_groups, groups_of_rows, one_target_for_each_group, train_certified
 from fairmend.repairing.options import HeadOptions
 from fairmend.repairing.recipe import Recipe, features_to_split, run_recipe
@@ -136,7 +136,7 @@ def test_a_network_is_proven_without_step_2_and_keeps_what_is_free(outputs):
     assert attempt.blind_features == ("group",)
     assert attempt.proof.covers_inference.all()
     assert attempt.split == ("priors",)
-    assert prove_regions(attempt.network, PRIORS.regions(X_repair, split=attempt.split)).holds.all()
+    assert prove_inputs(attempt.network, PRIORS, X_repair).holds.all()
     after = attempt.network.predict(X)
     chain = (X[:, 1] >= 4) & (X[:, 1] <= 8) & (X[:, 2] == 0)
     assert len(set(after[chain])) == 1

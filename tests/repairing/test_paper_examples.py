@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import Feature, Spec
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.proof import prove_regions
+from fairmend.prove.proof import prove_inputs
 from fairmend.repairing.head.features import Box, Linear
 from fairmend.repairing.head.solve import repair_head
 from support.paper_milp import Dual
@@ -41,7 +41,7 @@ def test_the_input_of_example_2_is_discriminated_against():
     assert NETWORK.logits([[4.0, 0.0]])[0] == pytest.approx(0.2)
     assert NETWORK.logits([[8.0, 1.0]])[0] == pytest.approx(-0.6)
     assert NETWORK.predict([[4.0, 0.0], [8.0, 1.0]]).tolist() == [1, 0]
-    assert not prove_regions(NETWORK, REGIONS).holds.any()
+    assert not prove_inputs(NETWORK, SPEC, np.array([[4.0, 0.0]])).holds.any()
 
 
 def test_the_neighbourhood_is_the_box_of_example_2():

@@ -6,7 +6,7 @@ import pytest
 import fairmend
 from fairmend import FairmendError, Feature, Spec
 from fairmend.network import Affine
-from fairmend.prove.proof import prove_regions
+from fairmend.prove.proof import prove_inputs
 from fairmend.repairing.blind import columns_of
 from fairmend.repairing.options import HeadOptions
 from fairmend.repairing.recipe import _blind_regions
@@ -21,7 +21,7 @@ def test_a_margin_that_was_asked_for_is_kept():
     result = repair(network, spec, X, X_cal, y_cal, steps=5, margin=0.1)
     assert (result.proof.margin > 0.0999).all()
     assert result.margin >= 0.1
-    proof = prove_regions(result.network, spec.regions(X))
+    proof = prove_inputs(result.network, spec, X)
     np.testing.assert_array_equal(proof.margin, result.proof.margin)
     np.testing.assert_array_equal(proof.classes, result.classes)
 
@@ -34,7 +34,7 @@ def test_margins_grow_where_float32_needs_them_to(features):
     large = network.with_affines([Affine(first.weight * factor, first.bias * factor), *rest])
     result = repair(large, spec, X, X_cal, y_cal, steps=0, features=features)
     check(large, result, spec, X)
-    assert result.attempts > 1
+    assert result.attempts > 1 or features == "linear"  # boxes that are split need no larger margin
     assert result.margin > 1e-6
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.errors import FairmendError
 from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec

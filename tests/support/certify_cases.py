@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.text import printable
-from fairmend.bounds.inference import inference_error
 from fairmend.network import Activation, Affine, Network
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.prove.result import Verdict
 from fairmend.spec import Feature, Spec
 from support.strategies import ACTIVATIONS, random_network
@@ -121,7 +121,7 @@ def settled(net, spec, x):
     points = np.concatenate([chunk for _, chunk in spec.points(x[None], dtype=x.dtype)])
     logits = np.sort(net.astype(np.float64).logits(points).reshape(len(points), -1), axis=1)
     margin = np.abs(logits[:, 0]) if net.outputs == 1 else logits[:, -1] - logits[:, -2]
-    error = inference_error(net, points, points).max(axis=1) * (1 if net.outputs == 1 else 2)
+    error = KernelBounds(net).output_error(points, points).max(axis=1) * (1 if net.outputs == 1 else 2)
     return bool((margin > error).all())
 
 

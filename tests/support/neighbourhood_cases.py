@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.errors import FairmendError
 from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairmend.auditing.neighbours import RandomScan, WorstNeighbours
-from fairmend.auditing.score_differences import WidestPairs
+from fairmend.auditing.comparisons import WidestPairs, WorstNeighbours
+from fairmend.auditing.neighbours import RandomScan
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.network import Network
 from fairmend.network.scores import class_probability

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmend.auditing.comparisons import ScoreSpread
 from fairmend.auditing.rows import RowStore
-from fairmend.auditing.score_spread import ScoreSpread
 from fairmend.base.arrays import Floats, Ints, count_above, quantiles
 from fairmend.base.text import html_pairs, in_points, number, percent
 from fairmend.spec import Claim, Spec

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from fairmend.auditing.extremes import RunningExtremes, search_lines, search_points
 from fairmend.auditing.later_layers import LaterLayers
 from fairmend.base.arrays import FloatArray, Floats, Ints
-from fairmend.bounds.inference import inference_error
 from fairmend.network import Affine, Network
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import build_hull
@@ -96,6 +96,7 @@ class FastScores:
         for affine in reversed(net.affines):
             gain = gain @ np.abs(affine.weight.astype(np.float64))
         self._gain = gain[0] * (1 + _FLOAT64 * 1000)
+        self._bounds = KernelBounds(net)
         self._first, self._later = FirstLayer(net.affines[0], spec), LaterLayers(net)
 
     def extremes(self, X: FloatArray) -> Extremes:
@@ -145,10 +146,9 @@ class FastScores:
     def _bound(self, lower: Floats, upper: Floats, off: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             lower, upper = lower - off, upper + off
-            # That of the network and that of this code, in one call.
-            roundings = np.repeat([1, _ROUNDINGS_NEAR if self._near else _ROUNDINGS], len(lower))
-            boxes = np.concatenate([lower, lower]), np.concatenate([upper, upper])
-            own, here = np.split(inference_error(self.net, *boxes, roundings=roundings)[:, 0], 2)
+            # That of the network and that of this code.
+            roundings = (1, _ROUNDINGS_NEAR if self._near else _ROUNDINGS)
+            own, here = (self._bounds.output_error(lower, upper, times)[:, 0] for times in roundings)
             bound = own + here + off @ self._gain
         return np.where(np.isnan(bound), np.inf, bound)
 

@@ -1,27 +1,34 @@
-"""Compare inputs with their neighbours: which inputs have a neighbour with another prediction?
+"""Scan inputs for unequal treatment: compare them with all of their neighbours, or with random ones.
 
-If the spec claims scores instead, an input is treated unequally if the scores of any two people in its neighbourhood
-differ by more than delta (`score_differences`).
-
-This is the one place that does it. `ExhaustiveScan` compares an input with every neighbour, which is exact and needs
-finite neighbourhoods; `RandomScan` compares it with random neighbours and gives a lower bound. `find_unequal` and
-`sample_unequal` do the same for one array of inputs, and keep a neighbour for each unequal input.
+`ExhaustiveScan` compares an input with every neighbour, which is exact and needs finite neighbourhoods; `RandomScan`
+compares it with random neighbours, and with the corners where there are few, and gives a lower bound. `find_unequal`
+and `sample_unequal` do the same for one array of inputs, and keep a neighbour for each unequal input.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.auditing.comparisons import (
+    ScanResult,
+    ScoreSpread,
+    Stream,
+    WidestPairs,
+    WorstNeighbours,
+    enclose_differences,
+    find_widest_pairs,
+    find_worst_pairs,
+    reads_what_varies,
+    spread_of_extremes,
+)
 from fairmend.auditing.fast_scores import Extremes, FastScores
-from fairmend.auditing.random_neighbours import stream_random_neighbours
-from fairmend.auditing.score_differences import WidestPairs, enclose_differences, find_widest_pairs
-from fairmend.auditing.score_spread import ScoreSpread, SpreadTracker, spread_of_extremes
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
@@ -30,13 +37,13 @@ from fairmend.network import Network
 from fairmend.network.scores import class_probability
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
-from fairmend.spec.neighbourhoods import stream_points
+from fairmend.spec.neighbourhoods import Regions, stream_points
+from fairmend.spec.products import Products, ReachableValues
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fairmend.auditing.device_search import DeviceSearch
-
 
 MOST_POINTS = 10_000_000
 """Larger neighbourhoods are sampled even if they are finite: enumerating one takes a second or more."""
@@ -45,43 +52,10 @@ _BATCH = 65_536
 # How often `RandomScan.worst` samples the neighbourhood of each input.
 _REPEATS = 32
 
-_Stream = Iterator[tuple[Ints, FloatArray]]
-
-
-@dataclass(frozen=True, eq=False)
-class ScanResult:
-    """Which of some inputs are treated unequally, and by how much.
-
-    Attributes
-    ----------
-    unequal : bool (inputs,)
-    gap : (inputs,), the largest difference in probability to a neighbour with another prediction; 0 if there is none:
-        of class 1 of two, or of the input's own class of more. For a claim about scores, the largest difference of
-        scores within the neighbourhood
-    points : number of scores computed
-    logits : (inputs,) or (inputs, outputs), those of the inputs themselves
-    spread : how far the scores of each neighbourhood spread, whatever the claim is about
-    unknown : bool (inputs,), which of them may be treated unequally although nothing shows it; None if there are none
-    """
-
-    unequal: Bools
-    gap: Floats
-    points: int
-    logits: FloatArray
-    spread: ScoreSpread
-    unknown: Bools | None = field(default=None, kw_only=True)
-
-
-@dataclass(frozen=True, eq=False)
-class WorstNeighbours(ScanResult):
-    """For each input also the pair with the largest gap: `first` and `other` (inputs, width).
-
-    `first` is the input itself, and `other` is NaN if it has no neighbour with another prediction. For a claim about
-    scores, they are the two people of the neighbourhood whose scores differ most, the lower score first.
-    """
-
-    first: FloatArray
-    other: FloatArray
+_RANDOM_BATCH, _NUMBERS = 65_536, 64_000_000
+# More corners than this per input add little to random points.
+_MAX_CORNERS = 64
+_INT64_MAX = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +78,7 @@ class UnequalInputs:
 
     def __repr__(self) -> str:
         """Return the count, the share, and whether they are exact."""
-        how = "exact" if self.exact else "sampled: a lower bound"
+        how = "exact" if self.exact else "a lower bound"
         return f"UnequalInputs({self.count} of {len(self.rows)} inputs, {percent(self.rate, 2)}, {how})"
 
     @property
@@ -133,55 +107,45 @@ class ExhaustiveScan:
         # For what FastScores does not know, every point goes through the network.
         self._scores = FastScores(net, spec, device) if FastScores.knows(net) else None
         self._constant = not reads_what_varies(net, spec)
-        self._rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # of `Network.centre`
+        # That of `Network.centre`, which a claim about scores does not use.
+        offset = 0.0 if spec.claim.is_score else abs(net.offset)
+        self._rounding = 4 * float(np.finfo(np.float64).eps) * offset
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""
         if self._scores is None:
             return self.worst(X)
-        if self._spec.claim.is_score:
-            return self._scan_scores(X, self._scores)
         logits = self._net.logits(X)
         extremes = self._extremes(X, logits, self._scores)
+        spread = _spread(self._spec, extremes)
         more = extremes.regrouping + self._rounding
         error = extremes.error + more
-        lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
-        undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
-        rest = undecided[~extremes.left_out[undecided]]
-        if len(rest):
-            error[rest] = self._scores.errors(X[rest]) + more[rest]
-            undecided = np.flatnonzero(~_is_decided(lowest, highest, error))
-        unequal = (lowest < 0) & (highest > 0)
-        spread = _spread(self._spec, extremes)
-        gap = _gap_to_other_prediction(self._net, logits, spread)
-        points = len(X) + extremes.points
-        if len(undecided):
-            stream, own = self._stream(X[undecided]), logits[undecided]
-            again = _compare(self._net, self._spec, X[undecided], stream, logits=own, exact=True)
-            unequal[undecided], gap[undecided] = again.unequal, again.gap
-            spread.replace_rows(undecided, again.spread)
-            points += again.points
-        return ScanResult(unequal, np.where(unequal, gap, 0.0), points, logits, spread)
-
-    def _scan_scores(self, X: FloatArray, fast: FastScores) -> ScanResult:
-        """Return in which neighbourhoods scores differ by more than delta; the network decides the close ones."""
-        claim, logits = self._spec.claim, self._net.logits(X)
-        extremes = self._extremes(X, logits, fast)
-        error = extremes.error + extremes.regrouping
-        least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
+        unequal, gap, decided = self._verdicts(extremes, error, logits, spread)
         rest = np.flatnonzero(~decided & ~extremes.left_out)
         if len(rest):
-            error[rest] = fast.errors(X[rest]) + extremes.regrouping[rest]
-            least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
-        gap, points = (least + most) / 2, len(X) + extremes.points
-        spread = _spread(self._spec, extremes)
-        undecided = np.flatnonzero(~decided)
-        if len(undecided):
-            again = self.worst(X[undecided])
-            gap[undecided] = again.gap
-            spread.replace_rows(undecided, again.spread)
+            error[rest] = self._scores.errors(X[rest]) + more[rest]
+            unequal, gap, decided = self._verdicts(extremes, error, logits, spread)
+        points, close = len(X) + extremes.points, np.flatnonzero(~decided)
+        if len(close):
+            again = self._compare(X[close], logits[close])
+            unequal[close], gap[close] = again.unequal, again.gap
+            spread.replace_rows(close, again.spread)
             points += again.points
-        return ScanResult(np.asarray(gap > claim.limit), gap, points, logits, spread)
+        return ScanResult(unequal, gap, points, logits, spread)
+
+    def _verdicts(
+        self, extremes: Extremes, error: Floats, logits: FloatArray, spread: ScoreSpread
+    ) -> tuple[Bools, Floats, Bools]:
+        """Return who is treated unequally, the gaps, and where scores that are off by `error` decide (inputs,)."""
+        claim = self._spec.claim
+        if claim.is_score:
+            least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
+            gap = (least + most) / 2
+            return np.asarray(gap > claim.limit), gap, decided
+        lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
+        unequal = np.asarray((lowest < 0) & (highest > 0))
+        gap = np.where(unequal, _gap_to_other_prediction(self._net, logits, spread), 0.0)
+        return unequal, gap, _is_decided(lowest, highest, error)
 
     def _extremes(self, X: FloatArray, logits: FloatArray, fast: FastScores) -> Extremes:
         """Return the extremes around X; the scores themselves if the network ignores all in which neighbours differ.
@@ -195,13 +159,16 @@ class ExhaustiveScan:
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst pair for each of X (inputs, width); every point goes through the network."""
-        return _worst(self._net, self._spec, X, self._stream(X), exact=True)
+        return self._compare(X)
+
+    def _compare(self, X: FloatArray, logits: FloatArray | None = None) -> WorstNeighbours:
+        return find_worst_pairs(self._net, self._spec, X, self._stream(X), exact=True, logits=logits)
 
     def widest(self, X: FloatArray, on: str) -> WidestPairs:
         """Return the two neighbours of each of X (inputs, width) whose scores differ most; `on` names the score."""
         return find_widest_pairs(self._net, on, X, self._stream(X))
 
-    def _stream(self, X: FloatArray) -> _Stream:
+    def _stream(self, X: FloatArray) -> Stream:
         """Yield all points; unlike `Spec.points`, this does not check again that the inputs are valid."""
         return stream_points(self._varying, X, _BATCH, self._spec.links)
 
@@ -219,24 +186,24 @@ class RandomScan:
     def scan(self, X: FloatArray, seed: int | None = None) -> WorstNeighbours:
         """Return which of X (inputs, width) are treated unequally; without a seed, each call draws new neighbours."""
         stream = self._stream(X, int(self._seeds.integers(2**32)) if seed is None else seed)
-        found = _worst(self._net, self._spec, X, stream, exact=False)
+        found = find_worst_pairs(self._net, self._spec, X, stream, exact=False)
         # If the network ignores all in which neighbours differ, nothing is unknown of those that were not drawn.
         return found if self._constant else replace(found, unknown=~found.unequal)
 
     def worst(self, X: FloatArray) -> WorstNeighbours:
         """Return the worst of many random neighbours of each of X (inputs, width)."""
-        return _worst(self._net, self._spec, X, self._many(X), exact=False)
+        return find_worst_pairs(self._net, self._spec, X, self._many(X), exact=False)
 
     def widest(self, X: FloatArray, on: str) -> WidestPairs:
         """Return the two of many random neighbours of each of X whose scores differ most; `on` names the score."""
         return find_widest_pairs(self._net, on, X, self._many(X))
 
-    def _many(self, X: FloatArray) -> _Stream:
+    def _many(self, X: FloatArray) -> Stream:
         for row, x in enumerate(X):
             for _, points in self._stream(np.repeat(x[None], _REPEATS, axis=0), self._seed):
                 yield np.full(len(points), row, np.int64), points
 
-    def _stream(self, X: FloatArray, seed: int) -> _Stream:
+    def _stream(self, X: FloatArray, seed: int) -> Stream:
         return stream_random_neighbours(self._spec, X, self._per_row, np.random.default_rng(seed))
 
 
@@ -291,30 +258,6 @@ def can_enumerate(spec: Spec) -> bool:
     return math.prod(spec.most_values(feature) for feature in spec.varying) <= MOST_POINTS
 
 
-def reads_what_varies(net: Network, spec: Spec) -> bool:
-    """Return whether the network reads a feature in which similar people differ; otherwise all their scores are equal.
-
-    Computed scores may then still differ in their last bits, because another batch rounds differently.
-    """
-    used = net.read_columns
-    return any(bool(used[spec.columns(feature.name)].any()) for feature in spec.varying)
-
-
-def _worst(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> WorstNeighbours:
-    """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all."""
-    if not spec.claim.is_score:
-        return _compare(net, spec, X, stream, exact=exact)
-    logits = net.logits(X)
-    tracker = _tracker(net, spec, logits)
-    found = find_widest_pairs(net, spec.claim.on, X, stream, tracker)
-    unequal, spread = np.asarray(found.difference > spec.claim.limit), tracker.spread(exact=exact)
-    return WorstNeighbours(unequal, found.difference, found.points, logits, spread, found.first, found.other)
-
-
-def _tracker(net: Network, spec: Spec, logits: FloatArray) -> SpreadTracker:
-    return SpreadTracker(logits, regression=spec.regression, constant=not reads_what_varies(net, spec))
-
-
 def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
     lowest, highest = extremes.lowest[None], extremes.highest[None]
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
@@ -327,70 +270,9 @@ def _gap_to_other_prediction(net: Network, logits: FloatArray, spread: ScoreSpre
     return np.asarray(np.where(net.decide(logits) == 1, own - lowest, highest - own))
 
 
-def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, exact: bool) -> UnequalInputs:
-    found = _worst(net, spec, X, stream, exact=exact)
+def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
+    found = find_worst_pairs(net, spec, X, stream, exact=exact)
     return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, X.dtype.type(np.nan)))
-
-
-def _compare(
-    net: Network, spec: Spec, X: FloatArray, stream: _Stream, *, logits: FloatArray | None = None, exact: bool
-) -> WorstNeighbours:
-    """Return the worst neighbour with another prediction of each of X (inputs, width); `logits` are those of X."""
-    logits = net.logits(X) if logits is None else logits
-    tracker = _tracker(net, spec, logits)
-    found = _find_other_predictions(net, X, logits, stream, tracker)
-    spread = tracker.spread(exact=exact)
-    return WorstNeighbours(found.unequal, found.gap, found.points, logits, spread, X, found.other)
-
-
-@dataclass(frozen=True, eq=False)
-class _OtherPredictions:
-    """For each input: whether a neighbour has another prediction, the gap to it, and that neighbour."""
-
-    unequal: Bools
-    gap: Floats
-    other: FloatArray
-    points: int
-
-
-def _find_other_predictions(
-    net: Network,
-    X: FloatArray,
-    logits: FloatArray,
-    stream: _Stream,
-    tracker: SpreadTracker,
-) -> _OtherPredictions:
-    """Compare each of X (inputs, width) with its streamed neighbours; predictions are those of `net.predict`.
-
-    `stream` yields rows (k,) of X and a neighbour of each (k, width). `logits` are those of X. `tracker` takes in the
-    scores of all neighbours.
-
-    BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
-    and with it the verdict of any enumeration, depends on the batch.
-    """
-    own, read = net.decide(logits), np.flatnonzero(net.read_columns)
-    gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
-    unequal = np.zeros(len(X), dtype=np.bool_)
-    count = len(X)
-    for rows, points in stream:
-        theirs = net.logits(points)
-        count += len(points)
-        tracker.update(rows, theirs)
-        classes = net.decide(theirs)
-        hits = np.flatnonzero(classes != own[rows])
-        # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
-        # unequal treatment.
-        hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
-        owner = rows[hits]
-        mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
-        size = np.abs(mine - other_score)
-        order = np.lexsort((-size, owner))
-        owner, first = np.unique(owner[order], return_index=True)
-        best = order[first]
-        better = ~unequal[owner] | (size[best] > gap[owner])
-        owner, best = owner[better], best[better]
-        unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
-    return _OtherPredictions(unequal, gap, other, count)
 
 
 def _is_decided(lowest: FloatArray, highest: FloatArray, error: Floats) -> Bools:
@@ -405,9 +287,86 @@ def _encode(net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatA
     return spec.as_inputs(X, net.dtype)
 
 
-def _report_progress(stream: _Stream, inputs: int, stage: str, progress: Progress | None) -> _Stream:
+def _report_progress(stream: Stream, inputs: int, stage: str, progress: Progress | None) -> Stream:
     """Yield the stream, and report after each batch how many inputs are done."""
     for rows, points in stream:
         yield rows, points
         if progress is not None:
             progress(stage, int(rows[-1]) + 1, inputs)
+
+
+def stream_random_neighbours(
+    spec: Spec, X: FloatArray, per_row: int, rng: np.random.Generator
+) -> Iterator[tuple[Ints, FloatArray]]:
+    """Yield rows (k,) of X and a neighbour of each (k, width), all neighbours of an input in one batch.
+
+    Each input gets `per_row` random neighbours, and every corner of its neighbourhood if there are at most 64.
+    """
+    pieces = spec.most_pieces
+    step = max(1, min(_RANDOM_BATCH, _NUMBERS // spec.width) // (per_row + _MAX_CORNERS))
+    for start in range(0, len(X), step):
+        chunk = X[start : start + step]
+        products = spec.products(chunk)
+        rows = np.repeat(np.arange(len(chunk), dtype=np.int64), per_row)
+        if spec.links:
+            chosen = _draw_products(products, rows, rng)
+            categories = [rng.integers(each.counts[chosen]) for each in products.values if each.feature.one_hot]
+        else:
+            chosen, categories = rows, _draw_categories(products.values, pieces, len(rows), rng)
+        points = _draw(chunk[rows], products.values, chosen, categories, rng)
+        corners = _corners(spec, chunk, products.values, pieces)
+        if corners is not None:
+            owner, at_corners = corners
+            rows, points = np.concatenate([rows, owner]), np.concatenate([points, at_corners])
+            order = np.argsort(rows, kind="stable")
+            rows, points = rows[order], points[order]
+        yield (rows + start).astype(np.int64), points
+
+
+def _draw_products(products: Products, rows: Ints, rng: np.random.Generator) -> Ints:
+    """Return a random product of the neighbourhood of each of the inputs `rows` (k,)."""
+    count = np.bincount(products.owner, minlength=products.count)
+    return np.asarray(products.starts[rows] + rng.integers(count[rows]), dtype=np.int64)
+
+
+def _draw_categories(values: list[ReachableValues], pieces: int, count: int, rng: np.random.Generator) -> list[Ints]:
+    """Return random categories (count,) of each one-hot feature, uniform over all combinations."""
+    sizes = [len(each.feature.categories or ()) for each in values if each.feature.one_hot]
+    if pieces > _INT64_MAX:
+        return [rng.integers(size, size=count) for size in sizes]
+    number: Ints = rng.integers(pieces, size=count)
+    drawn: list[Ints] = []
+    for size in reversed(sizes):
+        number, category = np.divmod(number, size)
+        drawn.insert(0, category)
+    return drawn
+
+
+def _draw(
+    points: FloatArray, values: list[ReachableValues], chosen: Ints, categories: list[Ints], rng: np.random.Generator
+) -> FloatArray:
+    """Set points (k, width), copies of inputs, to random points of the chosen products (k,), with these categories."""
+    share: npt.NDArray[np.floating] = rng.random(points.shape, dtype=np.float64).astype(points.dtype)
+    given = iter(categories)
+    for each in values:
+        if each.feature.one_hot:
+            points[:, each.columns] = each.encoded(chosen, next(given))
+            continue
+        lower, upper = (end[chosen, 0] for end in each.ends())
+        drawn = np.clip(lower + (upper - lower) * share[:, each.columns.start], lower, upper)
+        points[:, each.columns.start] = drawn if each.feature.kind == "continuous" else each.snap(chosen, drawn)
+    return points
+
+
+def _corners(spec: Spec, X: FloatArray, values: list[ReachableValues], pieces: int) -> tuple[Ints, FloatArray] | None:
+    """Return all corners of all pieces of X with their rows, one choice of ends after the other; None if too many."""
+    if pieces << sum(not each.feature.one_hot for each in values) > _MAX_CORNERS:
+        return None
+    regions: Regions = spec.regions(X, X.dtype)
+    stacked: list[FloatArray] = []
+    for ends in product((False, True), repeat=int(regions.varying.sum())):
+        corner = regions.lower.copy()
+        high = np.flatnonzero(regions.varying)[list(ends)]
+        corner[:, high] = regions.upper[:, high]
+        stacked.append(corner)
+    return np.tile(regions.owner, len(stacked)), np.concatenate(stacked)

@@ -176,8 +176,6 @@ class _Costs:
 
     def branching(self) -> float:
         """Return the seconds that branch and bound takes for one input; a lower bound if it takes very long."""
-        import fairmend.bounds.slopes  # noqa: F401  # PyTorch comes with it, which is no cost of an input
-
         scanner = BranchScan(self.net, self.spec, self._per_row, self._seed)
         started = time.thread_time()
         found = scanner.scan(self.pilot, seconds=_PILOT_SECONDS)

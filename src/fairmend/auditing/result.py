@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmend.auditing.comparisons import widest_output
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.rows import AuditedRows
-from fairmend.auditing.score_differences import widest_output
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.text import (
     condition_text,

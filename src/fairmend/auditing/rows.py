@@ -14,7 +14,7 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.auditing.neighbours import ScanResult
+from fairmend.auditing.comparisons import ScanResult
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, in_chunks, writing_temporary
 from fairmend.network import Network
 from fairmend.spec import Spec

@@ -40,7 +40,7 @@ from fairmend.network import Network, NetworkSource, load_network
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
-from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -261,7 +261,7 @@ def _worst_pairs(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTal
         return ()
     X = np.stack(inputs)
     worst = scanner.worst(X)
-    sure = np.flatnonzero(worst.gap > 0 if spec.claim.is_score else worst.unequal)
+    sure = np.flatnonzero(worst.unequal | (worst.gap > 0))
     first = worst.first[sure]
     known = np.array_equal(first, X[sure])
     people = ScoredRows(net, first, worst.logits[sure]) if known else ScoredRows.of(net, first)

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmend.auditing.branch_scan import BranchScan
+from fairmend.auditing.comparisons import ScanResult, ScoreSpread, WidestPairs, WorstNeighbours
 from fairmend.auditing.inputs import Reading, SlicedInputs, SliceReader, block_rows, cut_blocks
-from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan, ScanResult, WorstNeighbours
+from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
 from fairmend.auditing.plan import AuditPlan
-from fairmend.auditing.score_differences import WidestPairs
-from fairmend.auditing.score_spread import ScoreSpread
 from fairmend.auditing.tally import TALLY_CLASSES, AuditTally
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.threads import read_ahead

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fairmend.auditing.comparisons import ScanResult, WorstNeighbours
 from fairmend.auditing.disparity import DisparityCollector, ScoreDisparity, ScoreSummary, disparity_score
-from fairmend.auditing.neighbours import ScanResult, WorstNeighbours
 from fairmend.auditing.result import AuditPair, ExaminedInputs
 from fairmend.auditing.rows import AuditedRows, RowCollector, RowSample, RowStore
 from fairmend.base.arrays import FloatArray, Floats, Ints
@@ -49,15 +49,14 @@ class AuditTally:
 
     def add(self, spec: Spec, X: FloatArray, found: ScanResult) -> None:
         """Add the next inputs X (k, width), and what the scan found about them."""
-        unequal = np.flatnonzero(found.unequal)
-        shown = np.flatnonzero(found.gap > 0) if spec.claim.is_score else unequal
-        self._largest.add(self.total, X, shown, found.gap)
+        # Scores that differ by less than delta are shown too; the gap of equal predictions is 0.
+        self._largest.add(self.total, X, np.flatnonzero(found.unequal | (found.gap > 0)), found.gap)
         self._widest.add(self.total, X, found.spread.difference)
         self._scores.add(spec.claim, found)
         self._rows.add(spec, X, found)
         columns = {"X": X, "unequal": found.unequal}
         self._sample.add(columns | ({"other": found.other} if isinstance(found, WorstNeighbours) else {}))
-        self.count += len(unequal)
+        self.count += int(found.unequal.sum())
         self.total += len(X)
         self.evaluations += found.points
         self.unknown += 0 if found.unknown is None else int(found.unknown.sum())

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import ScoreRange
-from fairmend.network import DEFAULT_THRESHOLD, Network
-from fairmend.network.decision import enclose_log_odds
-from fairmend.network.scores import ScoredRows, class_probability, scores_of
+from fairmend.network import Network
+from fairmend.network.scores import ScoredRows, class_probability
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
@@ -125,40 +125,12 @@ def _neighbourhood_bounds(net: Network, regions: Regions, own: Ints) -> _Bounds:
 
 
 def _box_bounds(net: Network, regions: Regions, own: Ints) -> _Bounds:
-    """Return rigorous bounds (pieces,) over boxes of inputs with the class `own` (pieces,)."""
-    from fairmend.bounds.rigorous import rigorous_bounds, rigorous_differences
-
-    if net.outputs == 1:
-        lower, upper = (side[:, 0] for side in rigorous_bounds(net, regions.lower, regions.upper))
-        return _logit_bounds(net, lower, upper, own)
-    leads = rigorous_differences(net, regions.lower, regions.upper)
-    if net.outputs == 2:
-        return _logit_bounds(net, leads[:, 1, 0], -leads[:, 0, 1], own)
+    """Return bounds (pieces,) over boxes of inputs with the class `own` (pieces,): of class 1 of two, or of `own`."""
+    bounds = KernelBounds(net, "probability")
+    low, high, margins = bounds.box_probabilities(regions.lower, regions.upper)
     each = np.arange(len(own))
-    ahead, behind = leads[each, own], leads[each, :, own]  # of the own class before each other, and the reverse
-    ahead[each, own], behind[each, own] = np.inf, -np.inf
-    with np.errstate(over="ignore"):
-        low, high = (1 / (1 + np.exp(side).sum(axis=1)) for side in (-ahead, behind))
-    return _Bounds(*_widen(low, high, net.outputs), np.asarray(ahead.min(axis=1) > 0))
-
-
-def _logit_bounds(net: Network, lower: Floats, upper: Floats, own: Ints) -> _Bounds:
-    """Return the bounds from those of the logit of class 1; a tie is class 1 with one output, class 0 with two."""
-    if net.threshold != DEFAULT_THRESHOLD:
-        below, above = enclose_log_odds(net.threshold)
-        positive, negative = lower >= above, upper <= below
-    elif net.outputs == 1:
-        positive, negative = lower >= 0, upper < 0
-    else:
-        positive, negative = lower > 0, upper <= 0
-    low, high = (scores_of(side, "probability")[:, 0] for side in (lower, upper))
-    return _Bounds(*_widen(low, high, 1), np.where(own == 1, positive, negative))
-
-
-def _widen(low: Floats, high: Floats, terms: int) -> tuple[Floats, Floats]:
-    """Return bounds of probabilities that hold although a sum of so many exponentials was rounded."""
-    error = (terms + 8) * float(np.finfo(np.float64).eps)
-    return np.asarray(low * (1 - error)), np.minimum(high * (1 + error), 1.0)
+    shown = own if net.outputs > 2 else np.full(len(own), net.outputs - 1)
+    return _Bounds(low[each, shown], high[each, shown], bounds.proves_class(margins[each, own], own))
 
 
 def _cut(net: Network, regions: Regions) -> Regions:

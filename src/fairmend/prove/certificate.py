@@ -1,7 +1,7 @@
 """Certificates: what is proven about a saved network, with all the data needed to check it without trusting fairmend.
 
 docs/certificate.md describes the format; certificate.schema.json, beside this file, is its schema. `fairmend_check`
-reads certificates and shares no code with this module. A certificate lists inputs alone: the checker finds the boxes
+reads certificates and imports nothing of fairmend. A certificate lists inputs alone: the checker finds the boxes
 and lines of a proof itself.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +32,11 @@ from fairmend.network.formats import without_folds
 from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.kernel_model import kernel_model
-from fairmend.prove.proof import Proof, most_points, prove_points, prove_regions
-from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
+from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.spec import Spec
 from fairmend_check.kernel.model import network_digest
+
+_logger = logging.getLogger(__name__)
 
 FORMAT, VERSION = "fairmend-certificate", 1
 
@@ -45,9 +47,6 @@ _BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisati
 
 _BLOCK_INPUTS, _BLOCK_NUMBERS = 4096, 2**20  # in a block; the checker reads up to twice as many numbers
 _MOST_BYTES = 2**20  # of the tensors that a certificate contains: a file that is sent by mail, and read in a moment
-_MOST_AT_ONCE = 1_000_000  # numbers in the boxes and lines of the inputs that are proven together
-
-AnyProof = TypeVar("AnyProof", Proof, ScoreProof)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +143,7 @@ def certificate_of_inputs(
     network: Network,
     spec: Spec,
     X: FloatArray,
-    proof: Proof | ScoreProof,
+    proof: Proof,
     *,
     method: str,
     blind_columns: Sequence[int] = (),
@@ -162,76 +161,21 @@ def certificate_of_fair(
 ) -> tuple[Certificate | None, np.ndarray]:
     """Return a certificate for as many rows of X as possible, and which rows it covers, bool ``(rows,)``.
 
-    A row is proven over boxes if these bounds are tight enough, else point by point. Rows that are proven in exact
-    arithmetic only are left out, unless there are no others: they would take the claim about inference from all. The
-    certificate is None if no row can be proven. ``progress`` is called with "certificate", the rows done and all rows.
+    Rows that are proven in exact arithmetic only are left out, unless there are no others: they would take the claim
+    about inference from all. The certificate is None if no row can be proven. ``progress`` is called with
+    "certificate", the rows done and all rows.
     """
-    over_boxes = _prove_over_boxes(network, spec, X, progress)
-    rest = _with_few_points(network, spec, X, np.flatnonzero(~over_boxes.covers_inference))
-    at_points = _prove_at_points(network, spec, X[rest]) if len(rest) else over_boxes.subset(rest)
-    by_boxes, by_points = over_boxes.covers_inference, at_points.covers_inference
-    arithmetic = network.dtype.name
-    if not by_boxes.any() and not by_points.any():
-        by_boxes, by_points = over_boxes.holds, at_points.holds & ~over_boxes.holds[rest]
-        arithmetic = "real"
-    covered = by_boxes.copy()
-    covered[rest] |= by_points
+    try:
+        proof = prove_inputs(network, spec, X, progress)
+    except FairmendError as error:
+        _logger.warning("there is no certificate: %s", error)
+        return None, np.zeros(len(X), dtype=np.bool_)
+    covered, arithmetic = proof.covers_inference, network.dtype.name
+    if not covered.any():
+        covered, arithmetic = proof.holds, "real"
     if not covered.any():
         return None, covered
     return _certificate(network, spec, "certify", arithmetic, [], X[covered]), covered
-
-
-def _prove_over_boxes(network: Network, spec: Spec, X: FloatArray, progress: Progress | None) -> Proof | ScoreProof:
-    """Prove as many neighbourhoods over their boxes as possible, some at a time: the boxes of all can be large."""
-    units = sum(len(affine.bias) for affine in network.affines[:-1])
-    step = max(1, _MOST_AT_ONCE // (2 * spec.most_pieces * (network.inputs + units)))
-    parts = (spec.regions(part, network.dtype) for part in _counted(_split(X, step), len(X), progress))
-    if spec.claim.is_score:
-        return _joined([prove_scores_over_regions(network, part, spec.claim) for part in parts])
-    return _joined([prove_regions(network, part) for part in parts])
-
-
-def _prove_at_points(network: Network, spec: Spec, X: FloatArray) -> Proof | ScoreProof:
-    parts = _split(X, 1000)
-    if spec.claim.is_score:
-        return _joined([prove_scores_at_points(network, spec, part, spec.claim) for part in parts])
-    return _joined([prove_points(network, spec, part) for part in parts])
-
-
-def _split(X: FloatArray, step: int) -> list[FloatArray]:
-    """Return X in parts of this many rows, at least one."""
-    return [X[start : start + step] for start in range(0, max(len(X), 1), step)]
-
-
-def _counted(parts: list[FloatArray], total: int, progress: Progress | None) -> Iterator[FloatArray]:
-    """Return the parts one by one, and report how many rows are done."""
-    done = 0
-    for part in parts:
-        yield part
-        done += len(part)
-        if progress is not None:
-            progress("certificate", done, total)
-
-
-def _joined(proofs: list[AnyProof]) -> AnyProof:
-    """Return one proof for the inputs of all."""
-    first = proofs[0]
-    if len(proofs) == 1:
-        return first
-    values = {each.name: [getattr(proof, each.name) for proof in proofs] for each in fields(first)}
-    arrays: dict[str, Any] = {
-        name: np.concatenate(parts) for name, parts in values.items() if isinstance(parts[0], np.ndarray)
-    }
-    return replace(first, **arrays)
-
-
-def _with_few_points(network: Network, spec: Spec, X: FloatArray, rows: np.ndarray) -> np.ndarray:
-    """Return those of these rows of X whose neighbourhoods can be listed together, the smallest ones."""
-    if not spec.finite or not len(rows):
-        return rows[:0]
-    sizes = spec.neighbourhood_sizes(X[rows], X.dtype)
-    order = np.argsort(sizes, kind="stable")
-    return rows[np.sort(order[np.cumsum(sizes[order]) <= most_points(network)])]
 
 
 def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int], *, method: str) -> Certificate:

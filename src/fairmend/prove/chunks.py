@@ -19,8 +19,9 @@ import numpy as np
 from fairmend.base.arrays import FloatArray
 from fairmend.base.progress import Progress
 from fairmend.network import Network
+from fairmend.prove.engines.branch import boxes_per_batch, certify_by_branching
 from fairmend.prove.engines.enumerate import certify_by_enumeration
-from fairmend.prove.engines.findings import Findings
+from fairmend.prove.engines.findings import ClassFindings, findings_of
 from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.prove.result import CertifyResult, Verdict
 from fairmend.prove.witness import Witness
@@ -103,8 +104,6 @@ def _rows_of_enough_work(job: ChunkJob, X: FloatArray) -> int:
         return _FEWEST
     if job.engine == "enumerate":
         return _POINTS // int(np.max(job.spec.neighbourhood_sizes(X, X.dtype))) if job.spec.finite else _MOST
-    from fairmend.prove.engines.branch import boxes_per_batch
-
     return _ROUNDS * boxes_per_batch(job.net) // job.spec.most_pieces
 
 
@@ -128,33 +127,14 @@ def _shifted(progress: Progress | None, start: int, total: int) -> Progress | No
 
 
 def _certify_chunk(job: ChunkJob, chunk: _Chunk) -> CertifyResult:
-    certified = _certify_scores if job.spec.claim.is_score else _certify_classes
-    return certified(job, chunk).result(job.engine)
-
-
-def _certify_classes(job: ChunkJob, chunk: _Chunk) -> Findings:
-    findings = Findings(job.net, chunk.X, chunk.seconds, chunk.progress)
+    findings = findings_of(job.net, job.spec.claim, chunk.X, chunk.seconds, chunk.progress)
     if job.engine == "enumerate":
-        certify_by_enumeration(job.net, job.spec, chunk.X, findings)
+        certify_by_enumeration(job.spec, findings)
     elif job.engine == "branch":
-        from fairmend.prove.engines.branch import certify_by_branching
-
-        certify_by_branching(job.net, job.spec, chunk.X, findings)
+        certify_by_branching(job.spec, findings)
     else:
         from fairmend.prove.engines.milp import certify_by_milp
 
-        certify_by_milp(job.net, job.spec, chunk.X, findings, job.seed)
-    return findings
-
-
-def _certify_scores(job: ChunkJob, chunk: _Chunk) -> Findings:
-    from fairmend.prove.engines.score_branch import certify_scores_by_branching
-    from fairmend.prove.engines.score_enumerate import certify_scores_by_enumeration
-    from fairmend.prove.engines.score_findings import ScoreFindings
-
-    findings = ScoreFindings(job.net, job.spec.claim, chunk.X, chunk.seconds, chunk.progress)
-    if job.engine == "enumerate":
-        certify_scores_by_enumeration(job.net, job.spec, chunk.X, findings)
-    else:
-        certify_scores_by_branching(job.net, job.spec, chunk.X, findings)
-    return findings
+        assert isinstance(findings, ClassFindings)
+        certify_by_milp(job.spec, findings, job.seed)
+    return findings.result(job.engine)

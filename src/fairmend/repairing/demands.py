@@ -16,11 +16,10 @@ import numpy as np
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.bounds.inference import closing_error
 from fairmend.network import Activation, Affine, Network, Node
+from fairmend.network.decision import closing_gaps
 from fairmend.network.graph import reached_columns
-from fairmend.prove.proof import HEADROOM, Proof, prove_points, prove_regions
-from fairmend.prove.score_proof import ScoreProof, prove_scores_at_points, prove_scores_over_regions
+from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.repairing.blind import columns_of
 from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repairing.head.problem import KeptRows
@@ -81,7 +80,7 @@ class Demands(ABC):
     def grow(self, failed: np.ndarray, missing: Floats) -> bool:
         """Demand more of the regions that failed, by what was ``missing``; return whether that is possible."""
 
-    def relax(self, proof: Proof | ScoreProof) -> bool:
+    def relax(self, proof: Proof) -> bool:
         """Demand less where a proof shows that less would do; return whether it is worth another attempt."""
         return False
 
@@ -93,7 +92,7 @@ class ClassDemands(Demands):
         super().__init__(task)
         self.offset = network.offset
         # No smaller margin covers inference.
-        closing = float(closing_error(network, np.arange(2)).min())
+        closing = min(closing_gaps(network.threshold, network.dtype))
         least = 2 * closing if task.head_options.cover_inference else 0.0
         self.amount = np.full(count, max(task.head_options.margin, least))
 
@@ -140,7 +139,7 @@ class ScoreDemands(Demands):
         self.amount = np.full(count, settings.margin)
         if settings.cover_inference:
             # The error of the network before step 2 is a good guess of the error after it.
-            error = HEADROOM * prove_repair_inputs(network, task).error
+            error = prove_repair_inputs(network, task).error
             self.amount = np.where(error < self.delta / 2, np.maximum(self.amount, 1.1 * error), self.amount)
 
     def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:
@@ -175,11 +174,11 @@ class ScoreDemands(Demands):
         self.amount[failed] = np.minimum(wanted, self.delta - room / 2)
         return bool((self.amount < self.delta).all())
 
-    def relax(self, proof: Proof | ScoreProof) -> bool:
+    def relax(self, proof: Proof) -> bool:
         """Widen what is allowed by the factor by which the proof is tighter than the bounds of step 2."""
         spread = self.delta - proof.margin
         settings = self.task.head_options
-        room = 1.1 * HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        room = 1.1 * proof.error if settings.cover_inference else np.zeros_like(proof.error)
         allowed = self.delta - np.maximum(settings.margin, room)
         factor = float(np.min(allowed / np.maximum(spread, 1e-3 * self.delta)))
         if self.relaxed == MOST_RELAXED or factor < WORTH_MORE:
@@ -211,24 +210,14 @@ def demands_of(network: Network, task: RepairTask, count: int) -> Demands:
     return (ScoreDemands if task.spec.claim.is_score else ClassDemands)(network, task, count)
 
 
-def prove_repair_inputs(network: Network, task: RepairTask) -> Proof | ScoreProof:
-    """Prove what holds for the repair inputs: over boxes, or point by point with features "points"."""
-    claim = task.spec.claim
-    if task.head_options.features == "points":
-        require_few_points(task.network, task.spec, task.X_repair)
-        if claim.is_score:
-            return prove_scores_at_points(network, task.spec, task.X_repair, claim)
-        return prove_points(network, task.spec, task.X_repair)
-    if claim.is_score:
-        return prove_scores_over_regions(network, task.regions, claim)
-    return prove_regions(network, task.regions)
+def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
+    """Prove what holds for the repair inputs."""
+    return prove_inputs(network, task.spec, task.X_repair)
 
 
-def prove_by_blindness(network: Network, task: RepairTask) -> Proof | ScoreProof:
+def prove_by_blindness(network: Network, task: RepairTask) -> Proof:
     """Return the proof for a network that ignores all in which similar people may differ."""
-    if task.spec.claim.is_score:
-        return ScoreProof.by_blindness(network.logits(task.X_repair).astype(np.float64), task.spec.claim)
-    return Proof.by_blindness(network.predict(task.X_repair))
+    return Proof.by_blindness(network, task.spec.claim, task.X_repair)
 
 
 @dataclass(frozen=True)
@@ -237,7 +226,7 @@ class ProvenHead:
 
     network: Network
     head: HeadSolution | None
-    proof: Proof | ScoreProof
+    proof: Proof
     margin: float
     attempts: int
     check_seconds: float
@@ -309,7 +298,7 @@ def repair_until_proven(
         check_started = time.perf_counter()
         proof = prove_repair_inputs(candidate, task)
         checking += time.perf_counter() - check_started
-        wanted = HEADROOM * proof.error if settings.cover_inference else np.zeros_like(proof.error)
+        wanted = proof.error if settings.cover_inference else np.zeros_like(proof.error)
         failed = ~(proof.covers_inference if settings.cover_inference else proof.holds)
         proven = int((~failed).sum())
         if progress is not None:

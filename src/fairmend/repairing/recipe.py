@@ -19,8 +19,7 @@ from fairmend.base.arrays import Bools, FloatArray, Floats
 from fairmend.base.progress import Progress
 from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
-from fairmend.prove.proof import Proof, prove_regions
-from fairmend.prove.score_proof import ScoreProof
+from fairmend.prove.proof import Proof
 from fairmend.repairing.blind import (
     blind_at_best_reference,
     columns_of,
@@ -106,7 +105,7 @@ class RepairAttempt:
 
     network: Network
     spec: Spec
-    proof: Proof | ScoreProof
+    proof: Proof
     blind_features: tuple[str, ...]
     history: History
     head: HeadSolution | None
@@ -299,7 +298,6 @@ def _train_certified(
         X, targets, _blind_regions(replace(task, split=()), columns), network.offset
     )
     regions = _blind_regions(task, columns)
-    at_points = task.head_options.features == "points"
     units = _Units(*training_units(network, X))
 
     def in_raw_inputs(trained: Network) -> Network:
@@ -311,7 +309,7 @@ def _train_certified(
         classes,
         units.standardise(X),
         targets,
-        is_proven=lambda network: _is_proven(in_raw_inputs(network), task, None if at_points else regions),
+        is_proven=lambda network: _is_proven(in_raw_inputs(network), task),
         shared=shared,
         steps=recipe.steps,
         seed=task.seed,
@@ -340,12 +338,9 @@ def features_to_split(recipe: Recipe, task: RepairTask) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_proven(network: Network, task: RepairTask, regions: Regions | None = None) -> Bools:
-    """Return for each repair input whether the proof holds as the task demands, ``(inputs,)``.
-
-    ``regions`` are those of the task, but for columns that the network ignores.
-    """
-    proof = prove_repair_inputs(network, task) if regions is None else prove_regions(network, regions)
+def _is_proven(network: Network, task: RepairTask) -> Bools:
+    """Return for each repair input whether the proof holds as the task demands, ``(inputs,)``."""
+    proof = prove_repair_inputs(network, task)
     options = task.head_options
     return (proof.covers_inference if options.cover_inference else proof.holds) & (proof.margin >= options.margin)
 

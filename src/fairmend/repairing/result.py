@@ -14,7 +14,6 @@ from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.condition import model_condition
 from fairmend.prove.proof import Proof
-from fairmend.prove.score_proof import ScoreProof
 from fairmend.repairing.candidates import Candidate
 from fairmend.repairing.measures import r_squared
 from fairmend.repairing.options import Policy
@@ -74,7 +73,7 @@ def outcome_warnings(
     X: FloatArray,
     y: np.ndarray,
     gap: float,
-    proof: Proof | ScoreProof,
+    proof: Proof,
     *,
     regression: bool = False,
 ) -> list[str]:
@@ -86,7 +85,7 @@ def outcome_warnings(
         warnings.append(NOT_PROVEN.format(count=int((~proof.holds).sum()), inputs=len(proof.holds)))
     only_real = proof.holds & ~proof.covers_inference
     if only_real.any():
-        message = SCORES_NOT_INFERENCE if isinstance(proof, ScoreProof) else NOT_INFERENCE
+        message = SCORES_NOT_INFERENCE if proof.classes is None else NOT_INFERENCE
         warnings.append(message.format(count=int(only_real.sum())))
     return warnings
 
@@ -135,7 +134,7 @@ class RepairResult:
     network: Network
     certificate: Certificate | None
     method: str
-    proof: Proof | ScoreProof
+    proof: Proof
     blind_features: tuple[str, ...]
     everyone: bool
     objective: float
@@ -174,7 +173,7 @@ class RepairResult:
 
         None for a claim about scores.
         """
-        if isinstance(self.proof, ScoreProof):
+        if self.proof.classes is None:
             return None
         pairs = zip(self.proof.classes, self.proof.holds, strict=True)
         return [int(label) if holds else None for label, holds in pairs]

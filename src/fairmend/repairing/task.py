@@ -20,7 +20,7 @@ from fairmend.base.gpu import CPU, choose_device
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.fit import require_fit
-from fairmend.prove.score_bounds import require_scores
+from fairmend.prove.kernel_bounds import require_scores
 from fairmend.repairing.measures import Measure, measure_of
 from fairmend.repairing.options import HeadOptions, has_tolerances
 from fairmend.spec import Spec

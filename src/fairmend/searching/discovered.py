@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from fairmend.auditing.neighbours import ExhaustiveScan, can_enumerate
 from fairmend.base.arrays import FloatArray
-from fairmend.bounds.inference import inference_error
 from fairmend.network import Network
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.value_space import Choices, Values
 from fairmend.spec import Spec
@@ -99,7 +99,7 @@ def _surely_different(net: Network, X: FloatArray, others: FloatArray) -> npt.ND
     for side in (X, others):
         logits = net.centre(net.logits(side)).astype(np.float64).reshape(len(side), -1)
         # Twice: both this evaluation and any later one may be off by that much.
-        error = 2 * inference_error(net, side, side) + 4 * float(np.finfo(np.float64).eps) * abs(net.offset)
+        error = 2 * KernelBounds(net).output_error(side, side) + 4 * float(np.finfo(np.float64).eps) * abs(net.offset)
         predictions = net.predict(side)
         if logits.shape[1] == 1:
             sure = np.abs(logits[:, 0]) > error[:, 0]

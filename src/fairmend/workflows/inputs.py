@@ -98,7 +98,7 @@ def load_people(
 
     Scores in the data that spec and network do not reproduce are refused.
     """
-    from fairmend.auditing.neighbours import reads_what_varies
+    from fairmend.auditing.comparisons import reads_what_varies
     from fairmend.evaluate.people import choose_policy, take_people
 
     policy = choose_policy(out_of_range, reads_what_varies(net, spec))

@@ -119,23 +119,30 @@ class Score:
             return low, high
         return _softmax(down(low[:, :, None] - high[:, None, :]))
 
-    def difference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> Array:
-        """Return how far apart two scores can be (inputs,), from bounds of the scores (inputs, outputs).
+    def in_inference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> tuple[Array, Array]:
+        """Return bounds of the scores that a program computes (boxes, outputs), from those that `from_forms` gives.
 
         ``error`` is that of each raw output in inference, where a probability is rounded as well; ``kind``
         is None for exact arithmetic. A softmax of outputs that are off by e is off by at most e / 2: the sizes of its
         derivatives, p (1 - p) and p q for each of the other probabilities q, add up to 2 p (1 - p).
         """
-        off = np.zeros_like(low) if kind is None else error
-        rounding = np.zeros(1) if kind is None or self.name == "output" else np.full(1, 16 * kind.u + kind.tiny)
         with np.errstate(all="ignore"):
-            if self.name == "softmax":
-                rounding = rounding + 0.5 * off.max(axis=1, keepdims=True)
-            else:
-                low, high = down(low - off), up(high + off)
+            if kind is not None and self.name != "softmax":
+                low, high = down(low - error), up(high + error)
             if self.name == "sigmoid":
                 low, high = _SIGMOID.value_range(low, high)
-            most: Array = up(up(high - low) + 2 * GENEROUS * rounding).max(axis=1)
+            if kind is None or self.name == "output":
+                return low, high
+            rounding = np.full((1, 1), 16 * kind.u + kind.tiny)
+            if self.name == "softmax":
+                rounding = rounding + 0.5 * error.max(axis=1, keepdims=True)
+            return down(low - GENEROUS * rounding), up(high + GENEROUS * rounding)
+
+    def difference(self, low: Array, high: Array, error: Array, kind: Precision | None) -> Array:
+        """Return how far apart two scores can be (inputs,), from bounds of the scores as `in_inference` takes them."""
+        low, high = self.in_inference(low, high, error, kind)
+        with np.errstate(all="ignore"):
+            most: Array = up(high - low).max(axis=1)
         return most
 
 

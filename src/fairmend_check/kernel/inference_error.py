@@ -42,12 +42,21 @@ def inference_error(
 
 
 def output_errors(
-    model: Model, lower: Array, upper: Array, nodes: Intervals, forms: Array, *, thorough: bool = False
+    model: Model,
+    lower: Array,
+    upper: Array,
+    nodes: Intervals,
+    forms: Array,
+    *,
+    thorough: bool = False,
+    kind: Precision | None = None,
 ) -> Array:
     """Return bounds of the error of linear forms of the outputs (boxes, forms, outputs): (boxes, forms).
 
     With ``thorough`` the errors of hidden nodes are traced backward as well, which is much tighter in deep networks.
+    ``kind`` is how a program rounds, if not as the model does.
     """
+    kind = Precision.of(model.dtype) if kind is None else kind
     widest = max(model.widths)
     step = max(1, _ROOM // max(model.held, widest * max(forms.shape[1], widest if thorough else 1)))
     found = [np.empty((0, forms.shape[1]))]
@@ -55,17 +64,16 @@ def output_errors(
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
             intervals = [(low[part], high[part]) for low, high in nodes]
-            roundings, own, fits = _forward(model, lower[part], upper[part], intervals, thorough=thorough)
+            roundings, own, fits = _forward(model, lower[part], upper[part], intervals, kind, thorough=thorough)
             bound = _backward(model, roundings, own, forms[part])
             found.append(np.where(fits[:, None] & ~np.isnan(bound), bound, np.inf))
     return np.concatenate(found)
 
 
 def _forward(
-    model: Model, lower: Array, upper: Array, nodes: Intervals, *, thorough: bool
+    model: Model, lower: Array, upper: Array, nodes: Intervals, kind: Precision, *, thorough: bool
 ) -> tuple[list[Rounding], Array, np.ndarray]:
     """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow."""
-    kind = Precision.of(model.dtype)
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
     fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))

@@ -62,10 +62,15 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class ProvenMargins:
-    """For each input the confirmed margin, and whether it exceeds the error of inference; (inputs,)."""
+    """For each input the confirmed margin, and by how much it exceeds the error of inference; (inputs,)."""
 
     margin: Array
-    covers: np.ndarray
+    excess: Array
+
+    @property
+    def covers(self) -> np.ndarray:
+        """Where a margin is confirmed that exceeds the error of inference, bool (inputs,)."""
+        return np.asarray((self.excess > 0) & (self.margin > 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,19 +180,19 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     classes = _classes(cover.model, threshold, X)
     margin, excess = np.full(len(X), np.inf), np.full(len(X), np.inf)  # excess over the error of inference
     for boxes in cover.batches(X, first):
-        bound, over = _margins(cover.model, threshold, classes[boxes.owner], boxes, min(least, float(margin.min())))
+        bound, over = box_margins(cover.model, threshold, classes[boxes.owner], boxes, min(least, float(margin.min())))
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of an input without boxes
     doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)))
     again = np.full(len(X), np.inf), np.full(len(X), np.inf)
     for boxes in cover.batches_again(X, doubtful, each_whole=True) if not cover.reasons else ():
-        bound, over = _margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
+        bound, over = box_margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
         np.minimum.at(again[0], boxes.owner, bound)
         np.minimum.at(again[1], boxes.owner, over)
     for found, better in zip((margin, excess), again, strict=True):
         found[:] = np.where(np.isposinf(better), found, np.maximum(found, better))
-    return ProvenMargins(margin, (excess > 0) & (margin > 0))
+    return ProvenMargins(margin, excess)
 
 
 def _classes(model: Model, threshold: Threshold, X: Array) -> np.ndarray:
@@ -245,7 +250,7 @@ def _score_bounds(model: Model, score: Score, count: int, batches: Iterator[Boxe
     return ProvenScores(np.where(nothing, -np.inf, low), np.where(nothing, np.inf, high), error)
 
 
-def _margins(
+def box_margins(
     model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
 ) -> tuple[Array, Array]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
@@ -266,7 +271,7 @@ def _margins(
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
         some = doubtful[start : start + _HALVED]
         both = np.concatenate([classes[some], classes[some]])
-        halves = _margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
+        halves = box_margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
         for found, inner in zip((bound, over), halves, strict=True):
             found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
     return bound, over
@@ -288,7 +293,7 @@ def _intervals(model: Model, lower: Array, upper: Array) -> Intervals:
 def _excess(
     model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, layers: Intervals, bound: Array
 ) -> Array:
-    """Return by how much margins exceed the error of inference (boxes,); -inf where they do not."""
+    """Return by how much margins exceed the error of inference (boxes,); not above 0 where they do not."""
     closing = threshold.closing(classes)
     error = inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, closing)
     return _above(bound, error)
@@ -296,7 +301,8 @@ def _excess(
 
 def _above(bound: Array, error: Array) -> Array:
     with np.errstate(invalid="ignore"):
-        return np.where(bound > error, bound - error, -np.inf)
+        over = np.where(np.isnan(bound - error), -np.inf, bound - error)
+    return np.where(bound > error, over, np.minimum(over, 0.0))
 
 
 def point_work(model: Model) -> int:

@@ -7,10 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fairmend.bounds.inference import inference_error
 from fairmend.network import Affine, load_network
 from fairmend.network.folding import Fold, Norm
-from fairmend.prove.proof import HEADROOM
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Affine as CheckedAffine
 from fairmend_check.kernel.assemble import assemble
@@ -139,8 +137,6 @@ def test_what_pytorch_computes_step_by_step_is_within_the_error(dtype):
         allowed = output_errors(model, rows, rows, layers, np.ones((30, 1, 1)), thorough=True)[:, 0]
         slack = 1e-9 * np.abs(exact[:, 0]) if dtype == "float64" else 0  # of `exact`, which is computed in float64
         assert (np.abs(found - exact[:, 0]) <= allowed + slack).all()
-        written = inference_error(network, X, X, thorough=True)[:, 0]
-        assert (allowed <= HEADROOM * written).all()
 
 
 @pytest.mark.parametrize(

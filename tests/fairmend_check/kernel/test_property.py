@@ -1,4 +1,4 @@
-"""For any spec, any network and any inputs: what the rigorous bounds prove, the checker confirms; and it is true.
+"""For any spec, any network and any inputs: what fairmend proves, the checker confirms; and it is true.
 
 And whatever else is listed, the checker confirms only what is true by enumeration.
 """
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import fairmend
 from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_inputs
-from fairmend.prove.proof import Proof, prove_points, prove_regions
+from fairmend.prove.proof import Proof, prove_inputs
 from support.checker_cases import class_of, content_of, is_true, margin_of, write
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
@@ -52,8 +52,7 @@ def near_its_error(net, prove, times):
 def confirmed(net, spec, X, proof, folder):
     kept = np.flatnonzero(proof.holds)
     assume(len(kept))  # an example without a proof does not count; a run without any fails
-    proof = Proof(proof.classes[kept], proof.margin[kept], proof.error[kept])
-    certificate = certificate_of_inputs(net, spec, X[kept], proof, method="certify")
+    certificate = certificate_of_inputs(net, spec, X[kept], proof.subset(kept), method="certify")
     net.save(folder / "model.safetensors")
     certificate.save(folder / "certificate.json", folder / "model.safetensors")
     report = fairmend.check(folder / "certificate.json", folder / "model.safetensors", real=certificate.real_only)
@@ -63,34 +62,24 @@ def confirmed(net, spec, X, proof, folder):
 
 @relaxed
 @given(claims(finite=False))
-def test_linear_proofs(tmp_path_factory, claim):
+def test_proofs(tmp_path_factory, claim):
     net, spec, X = claim
-    regions = spec.regions(X, X.dtype)
-    confirmed(net, spec, X, prove_regions(net, regions), tmp_path_factory.mktemp("linear"))
+    confirmed(net, spec, X, prove_inputs(net, spec, X), tmp_path_factory.mktemp("proofs"))
 
 
 @relaxed
 @given(claims(finite=True))
-def test_proofs_by_points(tmp_path_factory, claim):
+def test_proofs_of_finite_neighbourhoods(tmp_path_factory, claim):
     net, spec, X = claim
-    confirmed(net, spec, X, prove_points(net, spec, X), tmp_path_factory.mktemp("points"))
+    confirmed(net, spec, X, prove_inputs(net, spec, X), tmp_path_factory.mktemp("proofs"))
 
 
 @relaxed
-@given(claims(finite=False), st.sampled_from([1e-6, 0.5, 1.0201, 1.1, 3.0]))
-def test_linear_proofs_with_margins_near_the_error_of_inference(tmp_path_factory, claim, times):
+@given(claims(finite=False), st.sampled_from([1e-6, 0.5, 1.0001, 1.1, 3.0]))
+def test_proofs_with_margins_near_the_error_of_inference(tmp_path_factory, claim, times):
     net, spec, X = claim
-    regions = spec.regions(X, X.dtype)
-    net = near_its_error(net, lambda net: prove_regions(net, regions), times)
-    confirmed(net, spec, X, prove_regions(net, regions), tmp_path_factory.mktemp("linear"))
-
-
-@relaxed
-@given(claims(finite=True), st.sampled_from([1e-6, 0.5, 1.0201, 1.1, 3.0]))
-def test_proofs_by_points_with_margins_near_the_error_of_inference(tmp_path_factory, claim, times):
-    net, spec, X = claim
-    net = near_its_error(net, lambda net: prove_points(net, spec, X), times)
-    confirmed(net, spec, X, prove_points(net, spec, X), tmp_path_factory.mktemp("points"))
+    net = near_its_error(net, lambda net: prove_inputs(net, spec, X), times)
+    confirmed(net, spec, X, prove_inputs(net, spec, X), tmp_path_factory.mktemp("proofs"))
 
 
 @relaxed
@@ -103,7 +92,7 @@ def test_no_unfair_input_is_ever_confirmed(tmp_path_factory, claim, shift):
     net = net.with_affines([*net.affines[:-1], type(net.head)(net.head.weight, bias.astype(net.dtype))])
     folder = tmp_path_factory.mktemp("any")
     net.save(folder / "model.safetensors")
-    nothing = Proof(np.zeros(len(X), np.int64), np.ones(len(X)), np.zeros(len(X)))
+    nothing = Proof.by_blindness(net, spec.claim, X)
     certificate = certificate_of_inputs(net, spec, X, nothing, method="forged")
     content = content_of(certificate.for_model(folder / "model.safetensors"))
     for x in X:

@@ -73,7 +73,7 @@ def wave_files(folder, top, **how):
     net = Network([first, net.affines[1]], net.activations)
     X = np.array([[3.0, *[0.0] * len(others), 0.5]])
     net.save(folder / "model.onnx")
-    nothing = Proof(np.ones(1, np.int64), np.ones(1), np.zeros(1))
+    nothing = Proof(np.ones(1), np.zeros(1), np.ones(1, np.bool_), np.ones(1, np.bool_))
     certificate_of_inputs(net, spec, X, nothing, method="certify").save(folder / "certificate.json")
     return folder / "certificate.json", folder / "model.onnx"
 
@@ -175,7 +175,7 @@ def test_halved_boxes_have_tighter_bounds_that_are_still_true(activation):
     lower = rng.normal(size=(40, 3))
     boxes = Boxes(np.arange(40), lower, lower + rng.uniform(0, 2, (40, 3)))
     classes, half = np.ones(40, dtype=int), Threshold.of(0.5, "float32")
-    whole, tighter = (regions._margins(model, half, classes, boxes, np.inf, times)[0] for times in (0, 3))
+    whole, tighter = (regions.box_margins(model, half, classes, boxes, np.inf, times)[0] for times in (0, 3))
     assert (tighter >= whole).all()
     assert (tighter > whole + 1e-3).sum() > 5
     points = boxes.lower[:, None] + rng.random((40, 500, 3)) * (boxes.upper - boxes.lower)[:, None]
@@ -211,7 +211,7 @@ def test_huge_neighbourhoods_get_an_answer(name, tmp_path):
     affines = [*net.affines[:-1], Affine(net.affines[-1].weight * np.float32(1e-3), np.full(1, 500, np.float32))]
     net = Network(affines, net.activations)
     net.save(tmp_path / "model.onnx")
-    nothing = Proof(np.ones(2, np.int64), np.ones(2), np.zeros(2))
+    nothing = Proof(np.ones(2), np.zeros(2), np.ones(2, np.bool_), np.ones(2, np.bool_))
     certificate = certificate_of_inputs(net, spec, X, nothing, method="certify")
     certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
     result = check(tmp_path / "certificate.json", tmp_path / "model.onnx")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fairmend
 from fairmend.network import Affine, Network
 from fairmend.prove import certificate as writer
+from fairmend.prove.proof import Proof
 from fairmend.spec import Spec
 from fairmend_check.kernel.claim import Score
 from fairmend_check.kernel.inference_error import Precision
@@ -316,7 +317,10 @@ def test_a_softmax_of_many_outputs_takes_too_much_memory_to_be_checked(tmp_path)
     spec = Spec([age], claim={"kind": "score", "delta": 0.5, "on": "probability"})
     for outputs, confirmed in ((100, True), (101, False)):
         network = Network([Affine(np.full((outputs, 1), 1e-9, np.float32), np.zeros(outputs, np.float32))], [])
-        content = writer.certificate_of_fair(network, spec, np.zeros((1, 1), np.float32))[0]
+        X = np.zeros((1, 1), np.float32)
+        claimed = Proof.by_blindness(network, spec.claim, X)
+        content = writer.certificate_of_inputs(network, spec, X, claimed, method="certify")
         result = checked(tmp_path, content_of(content), network)
+        assert writer.certificate_of_fair(network, spec, X)[1].all() == confirmed
         assert result.valid == confirmed, result.reasons
     assert result.reasons == ("claims about more than 100 probabilities cannot be checked",)

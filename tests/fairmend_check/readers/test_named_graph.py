@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.auditing.random_neighbours import stream_random_neighbours
+from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.prove.certificate import certificate_of_blindness, weights_digest
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError

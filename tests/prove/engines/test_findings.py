@@ -2,15 +2,44 @@
 
 import numpy as np
 
-from fairmend.network import Activation, Network
-from fairmend.prove.engines.findings import TIE, Findings
+from fairmend.network import Activation, Affine, Network
+from fairmend.prove.engines.findings import TIE, ClassFindings, ScoreExtremes, ScoreFindings
 from fairmend.prove.result import Verdict
+from fairmend.spec import Claim
 from support.certify_cases import RELU, affine, linear
+
+# Pairs become witnesses only if inference and exact arithmetic agree that their scores differ by more than delta.
+
+
+NET = Network([Affine(np.array([[1.0], [-2.0]], np.float32), np.zeros(2, np.float32))], [])
+X = np.array([[0.0], [1.0]], np.float32)
+
+
+def test_a_pair_is_a_witness_only_above_delta():
+    findings = ScoreFindings(NET, Claim("score", 1.5, "output"), X)
+    low, high = np.zeros(1, np.float32), np.ones(1, np.float32)
+    assert not findings.try_pair(0, low, high, 0)
+    assert not findings.try_pair(0, low, high, 1)  # the score of output 1 falls
+    assert findings.try_pair(0, high, low, 1)
+    assert findings.unfair.tolist() == [True, False]
+    witness = findings.result("enumerate").witnesses[0]
+    assert (witness.scores, witness.output, witness.tie) == ((-2.0, 0.0), 1, False)
+
+
+def test_the_extremes_keep_the_points_and_the_widest_output():
+    seen = ScoreExtremes(NET, Claim("score", 1.0, "output"), X)
+    seen.add(np.array([0, 1, 0]), np.array([[3.0], [2.0], [-1.0]], np.float32))
+    assert seen.low.tolist() == [[-1, -6], [1, -4]]
+    assert seen.high.tolist() == [[3, 2], [2, -2]]
+    assert seen.at_low[:, :, 0].tolist() == [[-1, 3], [1, 2]]
+    findings = ScoreFindings(NET, Claim("score", 5.0, "output"), X)
+    findings.seen.add(np.array([0, 1, 0]), np.array([[3.0], [2.0], [-1.0]], np.float32))
+    assert [findings.try_extremes(row) for row in (0, 1)] == [True, False]
 
 
 def test_a_candidate_that_does_not_replay_is_no_witness():
     net, X = linear(1.0, bias=0.0), np.array([[4.0]], np.float32)
-    findings = Findings(net, X)
+    findings = ClassFindings(net, Claim(), X)
     findings.try_witnesses(np.array([0]), np.array([[5.0]], np.float32), np.array([-1.0]))
     assert not findings.unfair.any()
     findings.try_witnesses(np.array([0, 0]), np.array([[5.0], [-1.0]], np.float32), np.array([-1.0, -0.5]))
@@ -19,7 +48,7 @@ def test_a_candidate_that_does_not_replay_is_no_witness():
 
 
 def try_one(net, x, other):
-    findings = Findings(net, np.array([x], net.dtype))
+    findings = ClassFindings(net, Claim(), np.array([x], net.dtype))
     findings.try_witnesses(np.array([0]), np.array([other], net.dtype), np.array([-1.0]))
     findings.mark_done([0])
     return findings.result("enumerate")

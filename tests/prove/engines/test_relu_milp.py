@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.network import Activation, Network
 from fairmend.prove.certify import certify
-from fairmend.prove.engines.relu_milp import unit_intervals
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.prove.result import Verdict
 from support.certify_cases import CONTINUOUS, affine
 from support.strategies import random_network
@@ -17,7 +17,7 @@ def test_units_stay_within_the_intervals_that_big_m_is_made_of(activation):
     spec = CONTINUOUS
     net = random_network(rng, 2, [8, 7, 6], activation=activation, dtype=np.float64)
     regions = spec.regions(spec.sample_inputs(5, rng, np.float64), np.float64)
-    known = unit_intervals(net, regions.lower, regions.upper)
+    known = KernelBounds(net).function_intervals(regions.lower, regions.upper)
     t = rng.random((2000, 5, 2))
     points = regions.lower + t * (regions.upper - regions.lower)
     for layer, (low, high) in enumerate(known):
@@ -29,7 +29,7 @@ def test_units_stay_within_the_intervals_that_big_m_is_made_of(activation):
 
 def test_a_kink_that_is_crossed_by_very_little_is_not_stable():
     net = Network([affine([[1.0]], [-1.0], np.float64), affine([[1.0]], [0.0], np.float64)], [Activation("relu")])
-    low, high = unit_intervals(net, np.array([[0.0]]), np.array([[1 + 1e-13]]))[0]
+    low, high = KernelBounds(net).function_intervals(np.array([[0.0]]), np.array([[1 + 1e-13]]))[0]
     assert low[0, 0] <= -1.0
     assert high[0, 0] >= 1e-13
 

@@ -1,23 +1,32 @@
-"""What is known so far about the inputs that are being certified; the engines fill it in."""
+"""What is known so far about the inputs that are being certified; the engines fill it in.
+
+`Findings` says, for each kind of claim, what a point or a set of points shows: `ClassFindings` that all of a
+neighbourhood get the class of the input, `ScoreFindings` that no two of their scores differ by more than delta.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.progress import Progress
-from fairmend.bounds.inference import closing_error
 from fairmend.network import DEFAULT_THRESHOLD, Network
-from fairmend.prove.margin import margin_error, point_margins, proven_at_points
+from fairmend.network.scores import compute_scores
+from fairmend.prove.kernel_bounds import KernelBounds, compute_margins
 from fairmend.prove.result import CertifyResult, Verdict, Witness
+from fairmend.spec import Claim
 
 TIME_LIMIT = "time limit"
-WITHIN_ROUNDING = "no witness was found, but the margin is within rounding error"
 TIE = "a tie: inference predicts two classes, but the scores are within its rounding error"
+
+# Candidates come in order of their margins, so a second one helps only if the first is within rounding of a tie.
+_TRIES = 4
 
 
 def between_adjacent(dtype: npt.DTypeLike) -> str:
@@ -25,23 +34,32 @@ def between_adjacent(dtype: npt.DTypeLike) -> str:
     return f"no witness was found, but bounds between adjacent {np.dtype(dtype)} numbers do not prove the class"
 
 
-# Candidates come in order of their margins, so a second one helps only if the first is within rounding of a tie.
-_TRIES = 4
+def findings_of(
+    net: Network, claim: Claim, X: FloatArray, time_limit: float | None = None, progress: Progress | None = None
+) -> Findings:
+    """Return the findings of a claim, without any so far."""
+    return (ScoreFindings if claim.is_score else ClassFindings)(net, claim, X, time_limit, progress)
 
 
-class Findings:
+class Findings(ABC):
     """Witnesses and proofs for the inputs X (inputs, width), and the clock.
 
-    classes : int64 (inputs,), the class that the network predicts for each input
     unfair : bool (inputs,), where there is a witness
-    fair : bool (inputs,), where the class is proven for the whole neighbourhood
+    fair : bool (inputs,), where the claim is proven for the whole neighbourhood
     """
 
+    within_rounding: str
+
     def __init__(
-        self, net: Network, X: FloatArray, time_limit: float | None = None, progress: Progress | None = None
+        self,
+        net: Network,
+        claim: Claim,
+        X: FloatArray,
+        time_limit: float | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        self.net, self.X = net, X
-        self.classes = net.predict(X)
+        self.net, self.claim, self.X = net, claim, X
+        self.bounds = KernelBounds(net, claim.on)
         self.unfair = np.zeros(len(X), dtype=np.bool_)
         self.fair = np.zeros(len(X), dtype=np.bool_)
         self._witnesses: list[Witness | None] = [None] * len(X)
@@ -60,39 +78,25 @@ class Findings:
         """Whether the time limit has passed."""
         return self.seconds_left <= 0
 
-    def try_witnesses(self, rows: Ints, points: FloatArray, margin: Floats) -> None:
-        """Try points (k, width) as witnesses for the inputs `rows` (k,), those with the least margin (k,) first.
+    @abstractmethod
+    def error_over(self, rows: Ints, lower: FloatArray, upper: FloatArray) -> Floats:
+        """Return the error of inference over boxes (n, width) of the inputs `rows` (n,), as `add_points` takes it."""
 
-        Inference must have predicted another class for each than for the input. A point becomes a witness only if
-        inference on the pair alone predicts two classes too (in another batch the last bits of a logit may differ), and
-        if both classes are proven in exact arithmetic. Otherwise it is a tie, and the input cannot be proven either.
+    @abstractmethod
+    def add_points(self, rows: Ints, points: FloatArray, error: Floats) -> None:
+        """Take in points (k, width) of the inputs `rows` (k,), with a bound of their `error` (k, ...)."""
+
+    @abstractmethod
+    def settle_points(self, rows: Ints, *, last: bool) -> Ints:
+        """Decide the inputs `rows` of whose neighbourhoods all points were added.
+
+        Unless it is the ``last`` time, return those for which all points must be added again, with the least errors.
         """
-        differs = (points != self.X[rows]).any(axis=1) & ~self.unfair[rows]
-        rows, points, margin = rows[differs], points[differs], margin[differs]
-        order = np.lexsort((margin, rows))
-        rows, points = rows[order], points[order]
-        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        for attempt in range(_TRIES):
-            now = (rank == attempt) & ~self.unfair[rows]
-            if not now.any():
-                return
-            for row, witness in zip(
-                rows[now].tolist(), _confirm(self.net, self.X[rows[now]], points[now]), strict=True
-            ):
-                if witness is None:
-                    self.mark_unproven([row], TIE)
-                else:
-                    self._witnesses[row] = witness
-                    self.unfair[row] = True
 
     def mark_unproven(self, rows: npt.ArrayLike, reason: str) -> None:
         """Record why these inputs cannot be proven. The first reason counts, and a witness overrides it."""
         for row in np.unique(np.asarray(rows, dtype=np.int64)).tolist():
             self._unproven.setdefault(row, reason)
-
-    def is_unproven(self, row: int) -> bool:
-        """Return whether there is a reason why this input cannot be proven."""
-        return row in self._unproven
 
     def mark_done(self, rows: npt.ArrayLike) -> None:
         """Mark these inputs as fully explored: they are fair unless there is a witness or they are unproven."""
@@ -122,19 +126,201 @@ class Findings:
         return CertifyResult(tuple(verdicts), tuple(self._witnesses), tuple(reasons), engine, seconds)
 
 
-def _confirm(net: Network, X: FloatArray, other: FloatArray) -> list[Witness | None]:
-    """Return each pair, both (k, width), as a witness, or None if it is not confirmed."""
-    pairs = np.stack([X, other], axis=1)
-    answers = np.stack([net.predict(pair) for pair in pairs])
-    points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
-    proven = proven_at_points(net, points, classes).reshape(-1, 2).all(axis=1)
-    error = margin_error(net, points, points, classes)
-    if net.threshold != DEFAULT_THRESHOLD:  # logits are seldom compared with the log-odds, but probabilities are
-        error = error + closing_error(net, classes)
-    clear = point_margins(net, points, classes)[0] > error
-    ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
-    found = proven & (answers[:, 0] != answers[:, 1])
-    return [
-        Witness(pair[0].copy(), pair[1].copy(), answer[0], answer[1], tie, classes=max(2, net.outputs)) if ok else None
-        for pair, answer, tie, ok in zip(pairs, answers.tolist(), ties, found.tolist(), strict=True)
-    ]
+class ClassFindings(Findings):
+    """Every point of a neighbourhood gets the class of the input."""
+
+    within_rounding = "no witness was found, but the margin is within rounding error"
+
+    @cached_property
+    def classes(self) -> Ints:
+        """The class that inference gives each input, int64 (inputs,)."""
+        return self.net.predict(self.X)
+
+    def error_over(self, rows: Ints, lower: FloatArray, upper: FloatArray) -> Floats:
+        """Return how far margins from inference can be from the real ones: (n,)."""
+        return self.bounds.margin_error(lower, upper, self.classes[rows])
+
+    def add_points(self, rows: Ints, points: FloatArray, error: Floats) -> None:
+        """Try points as witnesses if their class differs, else prove their class.
+
+        A margin from inference that exceeds its error (k,) proves the class in real arithmetic at no cost. The kernel's
+        bounds decide the other points.
+        """
+        undecided = ~self.unfair[rows]
+        rows, points, error = rows[undecided], points[undecided], error[undecided]
+        margin = self.try_points(rows, points)
+        close = np.flatnonzero(~(margin > error) & ~self.unfair[rows])
+        if len(close):
+            proven = self.bounds.proven_at_points(points[close], self.classes[rows[close]])
+            self.mark_unproven(rows[close[~proven]], self.within_rounding)
+
+    def settle_points(self, rows: Ints, *, last: bool) -> Ints:
+        """Leave it at what the points have shown one by one."""
+        return rows[:0]
+
+    def try_points(self, rows: Ints, points: FloatArray) -> Floats:
+        """Try points (k, width) as witnesses for the inputs `rows` (k,), and return their margins (k,)."""
+        differs, margin = compute_margins(self.net, points, self.classes[rows])
+        if differs.any():
+            self.try_witnesses(rows[differs], points[differs], margin[differs])
+        return margin
+
+    def try_witnesses(self, rows: Ints, points: FloatArray, margin: Floats) -> None:
+        """Try points (k, width) as witnesses for the inputs `rows` (k,), those with the least margin (k,) first.
+
+        Inference must have predicted another class for each than for the input. A point becomes a witness only if
+        inference on the pair alone predicts two classes too (in another batch the last bits of a logit may differ), and
+        if both classes are proven in exact arithmetic. Otherwise it is a tie, and the input cannot be proven either.
+        """
+        differs = (points != self.X[rows]).any(axis=1) & ~self.unfair[rows]
+        rows, points, margin = rows[differs], points[differs], margin[differs]
+        order = np.lexsort((margin, rows))
+        rows, points = rows[order], points[order]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        for attempt in range(_TRIES):
+            now = (rank == attempt) & ~self.unfair[rows]
+            if not now.any():
+                return
+            for row, witness in zip(rows[now].tolist(), self._confirm(self.X[rows[now]], points[now]), strict=True):
+                if witness is None:
+                    self.mark_unproven([row], TIE)
+                else:
+                    self._witnesses[row] = witness
+                    self.unfair[row] = True
+
+    def _confirm(self, X: FloatArray, other: FloatArray) -> list[Witness | None]:
+        """Return each pair, both (k, width), as a witness, or None if it is not confirmed."""
+        pairs = np.stack([X, other], axis=1)
+        answers = np.stack([self.net.predict(pair) for pair in pairs])
+        points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
+        proven = self.bounds.proven_at_points(points, classes).reshape(-1, 2).all(axis=1)
+        error = self.bounds.margin_error(points, points, classes)
+        if self.net.threshold != DEFAULT_THRESHOLD:  # logits are seldom compared with log-odds, but probabilities are
+            error = error + self.bounds.closing_error(classes)
+        clear = self.bounds.point_margins(points, classes)[0] > error
+        ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
+        found = proven & (answers[:, 0] != answers[:, 1])
+        count = max(2, self.net.outputs)
+        return [
+            Witness(pair[0].copy(), pair[1].copy(), answer[0], answer[1], tie, classes=count) if ok else None
+            for pair, answer, tie, ok in zip(pairs, answers.tolist(), ties, found.tolist(), strict=True)
+        ]
+
+
+class ScoreFindings(Findings):
+    """No two people of a neighbourhood have scores that differ by more than delta, in inference."""
+
+    within_rounding = "no witness was found, but the difference comes within rounding error of delta"
+
+    @cached_property
+    def seen(self) -> ScoreExtremes:
+        """The lowest and highest scores found in each neighbourhood, and where."""
+        return ScoreExtremes(self.net, self.claim, self.X)
+
+    @cached_property
+    def over_points(self) -> ScoreRanges:
+        """Bounds of the scores of the points that were added."""
+        return ScoreRanges(len(self.X), self.net.outputs)
+
+    def error_over(self, rows: Ints, lower: FloatArray, upper: FloatArray) -> Floats:
+        """Return how far raw outputs of inference can be from the real ones: (n, outputs)."""
+        return self.bounds.output_error(lower, upper)
+
+    def add_points(self, rows: Ints, points: FloatArray, error: Floats) -> None:
+        """Take in the scores of points, with the error of their raw outputs (k, outputs)."""
+        self.seen.add(rows, points)
+        self.over_points.add(rows, *self.bounds.computed_scores(points, error))
+
+    def settle_points(self, rows: Ints, *, last: bool) -> Ints:
+        """Decide inputs by the scores of all points of their neighbourhoods."""
+        wide = rows[~self.over_points.within(self.claim.limit)[rows]]
+        open_rows = np.array([row for row in wide.tolist() if not self.try_extremes(row)], dtype=np.int64)
+        if last:
+            self.mark_unproven(open_rows, self.within_rounding)
+        self.over_points.forget(open_rows)
+        return open_rows
+
+    def try_pair(self, row: int, first: FloatArray, other: FloatArray, output: int) -> bool:
+        """Try two people (width,) of an input's neighbourhood, the lower score first, and return whether it is one.
+
+        Their scores must differ by more than delta in inference on the pair alone, and provably in exact arithmetic.
+        """
+        pair = np.stack([first, other])
+        scores = compute_scores(self.net, pair, self.claim.on)[:, output]
+        (low, high), (least, most) = self.bounds.exact_scores(pair), self.bounds.computed_scores(pair)
+        surely = np.nextafter(low[1, output] - high[0, output], -np.inf)
+        if not (scores[1] - scores[0] > self.claim.limit and surely > self.claim.limit):
+            return False
+        answer, other_answer = (None, None) if self.claim.on == "output" else self.net.predict(pair).tolist()
+        self._witnesses[row] = Witness(
+            first.copy(),
+            other.copy(),
+            answer,
+            other_answer,
+            tie=bool(least[1, output] - most[0, output] <= self.claim.limit),
+            scores=(float(scores[0]), float(scores[1])),
+            output=output if self.net.outputs > 1 else None,
+            classes=max(2, self.net.outputs),
+        )
+        self.unfair[row] = True
+        return True
+
+    def try_extremes(self, row: int) -> bool:
+        """Try the widest pair found for an input, and return whether it is a witness."""
+        seen = self.seen
+        wide = seen.high[row] - seen.low[row]
+        return any(
+            self.try_pair(row, seen.at_low[row, k], seen.at_high[row, k], k)
+            for k in np.argsort(-wide).tolist()
+            if wide[k] > self.claim.limit * (1 - 1e-9)
+        )
+
+
+class ScoreRanges:
+    """Bounds of the scores of each input: low and high (inputs, outputs), those of nothing at first."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        self.low, self.high = np.full((inputs, outputs), np.inf), np.full((inputs, outputs), -np.inf)
+
+    def add(self, rows: Ints, low: Floats, high: Floats) -> None:
+        """Take in bounds, each (k, outputs), for the inputs `rows` (k,)."""
+        np.minimum.at(self.low, rows, low)
+        np.maximum.at(self.high, rows, high)
+
+    def forget(self, rows: Ints) -> None:
+        """Start again with the inputs `rows`."""
+        self.low[rows], self.high[rows] = np.inf, -np.inf
+
+    def within(self, delta: float) -> Bools:
+        """Return where (inputs,) all scores differ by at most delta; not where there are none."""
+        with np.errstate(invalid="ignore"):
+            difference = np.nextafter(self.high - self.low, np.inf)
+        return np.asarray(((difference <= delta) & (self.low <= self.high)).all(axis=1))
+
+
+class ScoreExtremes:
+    """The lowest and highest scores found in each neighbourhood, and where: the best pairs so far.
+
+    low, high : (inputs, outputs), scores in float64 arithmetic, which differ from the real ones in the last digits only
+    at_low, at_high : (inputs, outputs, width), the points that have them
+    """
+
+    def __init__(self, net: Network, claim: Claim, X: FloatArray) -> None:
+        self._net, self._claim = net.astype(np.float64), claim
+        self.low = compute_scores(self._net, X, claim.on)
+        self.high = self.low.copy()
+        self.at_low = np.repeat(X[:, None], net.outputs, axis=1)
+        self.at_high = self.at_low.copy()
+
+    def add(self, rows: Ints, points: FloatArray) -> Floats:
+        """Take in points (k, width) of the inputs `rows` (k,); return their scores (k, outputs)."""
+        scores = compute_scores(self._net, points, self._claim.on)
+        for output in range(scores.shape[1]):
+            for value, at, sign in ((self.low, self.at_low, 1.0), (self.high, self.at_high, -1.0)):
+                order = np.lexsort((sign * scores[:, output], rows))
+                who, first = np.unique(rows[order], return_index=True)
+                best = order[first]
+                better = sign * scores[best, output] < sign * value[who, output]
+                who, best = who[better], best[better]
+                value[who, output], at[who, output] = scores[best, output], points[best]
+        return scores

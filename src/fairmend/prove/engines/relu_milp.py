@@ -12,65 +12,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.bounds.dual import Interval, Intervals, knots_of, line_slopes
-from fairmend.bounds.enclosure import enclose_image
-from fairmend.bounds.rigorous import Slopes, function_intervals
+from fairmend.base.arrays import Bools, Floats, Ints
 from fairmend.milp import MilpBuilder
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
+
+Interval = tuple[Floats, Floats]
+"""Lowest and highest values, each ``(units,)``."""
 
 _Expression = tuple[Floats, Floats]
 """The numbers of a node as A·v + c in the variables v so far: A ``(units, variables)``, c ``(units,)``."""
 
 
-def unit_intervals(net: Network, lower: FloatArray, upper: FloatArray) -> Intervals:
-    """Return rigorous intervals (boxes, units) of the inputs of each function, over boxes (boxes, inputs)."""
-
-    def choose(number: int, low: Floats, high: Floats) -> Slopes:
-        return Slopes(*line_slopes(net.activations[number], low, high))
-
-    return function_intervals(net, lower, upper, choose)
-
-
-class Knot(NamedTuple):
-    """The units of a function that can be on either side of one of its knots, (k,).
-
-    active : the variables of the unit's side: 1 above the knot, 0 below
-    """
-
-    units: Ints
-    knots: Floats
-    active: Ints
-
-
-class UnitRows(NamedTuple):
-    """The rows (r, k) that mention the inputs z of some units of a function, (k,).
-
-    slopes : (r, k) or (r, 1), the coefficient of -z in these rows
-    """
-
-    units: Ints
-    rows: Ints
-    slopes: Floats
-
-
 class EncodedNetwork(NamedTuple):
-    """A network over one box: its logits are A·v + c in the builder's variables v, the first of which are `inputs`.
-
-    `knots` and `rows` have one list for each function, empty if no unit of it needs a variable.
-    """
+    """A network over one box: its logits are A·v + c in the builder's variables v, the first of which are `inputs`."""
 
     builder: MilpBuilder
     inputs: Ints
     A: Floats
     c: Floats
-    knots: list[list[Knot]]
-    rows: list[list[UnitRows]]
 
 
 def encode_network(
-    net: Network, A: Floats, c: Floats, highest: Floats, whole: Bools, units: Intervals
+    net: Network, A: Floats, c: Floats, highest: Floats, whole: Bools, units: Sequence[Interval]
 ) -> EncodedNetwork:
     """Return the network over x = A·t + c, 0 <= t <= highest: A (inputs, varying), c (inputs,), the rest (varying,).
 
@@ -80,14 +44,15 @@ def encode_network(
     """
     encoder = _Encoder(A, c, highest, whole)
     found: list[_Expression] = [(A, c)]
+    intervals = iter(units)
     for node in net.nodes[1:]:
         sources = [found[source] for source in node.sources]
         if isinstance(node.operation, Activation):
-            found.append(encoder.function(node.operation, sources[0], units[len(encoder.knots)]))
+            found.append(encoder.function(node.operation, sources[0], next(intervals)))
         else:
             found.append(encoder.linear(node.operation, sources))
     logits = encoder.padded(found[-1])
-    return EncodedNetwork(encoder.builder, encoder.inputs, *logits, encoder.knots, encoder.rows)
+    return EncodedNetwork(encoder.builder, encoder.inputs, *logits)
 
 
 class _Encoder:
@@ -97,8 +62,6 @@ class _Encoder:
         self.builder, self.highest = MilpBuilder(), highest
         self.inputs = self.builder.add_variables(len(highest), 0.0, highest, integer=whole)
         self.count = len(highest)
-        self.knots: list[list[Knot]] = []
-        self.rows: list[list[UnitRows]] = []
 
     def padded(self, expression: _Expression) -> _Expression:
         """Return an expression with a coefficient, perhaps 0, for each variable."""
@@ -140,8 +103,6 @@ class _Encoder:
 
     def function(self, activation: Activation, expression: _Expression, z: Interval) -> _Expression:
         """Return a function of an expression, and add the variables and rows that it needs."""
-        self.knots.append([])
-        self.rows.append([])
         A, c = self.padded(expression)
         if activation.name in ("relu", "leaky_relu") and activation.slope < 1:
             return self._convex(activation.slope, A, c, z)
@@ -163,23 +124,17 @@ class _Encoder:
             return after, constant
         z_A, shift, low, high = A[unstable], c[unstable], low[unstable], high[unstable]
         self._add(count, slope * low if slope > 0 else 0.0, high)
-        active = self._add(count, 0.0, 1.0, integer=True)
+        self._add(count, 0.0, 1.0, integer=True)
         every = np.arange(before + 2 * count)
         one, none = np.eye(count), np.zeros((count, count))
         drop, rise = (1 - slope) * low, (1 - slope) * high
-        rows = np.stack(
-            [
-                self.builder.add_rows(every, np.hstack([-z_A, one, none]), lower=shift),
-                self.builder.add_rows(every, np.hstack([-slope * z_A, one, none]), lower=slope * shift),
-                self.builder.add_rows(every, np.hstack([-z_A, one, -np.diag(drop)]), upper=shift - drop),
-                self.builder.add_rows(every, np.hstack([-slope * z_A, one, -np.diag(rise)]), upper=slope * shift),
-            ]
-        )
+        self.builder.add_rows(every, np.hstack([-z_A, one, none]), lower=shift)
+        self.builder.add_rows(every, np.hstack([-slope * z_A, one, none]), lower=slope * shift)
+        self.builder.add_rows(every, np.hstack([-z_A, one, -np.diag(drop)]), upper=shift - drop)
+        self.builder.add_rows(every, np.hstack([-slope * z_A, one, -np.diag(rise)]), upper=slope * shift)
         after[unstable] = 0.0
         constant[unstable] = 0.0
         after[unstable, before + np.arange(count)] = 1.0
-        self.knots[-1].append(Knot(unstable, np.zeros(count), active))
-        self.rows[-1].append(UnitRows(unstable, rows, np.array([[1.0], [slope], [1.0], [slope]])))
         return after, constant
 
     def _by_knots(self, activation: Activation, A: Floats, c: Floats, z: Interval) -> _Expression:
@@ -207,14 +162,14 @@ class _Encoder:
             values[np.arange(len(crossed)), y] = 1.0
             for units, variables, changes in parts:
                 values[np.searchsorted(crossed, units), variables] -= changes
-            rows = self.builder.add_rows(np.arange(self.count), values, lower=shift[crossed], upper=shift[crossed])
-            self.rows[-1].append(UnitRows(crossed, rows[None], slope[crossed][None]))
+            self.builder.add_rows(np.arange(self.count), values, lower=shift[crossed], upper=shift[crossed])
             after[crossed], shift[crossed] = np.eye(self.count)[y], 0.0
         return after, shift
 
     def _outputs(self, activation: Activation, z: Interval, crossed: Ints) -> Ints:
-        least, most = enclose_image(activation, *z)
-        return self._add(len(crossed), least[crossed], most[crossed])
+        ends = np.stack([*z, *(np.clip(knot, *z) for knot in knots_of(activation, len(z[0])))])
+        activation.apply(ends)  # least and largest at an end or at a knot
+        return self._add(len(crossed), ends.min(axis=0)[crossed], ends.max(axis=0)[crossed])
 
     def _above(self, A: Floats, c: Floats, z: Interval, knots: Floats, units: Ints) -> Ints:
         """Return variables r = max(z - k, 0) of units that can be on either side of k."""
@@ -224,13 +179,18 @@ class _Encoder:
         z_A, shift = self.padded((A[units], c[units] - knots[units]))
         one, switch = np.eye(self.count)[r], np.eye(self.count)[active]
         every = np.arange(self.count)
-        rows = np.stack(
-            [
-                self.builder.add_rows(every, one - z_A, lower=shift),
-                self.builder.add_rows(every, one - z_A - low[:, None] * switch, upper=shift - low),
-            ]
-        )
+        self.builder.add_rows(every, one - z_A, lower=shift)
+        self.builder.add_rows(every, one - z_A - low[:, None] * switch, upper=shift - low)
         self.builder.add_rows(every, one - high[:, None] * switch, upper=0.0)
-        self.knots[-1].append(Knot(units, knots[units], active))
-        self.rows[-1].append(UnitRows(units, rows, np.ones((2, 1))))
         return r
+
+
+def knots_of(activation: Activation, width: int) -> Floats:
+    """Return where a piecewise linear function changes its slope, ``(knots, units)``; infinite where it does not.
+
+    A knot that is not a float64 number is rounded.
+    """
+    lines = activation.function.lines
+    slopes = np.array([np.broadcast_to(np.asarray(slope, np.float64), width) for slope, _ in lines])
+    change, step = np.diff(slopes, axis=0), np.diff([intercept for _, intercept in lines])[:, None]
+    return np.where(change == 0, np.inf, np.divide(0.0 - step, change, out=np.zeros_like(change), where=change != 0))

@@ -1,0 +1,306 @@
+"""Compare people with a stream of their neighbours: who is treated unequally, by how much, and how far scores spread.
+
+The spec's claim says when two outputs differ: as predictions, or as scores that are more than delta apart. Either way
+the spread of the scores comes with the verdict, from the outputs that the verdict needs anyway. With several outputs,
+the difference of a neighbourhood is that of the output for which it is largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.network import Network
+from fairmend.network.scores import class_probability, scores_of
+from fairmend.spec import Claim, Spec
+
+Stream = Iterator[tuple[Ints, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSpread:
+    """The spread of the scores in the neighbourhood of each input: probabilities, or outputs of a regression network.
+
+    Attributes
+    ----------
+    difference : (inputs,), the highest score minus the lowest, of the output for which it is largest
+    range : (inputs, 2), the lowest and the highest probability of the positive class; None for a regression network and
+        for more than two classes
+    exact : whether every neighbour was computed; otherwise the spread is at least this
+    """
+
+    difference: Floats
+    range: Floats | None
+    exact: bool
+
+    def replace_rows(self, rows: Ints, other: ScoreSpread) -> None:
+        """Set these rows (k,) to the k inputs of `other`, in place."""
+        self.difference[rows] = other.difference
+        if self.range is not None and other.range is not None:
+            self.range[rows] = other.range
+
+
+def spread_of_extremes(lowest: FloatArray, highest: FloatArray, *, regression: bool, exact: bool) -> ScoreSpread:
+    """Return the spread from the lowest and the highest values (k, inputs) that `SpreadTracker` compares."""
+    if not regression and len(lowest) == 1:
+        with np.errstate(invalid="ignore"):  # inputs that were left out are NaN
+            ends = np.concatenate([scores_of(side[0], "probability") for side in (lowest, highest)], axis=1)
+        return ScoreSpread(ends[:, 1] - ends[:, 0], ends, exact)
+    return ScoreSpread((highest.astype(np.float64) - lowest).max(axis=0), None, exact)
+
+
+class SpreadTracker:
+    """Follows the lowest and the highest score of each input over a stream of its neighbours.
+
+    Of one or two outputs of a classifier it compares the logit of the positive class, which grows with its probability.
+    """
+
+    def __init__(self, logits: FloatArray, *, regression: bool, constant: bool = False) -> None:
+        """Start with the inputs themselves, by their logits (inputs,) or (inputs, outputs).
+
+        If scores are `constant` in each neighbourhood, differences are rounding errors and do not count.
+        """
+        self._regression, self._constant = regression, constant
+        self._lowest = self._values(logits).copy()
+        self._highest = self._lowest.copy()
+
+    def update(self, rows: Ints, logits: FloatArray) -> None:
+        """Take in neighbours of the inputs `rows` (k,) by their logits (k,) or (k, outputs)."""
+        if self._constant:
+            return
+        values = self._values(logits)
+        if np.any(rows[1:] < rows[:-1]):
+            order = np.argsort(rows, kind="stable")
+            rows, values = rows[order], values[:, order]
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        owner = rows[starts]
+        self._lowest[:, owner] = np.minimum(self._lowest[:, owner], np.minimum.reduceat(values, starts, axis=1))
+        self._highest[:, owner] = np.maximum(self._highest[:, owner], np.maximum.reduceat(values, starts, axis=1))
+
+    def spread(self, *, exact: bool) -> ScoreSpread:
+        """Return the spread so far; `exact` says whether it is that of all neighbours, as with constant scores."""
+        known = exact or self._constant
+        return spread_of_extremes(self._lowest, self._highest, regression=self._regression, exact=known)
+
+    def _values(self, logits: FloatArray) -> FloatArray:
+        """Return what is compared (k, rows): rows last, and in the network's own precision, which is faster."""
+        if logits.ndim == 1:
+            return logits[None]
+        if self._regression:
+            return logits.T
+        if logits.shape[1] == 2:
+            return (logits[:, 1] - logits[:, 0])[None]
+        shares = np.array(logits.T, order="C")
+        shares -= shares.max(axis=0)
+        np.exp(shares, out=shares)
+        shares /= shares.sum(axis=0)
+        return shares
+
+
+@dataclass(frozen=True, eq=False)
+class ScanResult:
+    """Which of some inputs are treated unequally, and by how much.
+
+    Attributes
+    ----------
+    unequal : bool (inputs,)
+    gap : (inputs,), the largest difference in probability to a neighbour with another prediction; 0 if there is none:
+        of class 1 of two, or of the input's own class of more. For a claim about scores, the largest difference of
+        scores within the neighbourhood
+    points : number of scores computed
+    logits : (inputs,) or (inputs, outputs), those of the inputs themselves
+    spread : how far the scores of each neighbourhood spread, whatever the claim is about
+    unknown : bool (inputs,), which of them may be treated unequally although nothing shows it; None if there are none
+    """
+
+    unequal: Bools
+    gap: Floats
+    points: int
+    logits: FloatArray
+    spread: ScoreSpread
+    unknown: Bools | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class WorstNeighbours(ScanResult):
+    """For each input also the pair with the largest gap: `first` and `other` (inputs, width).
+
+    `first` is the input itself, and `other` is NaN if it has no neighbour with another prediction. For a claim about
+    scores, they are the two people of the neighbourhood whose scores differ most, the lower score first.
+    """
+
+    first: FloatArray
+    other: FloatArray
+
+
+def find_worst_pairs(
+    net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
+) -> WorstNeighbours:
+    """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all.
+
+    `stream` yields rows (k,) of X and a neighbour of each (k, width). `logits` are those of X, if they are known.
+    """
+    logits = net.logits(X) if logits is None else logits
+    tracker = SpreadTracker(logits, regression=spec.regression, constant=not reads_what_varies(net, spec))
+    if spec.claim.is_score:
+        pairs = find_widest_pairs(net, spec.claim.on, X, stream, tracker, logits)
+        unequal, gap, points = np.asarray(pairs.difference > spec.claim.limit), pairs.difference, pairs.points
+        first, other = pairs.first, pairs.other
+    else:
+        unequal, gap, other, points = _find_other_predictions(net, X, logits, stream, tracker)
+        first = X
+    return WorstNeighbours(unequal, gap, points, logits, tracker.spread(exact=exact), first, other)
+
+
+def _find_other_predictions(
+    net: Network,
+    X: FloatArray,
+    logits: FloatArray,
+    stream: Stream,
+    tracker: SpreadTracker,
+) -> tuple[Bools, Floats, FloatArray, int]:
+    """Return who has a neighbour with another prediction, the gap to it and that neighbour, and the number of scores.
+
+    Predictions are those of `net.predict`. `logits` are those of X. `tracker` takes in the scores of all neighbours.
+
+    BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
+    and with it the verdict of any enumeration, depends on the batch.
+    """
+    own, read = net.decide(logits), np.flatnonzero(net.read_columns)
+    gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
+    unequal = np.zeros(len(X), dtype=np.bool_)
+    count = len(X)
+    for rows, points in stream:
+        theirs = net.logits(points)
+        count += len(points)
+        tracker.update(rows, theirs)
+        classes = net.decide(theirs)
+        hits = np.flatnonzero(classes != own[rows])
+        # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
+        # unequal treatment.
+        hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
+        owner = rows[hits]
+        mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
+        size = np.abs(mine - other_score)
+        order = np.lexsort((-size, owner))
+        owner, first = np.unique(owner[order], return_index=True)
+        best = order[first]
+        better = ~unequal[owner] | (size[best] > gap[owner])
+        owner, best = owner[better], best[better]
+        unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
+    return unequal, gap, other, count
+
+
+@dataclass(frozen=True, eq=False)
+class WidestPairs:
+    """The two people of each neighbourhood whose scores differ most.
+
+    Attributes
+    ----------
+    difference : (inputs,), the difference of their scores
+    first, other : (inputs, width), the person with the lower and the person with the higher score
+    output : (inputs,), the output that differs
+    points : number of scores computed
+    """
+
+    difference: Floats
+    first: FloatArray
+    other: FloatArray
+    output: Ints
+    points: int
+
+
+def find_widest_pairs(
+    net: Network,
+    on: str | None,
+    X: FloatArray,
+    stream: Stream,
+    tracker: SpreadTracker | None = None,
+    logits: FloatArray | None = None,
+) -> WidestPairs:
+    """Return the pair with the largest difference among each of X (inputs, width) and its streamed neighbours.
+
+    `on` names the score. `stream` yields rows (k,) of X and a neighbour of each (k, width). `tracker` takes in the
+    scores of all neighbours, and `logits` are those of X, if they are known.
+    """
+    own = scores_of(net.logits(X) if logits is None else logits, on)
+    low, high = _Lowest(own, X), _Lowest(-own, X)
+    count = len(X)
+    for rows, points in stream:
+        if np.any(np.diff(rows) < 0):
+            order = np.argsort(rows, kind="stable")
+            rows, points = rows[order], points[order]
+        logits = net.logits(points)
+        if tracker is not None:
+            tracker.update(rows, logits)
+        found = scores_of(logits, on)
+        low.update(rows, points, found)
+        high.update(rows, points, -found)
+        count += len(points)
+    wide = -high.value - low.value
+    each, widest = np.arange(len(X)), widest_output(wide, on)
+    first, other, read = low.at[each, widest], high.at[each, widest], np.flatnonzero(net.read_columns)
+    # What the network reads may be the same, and get other last bits in another batch: that is no difference.
+    differ = (first[:, read] != other[:, read]).any(axis=1)
+    return WidestPairs(np.where(differ, wide[each, widest], 0.0), first, other, widest, count)
+
+
+def widest_output(differences: Floats, on: str | None) -> Ints:
+    """Return the output (rows,) with the largest of the differences (rows, outputs) of a score.
+
+    Two probabilities differ by the same amount, up to rounding: of those it is that of class 1.
+    """
+    if on == "probability" and differences.shape[1] == 2:
+        return np.ones(len(differences), dtype=np.int64)
+    return np.asarray(differences.argmax(axis=1), dtype=np.int64)
+
+
+class _Lowest:
+    """The lowest values seen so far: value (inputs, outputs), at the points (inputs, outputs, width)."""
+
+    def __init__(self, own: Floats, X: FloatArray) -> None:
+        self.value = own.copy()
+        self.at = np.repeat(X[:, None], own.shape[1], axis=1)
+
+    def update(self, rows: Ints, points: FloatArray, values: Floats) -> None:
+        """Take in points (k, width) with values (k, outputs) of the inputs `rows` (k,), which are sorted."""
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        owner, counts = rows[starts], np.diff(starts, append=len(rows))
+        least = np.minimum.reduceat(values, starts, axis=0)
+        better = least < self.value[owner]
+        for output in np.flatnonzero(better.any(axis=0)).tolist():
+            chosen = np.repeat(better[:, output], counts) & (values[:, output] == np.repeat(least[:, output], counts))
+            hits = np.flatnonzero(chosen)
+            who, first = np.unique(rows[hits], return_index=True)
+            self.value[who, output], self.at[who, output] = values[hits[first], output], points[hits[first]]
+
+
+def enclose_differences(
+    claim: Claim, lowest: FloatArray, highest: FloatArray, error: Floats
+) -> tuple[Floats, Floats, Bools]:
+    """Return the least and the largest difference (inputs,) of the scores of one output, and where they decide.
+
+    `lowest` and `highest` (inputs,) are its extremes in each neighbourhood, and off by up to `error` (inputs,).
+    """
+    low, high = lowest.astype(np.float64), highest.astype(np.float64)
+
+    def difference(most: Floats, least: Floats) -> Floats:
+        scores = (scores_of(np.where(np.isnan(side), 0.0, side), claim.on)[:, 0] for side in (most, least))
+        return np.asarray(np.subtract(*scores))
+
+    with np.errstate(invalid="ignore"):
+        least, most = difference(high - error, low + error), difference(high + error, low - error)
+    known = np.isfinite(low) & np.isfinite(high) & np.isfinite(error)
+    return np.maximum(least, 0.0), most, known & ((most <= claim.limit) | (least > claim.limit))
+
+
+def reads_what_varies(net: Network, spec: Spec) -> bool:
+    """Return whether the network reads a feature in which similar people differ; otherwise all their scores are equal.
+
+    Computed scores may then still differ in their last bits, because another batch rounds differently.
+    """
+    used = net.read_columns
+    return any(bool(used[spec.columns(feature.name)].any()) for feature in spec.varying)
