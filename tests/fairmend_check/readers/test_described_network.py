@@ -85,9 +85,8 @@ def test_a_changed_number_is_refused_with_and_without_the_file(name, tmp_path):
             assert "not the network of its sha256" in result.reasons[0]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_changed_network_with_digests_that_fit_is_not_that_of_the_file(name, tmp_path):
-    content, model = made(name, tmp_path)
+def test_a_changed_network_with_digests_that_fit_is_not_that_of_the_file(tmp_path):
+    content, model = made("chain", tmp_path)
     for key in content["model"]["network"]["tensors"]:
         changed = deepcopy(content)
         nudge(changed, key)
