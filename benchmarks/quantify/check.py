@@ -36,12 +36,10 @@ import fairmend
 from fairmend import quantify
 from fairmend.network import Activation, Affine, Network
 from fairmend.quantifying import run
-from fairmend.quantifying.space import Boxes, Space
 from fairmend.spec import Feature, Spec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.readers.read_model import read_model
-from fairmend_check.shares.people import Boxes as CellBoxes
-from fairmend_check.shares.people import People
+from fairmend_check.shares.people import Boxes, People
 from fairmend_check.shares.prover import Prover
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -131,32 +129,33 @@ def examine(name: str, seconds: float, leaves: int, marabou: int) -> Row:
 
 def count_wrong_leaves(found: fairmend.QuantifyResult, count: int, rng: np.random.Generator) -> int:
     """Return how many of some random leaves random people contradict."""
-    network, space, leaves = found.evidence.network, found.evidence.space, found.evidence.leaves
+    network, people, leaves = found.evidence.network, found.evidence.people, found.evidence.leaves
     rows = rng.choice(leaves.count, min(count, leaves.count), replace=False)
-    sizes = [axis.cells for axis in space.protected]
-    complete = math.prod(sizes) <= COMBINATIONS and not any(axis.reach for axis in space.axes)
+    sizes = [axis.cells for axis in people.protected]
+    complete = math.prod(sizes) <= COMBINATIONS and not people.reach.any()
     wrong = 0
     for row in rows:
-        unequal = int(find_unequal(network, space, leaves.boxes.take(np.array([row])), rng).sum())
+        unequal = int(find_unequal(network, people, leaves.boxes.take(np.array([row])), rng).sum())
         wrong += chance_of_more(unequal, 1 - leaves.fair[row]) < UNLIKELY
         if complete:
             wrong += chance_of_more(PEOPLE - unequal, 1 - leaves.unfair[row]) < UNLIKELY
     return wrong
 
 
-def find_unequal(network: Network, space: Space, box: Boxes, rng: np.random.Generator) -> np.ndarray:
+def find_unequal(network: Network, people: People, box: Boxes, rng: np.random.Generator) -> np.ndarray:
     """Return which random people in a box get different classes with different protected values, bool (people,)."""
-    X = np.zeros((PEOPLE, space.spec.width))
-    for k, axis in enumerate(space.axes):
+    X = np.zeros((PEOPLE, people.width))
+    for k, axis in enumerate(people.axes):
         cells = rng.integers(box.first[0, k], box.last[0, k] + 1, PEOPLE)
-        place = rng.random((PEOPLE, 1))
-        X[:, axis.columns] = axis.low[cells] + place * (axis.high[cells] - axis.low[cells])
-    sizes = [axis.cells for axis in space.protected]
+        low, high = axis.hull(cells, cells)
+        X[:, axis.columns] = low + rng.random((PEOPLE, 1)) * (high - low)
+    sizes = [axis.cells for axis in people.protected]
     every = np.stack(np.meshgrid(*(np.arange(size) for size in sizes), indexing="ij"), -1).reshape(-1, len(sizes))
     cells = every if len(every) <= COMBINATIONS else every[rng.choice(len(every), COMBINATIONS, replace=False)]
     classes = []
     for each in cells:
-        X[:, space.columns] = np.concatenate([axis.low[c] for axis, c in zip(space.protected, each, strict=True)])
+        for axis, cell in zip(people.protected, each, strict=True):
+            X[:, axis.columns] = axis.columns_of(np.array([cell]))
         classes.append(network.predict(X.astype(network.dtype)))
     return np.asarray(np.ptp(np.array(classes), axis=0) > 0)
 
@@ -169,14 +168,14 @@ def chance_of_more(count: int, share: float) -> float:
 
 def ask_marabou(found: fairmend.QuantifyResult, path: Path, count: int, rng: np.random.Generator) -> str:
     """Ask for counterexamples to what is proven of random leaves; "sat" is a contradiction."""
-    network, space, leaves = found.evidence.network, found.evidence.space, found.evidence.leaves
+    network, leaves = found.evidence.network, found.evidence.leaves
     relu = all(activation.name == "relu" for activation in network.activations)
-    if not relu or network.outputs != 1 or any(axis.reach for axis in space.axes):
+    if not relu or network.outputs != 1 or found.evidence.people.reach.any():
         return ""
     model, _ = read_model(path, None)
     path = path.with_name("open.onnx")
     Network(network.affines, network.activations).save(path)  # Marabou is asked about the logit
-    spec = read_spec(space.spec.with_about(None).to_dict(), "spec")
+    spec = read_spec(found.evidence.spec.with_about(None).to_dict(), "spec")
     parts = found.certificate.content["shares"]["pieces"]
     people = People.of(spec, model.dtype, found.certificate.content["shares"]["cells"], parts)
     prover = Prover(model, spec, people)
@@ -184,7 +183,7 @@ def ask_marabou(found: fairmend.QuantifyResult, path: Path, count: int, rng: np.
     rows = rng.permutation(np.flatnonzero((leaves.fair > 0) | (leaves.unfair > 0)))[:count]
     asked = 0
     for row in rows:
-        statements = list(statements_of(prover, CellBoxes(leaves.boxes.first[[row]], leaves.boxes.last[[row]]), rng))
+        statements = list(statements_of(prover, leaves.boxes.take(np.array([row])), rng))
         asked += bool(statements)
         for statement in statements:
             answer = solve(path, *statement)

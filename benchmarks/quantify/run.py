@@ -33,7 +33,6 @@ from fairmend.quantifying import run
 from fairmend.quantifying.decide import Decider
 from fairmend.quantifying.leaves import Leaves
 from fairmend.quantifying.search import search
-from fairmend.quantifying.space import Boxes, Space, make_space
 from fairmend.spec import Feature, Spec
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -131,22 +130,23 @@ def error(found: fairmend.QuantifyResult) -> float:
 
 def check_boxes(network: Network, spec: Spec, seconds: float) -> int:
     """Return how many of 1,000 random boxes with something proven are contradicted by random people in them."""
-    space, started = make_space(network, spec), time.process_time()
-    leaves = search(Decider(network, space), lambda: time.process_time() - started, seconds, 0.0, 0)
+    decider, started = Decider(network, spec), time.process_time()
+    leaves = search(decider, lambda: time.process_time() - started, seconds, 0.0, 0)
     rng = np.random.default_rng(0)
     proven = np.flatnonzero(leaves.fair + leaves.unfair > 0)
-    return sum(_contradicted(network, space, leaves, row, rng) for row in rng.choice(proven, BOXES))
+    return sum(_contradicted(decider, leaves, row, rng) for row in rng.choice(proven, BOXES))
 
 
-def _contradicted(network: Network, space: Space, leaves: Leaves, row: int, rng: np.random.Generator) -> bool:
-    box: Boxes = leaves.boxes.take(np.array([row]))
-    cells = rng.integers(box.first[0], box.last[0] + 1, (PEOPLE, len(space.axes)))
-    classes = network.predict(space.people(cells, space.values, network.dtype)).reshape(PEOPLE, -1)
+def _contradicted(decider: Decider, leaves: Leaves, row: int, rng: np.random.Generator) -> bool:
+    box, people, network = leaves.boxes.take(np.array([row])), decider.people, decider.network
+    cells = rng.integers(box.first[0], box.last[0] + 1, (PEOPLE, len(people.axes)))
+    classes = network.predict(people.inputs(cells, people.values).astype(network.dtype)).reshape(PEOPLE, -1)
     unequal = float((classes != classes[:, :1]).any(axis=1).mean())
     for proven, seen in ((leaves.unfair[row], unequal), (leaves.fair[row], 1 - unequal)):
         room = 5 * np.sqrt(max(proven * (1 - proven), 1 / PEOPLE) / PEOPLE)
+        everyone = len(people.values.first) == people.combinations
         # Unequal treatment may need a protected value that was not tried, where there are many.
-        if ((proven == 1 and seen < 1) or proven > seen + room) and (seen != unequal or space.all_values):
+        if ((proven == 1 and seen < 1) or proven > seen + room) and (seen != unequal or everyone):
             return True
     return False
 

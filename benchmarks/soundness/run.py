@@ -75,7 +75,7 @@ ORIGINS = [".onnx", ".pth", ".safetensors", "module", "module", "module", "modul
 TIME_LIMIT_S = {"branch": 5.0, "milp": 5.0}  # for the regions of one case
 LIMITS_S = {0: 900.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
-        ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
+        ("auditing", "bounds", "milp", "network", "prove", "repairing", "spec"))]  # fmt: skip
 PARTS = ("run", "arithmetic", "attacks", "cases", "forgeries", "frameworks", "functions", "graphs", "links",
          "oracle", "tally")  # fmt: skip
 CODE += [f"benchmarks/soundness/{part}.py" for part in PARTS]

@@ -17,14 +17,115 @@ import fairmend
 from fairmend.base.errors import FairmendError
 from fairmend.prove import certificate
 from fairmend.quantifying import certificate as certificates
-from fairmend.quantifying.certificate import claim_shares
-from fairmend.quantifying.space import Boxes, make_space
-from fairmend.quantifying.split_tree import tree_of_boxes
+from fairmend.quantifying import run
+from fairmend.quantifying.certificate import claim_shares, confirmed_certificate, tree_of_boxes
+from fairmend.quantifying.search import search
 from fairmend.spec import Feature, Label, Spec
+from fairmend_check.shares.leaves import LINEAR, LISTED, NOTHING, read_leaves
+from fairmend_check.shares.people import Boxes
 from support.checker_cases import read, write
-from support.quantify_cases import MANY, SMALL, SPECS, linear, unequal_people
-from support.share_cases import CONTINUOUS
+from support.quantify_cases import CONTINUOUS, MANY, SMALL, SPECS, TOLERANT, linear, unequal_people
+from support.share_cases import CONTINUOUS as TOLERANT_CONTINUOUS
+from support.share_cases import people_of_spec, random_leaves
 from support.strategies import random_network
+
+ALL = {"small": SMALL, "tolerant": TOLERANT, "many": MANY, "plain": CONTINUOUS, "continuous": TOLERANT_CONTINUOUS}
+
+
+def quantified(spec, seed, rounds, monkeypatch):
+    """Quantify a random network in so many rounds, however fast the machine is."""
+    net = random_network(np.random.default_rng(seed), spec.width, [5, 4], 1 + seed % 3)
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(run, "search", lambda d, _, *more: search(d, lambda: next(ticks), *more))
+    return net, fairmend.quantify(net, spec, seconds=rounds, samples=0)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_certificate_is_valid_in_every_case_and_claims_no_more_than_the_result(name, tmp_path, monkeypatch):
+    for seed in range(4):
+        net, found = quantified(ALL[name], seed, 6, monkeypatch)
+        if not found.fair and not found.unfair:
+            continue
+        net.save(tmp_path / "model.onnx")
+        found.certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+        checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+        assert checked.valid, (name, seed, checked.reasons)
+        claimed = found.certificate.content["shares"]
+        assert claimed["fair"] <= found.fair
+        assert claimed["unfair"] <= found.unfair
+
+
+def test_shares_that_are_too_high_are_lowered_to_what_the_checker_confirms(tmp_path, monkeypatch):
+    net, found = quantified(MANY, 5, 4, monkeypatch)
+    net.save(tmp_path / "model.onnx")
+    confirmed_certificate(found.evidence, 1.0, 1.0).save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert checked.valid, checked.reasons
+
+
+def test_nothing_confirmed_is_an_error(monkeypatch):
+    _, found = quantified(MANY, 5, 4, monkeypatch)
+    with pytest.raises(FairmendError, match="the checker confirms no share"):
+        confirmed_certificate(found.evidence, 0.0, 0.0)
+
+
+def test_shares_of_people_who_are_all_decided_are_rounded_down():
+    """One third and two thirds are no numbers of a computer."""
+    spec = fairmend.Spec(
+        [
+            fairmend.Feature(name="sex", kind="integer", range=(0, 1), protected=True),
+            fairmend.Feature(name="level", kind="integer", range=(0, 2)),
+        ]
+    )
+    found = fairmend.quantify(linear([1, 2], -2.5), spec, seconds=5, samples=0)
+    assert found.undecided == 0
+    assert Fraction(found.unfair) <= Fraction(1, 3) < Fraction(np.nextafter(found.unfair, 1))
+    assert Fraction(found.fair) <= Fraction(2, 3) < Fraction(np.nextafter(found.fair, 1))
+
+
+@pytest.mark.parametrize("seed", [0, 11])
+def test_most_of_what_is_found_is_confirmed(seed, tmp_path):
+    spec = fairmend.Spec([*MANY.features[:2], *CONTINUOUS.features[1:]])
+    net = random_network(np.random.default_rng(seed), spec.width, [6, 5], activation="tanh")
+    found = fairmend.quantify(net, spec, seconds=60, share=0.4, samples=0)
+    net.save(tmp_path / "model.onnx")
+    found.certificate.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    checked = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    assert checked.valid, checked.reasons
+    assert checked.fair + checked.unfair > 0.9 * (found.fair + found.unfair)
+
+
+def rows_of(first, last, proof):
+    return sorted(zip(first.tolist(), last.tolist(), proof.tolist(), strict=True))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(list(SPECS)), splits=st.integers(0, 40))
+def test_the_leaves_are_the_boxes(seed, name, splits):
+    """Also where boxes were not split in the middle."""
+    rng = np.random.default_rng(seed)
+    people = people_of_spec(SPECS[name])
+    leaves = random_leaves(people, rng, splits)
+    cells = np.array([axis.cells for axis in people.axes])
+    proof = rng.choice([NOTHING, LINEAR, LISTED], len(leaves.first))
+    tree = tree_of_boxes(Boxes(leaves.first, leaves.last), cells, proof)
+    found = read_leaves(cells.tolist(), tree.nodes.astype(np.uint16), tree.cuts.astype(np.uint32), "here")
+    assert rows_of(found.first, found.last, found.proof) == rows_of(leaves.first, leaves.last, proof)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "reason"),
+    [
+        ([([0], [1]), ([3], [3])], "exactly once"),  # a hole
+        ([([0], [2]), ([2], [3])], "overlap"),
+        ([([0], [3]), ([0], [3])], "overlap"),
+    ],
+)
+def test_boxes_that_are_no_tree_are_refused(boxes, reason):
+    first, last = (np.array(ends) for ends in zip(*boxes, strict=True))
+    with pytest.raises(ValueError, match=reason):
+        tree_of_boxes(Boxes(first, last), np.array([4]), np.ones(len(first), np.int64))
+
 
 LARGE = Spec([replace(MANY.features[0], range=(0, 5999), scale={"mean": 3000, "std": 1400}), *MANY.features[1:]])
 """Too many protected values to list them."""
@@ -62,7 +163,7 @@ def changed(path, change):
 @given(name=st.sampled_from([*SPECS, "continuous"]), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 2))
 def test_certificates_are_valid_and_true(name, seed, outputs, tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("case"), np.random.default_rng(seed)
-    spec = {**SPECS, "continuous": CONTINUOUS}[name]
+    spec = {**SPECS, "continuous": TOLERANT_CONTINUOUS}[name]
     net = random_network(rng, spec.width, [4, 3], outputs)
     net.save(folder / "model.onnx")
     found = fairmend.quantify(net, spec, seconds=0.1, samples=0)
@@ -74,8 +175,7 @@ def test_certificates_are_valid_and_true(name, seed, outputs, tmp_path_factory):
     assert checked.boxes == found.leaves
     assert checked.covers_inference
     if name != "continuous":
-        space = make_space(net, spec)
-        unequal = unequal_people(net, space, space.root(), 0)
+        unequal = unequal_people(net, spec)
         assert Fraction(checked.unfair) * len(unequal) <= unequal.sum()
         assert Fraction(checked.fair) * len(unequal) <= (~unequal).sum()
 
@@ -122,8 +222,7 @@ def test_a_share_that_is_raised_is_refused(case, name):
 def test_every_changed_node_is_refused_or_proves_no_more_than_is_true(case):
     """Each split, cut and leaf in turn; a tree that is one again may prove more or less, but only what is true."""
     net = fairmend.load_network(case[1])
-    space = make_space(net, LARGE)
-    unequal = unequal_people(net, space, space.root(), 0)
+    unequal = unequal_people(net, LARGE)
     shares = json.loads(case[0].read_text())["shares"]
     rng = np.random.default_rng(0)
     for key, kind in (("nodes", "<u2"), ("cuts", "<u4")):
@@ -230,7 +329,7 @@ def test_nothing_proven_cannot_be_certified():
 
 
 def test_too_many_boxes_cannot_be_certified(monkeypatch):
-    monkeypatch.setattr(certificates, "MOST_LEAVES", 2)
+    monkeypatch.setattr(certificates, "MAX_LEAVES", 2)
     net = random_network(np.random.default_rng(5), LARGE.width, [6, 4])
     with pytest.raises(FairmendError, match="more than a certificate can hold"):
         _ = fairmend.quantify(net, LARGE, seconds=30, share=0.15, samples=0).certificate
@@ -241,7 +340,7 @@ def test_many_boxes_take_little_room():
     rng = np.random.default_rng(0)
     boxes = Boxes(np.zeros((1, 4), np.int64), np.full((1, 4), 2**16 - 1))
     while len(boxes) < 10_000:
-        boxes = boxes.split(rng.integers(0, 4, len(boxes)))
+        boxes = boxes.halved(rng.integers(0, 4, len(boxes)))
     tree = tree_of_boxes(boxes, np.full(4, 2**16), np.ones(len(boxes), np.int64))
     size = sum(len(certificates._packed(numbers, kind)) for numbers, kind in zip(tree, ("<u2", "<u4"), strict=True))
     assert size < 100_000

@@ -3,26 +3,26 @@
 import numpy as np
 
 from fairmend.quantifying.data_rows import find_cells, prove_cells
-from fairmend.quantifying.space import CELLS, make_space
+from fairmend.quantifying.decide import CELLS
 from fairmend.spec import Feature, Spec
 from support.quantify_cases import SMALL, linear, people_of
+from support.share_cases import people_of_spec
 
 SPEC = Spec([*SMALL.features, Feature(name="income", kind="continuous", range=(0, 10), scale={"mean": 1, "std": 3})])
 
 
 def test_cells_are_found_from_encoded_columns():
-    space = make_space(linear([1] * SMALL.width, 0), SMALL)
-    X = people_of(space, space.root(), 0, np.float32)
-    cells = find_cells(space, X)
+    X = people_of(SMALL)
+    people = people_of_spec(SMALL)
+    cells = find_cells(people, SMALL, X)
     assert len(np.unique(cells, axis=0)) == len(X) == 10 * 3 * 4
-    for k, axis in enumerate(space.axes):
-        assert (axis.low[cells[:, k]] == X[:, axis.columns]).all()
+    for k, axis in enumerate(people.axes):
+        assert (axis.columns_of(cells[:, k]) == X[:, axis.columns]).all()
 
 
 def test_a_continuous_value_is_inside_its_cell():
-    space = make_space(linear([1] * SPEC.width, 0), SPEC)
     X = SPEC.sample_inputs(200, np.random.default_rng(0), np.float64)
-    cells = find_cells(space, X)[:, -1]
+    cells = find_cells(people_of_spec(SPEC), SPEC, X)[:, -1]
     values = SPEC.features[-1].unscaled(X[:, -1])
     edges = np.linspace(0, 10, CELLS + 1)
     assert (edges[cells] <= values + 1e-9).all()
@@ -31,8 +31,7 @@ def test_a_continuous_value_is_inside_its_cell():
 
 def test_rows_in_one_cell_count_each():
     net = linear([1, 3, 0, 0, 0, 0], -22.5)
-    space = make_space(net, SMALL)
-    cells = find_cells(space, people_of(space, space.root(), 0, np.float32))
+    cells = find_cells(people_of_spec(SMALL), SMALL, people_of(SMALL))
     once, twice = prove_cells(net, SMALL, cells), prove_cells(net, SMALL, np.concatenate([cells, cells]))
     assert (twice.fair, twice.unfair, twice.undecided) == (2 * once.fair, 2 * once.unfair, 0)
     assert once.unfair > 0
@@ -40,7 +39,6 @@ def test_rows_in_one_cell_count_each():
 
 def test_rows_that_are_left_when_the_time_is_over_are_undecided():
     net = linear([1, 3, 0, 0, 0, 0], -22.5)
-    space = make_space(net, SMALL)
-    cells = find_cells(space, people_of(space, space.root(), 0, np.float32))
+    cells = find_cells(people_of_spec(SMALL), SMALL, people_of(SMALL))
     found = prove_cells(net, SMALL, cells, lambda: False)
     assert (found.fair, found.unfair, found.undecided) == (0, 0, len(cells))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from fairmend.quantifying.result import _words
-from fairmend.quantifying.space import make_space
+from fairmend.quantifying.unequal_map import _words
 from fairmend.spec import Feature, Spec
 from support.quantify_cases import SMALL, linear
 
@@ -28,8 +27,7 @@ SPEC = Spec([*SMALL.features, Feature(name="income", kind="continuous", range=(0
     ],
 )
 def test_a_range_in_words(axis, first, last, words):
-    space = make_space(linear([1] * SPEC.width, 0), SPEC)
-    assert _words(space.axes[axis], first, last) == words
+    assert _words(SPEC.features[1 + axis], first, last) == words
 
 
 def test_a_result_in_plain_values_and_in_a_line():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import fairmend
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.quantifying.space import make_space
 from fairmend.spec import Feature, Spec
 from support.quantify_cases import CONTINUOUS, MANY, SMALL, SPECS, linear, people_of, unequal_people
 from support.strategies import random_network
@@ -22,8 +21,7 @@ def test_the_true_share_is_inside(name, seed, outputs):
     rng, spec = np.random.default_rng(seed), SPECS[name]
     net = random_network(rng, spec.width, [4, 3], outputs)
     found = fairmend.quantify(net, spec, seconds=0.2, samples=10)
-    space = make_space(net, spec)
-    unequal = unequal_people(net, space, space.root(), 0).mean()
+    unequal = unequal_people(net, spec).mean()
     assert found.unfair <= unequal + 1e-12
     assert found.fair <= 1 - unequal + 1e-12
     assert found.fair + found.unfair + found.undecided == pytest.approx(1)
@@ -32,8 +30,7 @@ def test_the_true_share_is_inside(name, seed, outputs):
 def test_a_small_space_is_decided_completely():
     net = random_network(np.random.default_rng(1), SMALL.width, [4])
     found = fairmend.quantify(net, SMALL, seconds=30)
-    space = make_space(net, SMALL)
-    assert found.unfair == pytest.approx(unequal_people(net, space, space.root(), 0).mean(), abs=1e-5)
+    assert found.unfair == pytest.approx(unequal_people(net, SMALL).mean(), abs=1e-5)
     assert found.undecided < 1e-5
     assert found.seconds < 30
 
@@ -44,8 +41,7 @@ def test_everyone_of_a_small_space_is_decided_whatever_makes_people_similar(name
     """With tolerances, and with more combinations of protected values than there are pieces."""
     net = random_network(np.random.default_rng(2), SPECS[name].width, [6, 5], outputs)
     found = fairmend.quantify(net, SPECS[name], seconds=600, share=1e-9)
-    space = make_space(net, SPECS[name])
-    unequal = unequal_people(net, space, space.root(), 0)
+    unequal = unequal_people(net, SPECS[name])
     assert (found.fair, found.unfair) == pytest.approx(((~unequal).mean(), unequal.mean()), abs=1e-15)
     assert found.undecided == 0
     net.save(tmp_path / "model.onnx")
@@ -61,8 +57,7 @@ def test_a_planted_violation_is_found_and_mapped():
     last = Affine(np.array([[1]], np.float32), np.array([-0.25], np.float32))
     net = Network([first, last], [Activation("relu")])
     found = fairmend.quantify(net, SMALL, seconds=10)
-    space = make_space(net, SMALL)
-    truth = unequal_people(net, space, space.root(), 0)
+    truth = unequal_people(net, SMALL)
     assert 0 < truth.mean() < 0.9
     assert found.unfair == pytest.approx(truth.mean(), abs=1e-6)
     assert sum(box.share for box in found.boxes) == pytest.approx(found.unfair, abs=1e-6)
@@ -76,15 +71,13 @@ def test_a_blind_network_is_fair_at_once():
 
 
 def encoded(spec):
-    space = make_space(linear([1] * spec.width, 0), spec)
-    return people_of(space, space.root(), 0, np.float32)
+    return people_of(spec)
 
 
 def test_rows_are_counted_in_their_cells():
     net = random_network(np.random.default_rng(5), SMALL.width, [4])
     found = fairmend.quantify(net, SMALL, seconds=5, X=encoded(SMALL))
-    space = make_space(net, SMALL)
-    unequal = unequal_people(net, space, space.root(), 0)
+    unequal = unequal_people(net, SMALL)
     assert (found.rows.unfair, found.rows.fair) == (unequal.sum(), (~unequal).sum())
     assert found.rows.undecided == 0
     assert found.as_dict()["rows"]["total"] == 120
@@ -145,7 +138,6 @@ def test_what_it_does_not_take_is_refused(spec, options, message):
 def test_many_classes_are_decided_completely_in_a_small_space():
     net = random_network(np.random.default_rng(0), SMALL.width, [3], 3)
     found = fairmend.quantify(net, SMALL, seconds=30)
-    space = make_space(net, SMALL)
-    assert found.unfair == pytest.approx(unequal_people(net, space, space.root(), 0).mean(), abs=1e-6)
+    assert found.unfair == pytest.approx(unequal_people(net, SMALL).mean(), abs=1e-6)
     assert found.undecided < 1e-6
     assert all(box.classes[0] > box.classes[1] for box in found.boxes)

@@ -7,8 +7,9 @@ import numpy as np
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.network.scores import compute_scores
-from fairmend.quantifying.space import Boxes, Space
 from fairmend.spec import Feature, Spec
+from fairmend.spec.encoding import encode_values
+from fairmend_check.shares.people import Boxes
 
 SMALL = Spec(
     [
@@ -62,28 +63,44 @@ LINKED = {
 SPECS = {"small": SMALL, "tolerant": TOLERANT, "many": MANY}
 
 
-def people_of(space: Space, boxes: Boxes, row: int, dtype) -> np.ndarray:
-    """Return everyone in a box, with the lowest protected values."""
-    ranges = [range(a, b + 1) for a, b in zip(boxes.first[row], boxes.last[row], strict=True)]
-    encoded = {axis.feature.name: axis for axis in (*space.free, *space.protected)}
+def axes_of(spec: Spec) -> list[Feature]:
+    """Return the features of people: the unprotected ones, and then the protected ones that links depend on."""
+    named = {name for link in spec.links for name in link.when}
+    free = [feature for feature in spec.features if not feature.protected]
+    return free + [feature for feature in spec.features if feature.protected and feature.name in named]
+
+
+def everyone_of(spec: Spec) -> Boxes:
+    """Return the box of all people of a finite spec."""
+    last = np.array([[int(high - low) for low, high in (feature.bounds for feature in axes_of(spec))]])
+    return Boxes(np.zeros_like(last), last)
+
+
+def people_of(spec: Spec, boxes: Boxes | None = None, row: int = 0, dtype=np.float32) -> np.ndarray:
+    """Return everyone in a box, or everyone, with the lowest protected values."""
+    boxes = everyone_of(spec) if boxes is None else boxes
+    axes = axes_of(spec)
+    x = {feature.name: encoded(feature, 0) for feature in spec.features}
     X = []
-    for cells in product(*ranges):
-        x = np.zeros(space.spec.width)
-        x[space.columns] = np.concatenate([axis.low[0] for axis in space.protected])
-        for axis, cell in zip(space.axes, cells, strict=True):  # own protected values are among them if links need them
-            x[space.spec.columns(axis.feature.name)] = encoded[axis.feature.name].low[cell]
-        X.append(x)
-    return np.array(X, dtype)
+    for cells in product(*(range(a, b + 1) for a, b in zip(boxes.first[row], boxes.last[row], strict=True))):
+        own = {feature.name: encoded(feature, cell) for feature, cell in zip(axes, cells, strict=True)}
+        X.append(np.concatenate([(x | own)[feature.name] for feature in spec.features]))
+    return np.array(X).astype(dtype)
 
 
-def unequal_people(net: Network, space: Space, boxes: Boxes, row: int) -> np.ndarray:
-    """Return which people of a box are treated unequally, by enumeration of all similar people."""
-    return find_unequal(net, space.spec, people_of(space, boxes, row, net.dtype)).rows
+def encoded(feature: Feature, cell: int) -> np.ndarray:
+    """Return the columns of a value."""
+    return encode_values(feature, np.array([feature.bounds[0] + cell]))[0]
 
 
-def random_boxes(space: Space, rng: np.random.Generator, count: int) -> Boxes:
+def unequal_people(net: Network, spec: Spec, boxes: Boxes | None = None, row: int = 0) -> np.ndarray:
+    """Return which people of a box, or of all, are treated unequally, by enumeration of all similar people."""
+    return find_unequal(net, spec, people_of(spec, boxes, row, net.dtype)).rows
+
+
+def random_boxes(spec: Spec, rng: np.random.Generator, count: int) -> Boxes:
     """Return boxes with random ends."""
-    sizes = np.array([axis.cells for axis in space.axes])
+    sizes = everyone_of(spec).last[0] + 1
     ends = np.sort(rng.integers(0, sizes, (2, count, len(sizes))), axis=0)
     return Boxes(ends[0], ends[1])
 
@@ -93,12 +110,12 @@ def linear(weight, bias, dtype=np.float32) -> Network:
     return Network([Affine(np.array([weight], dtype), np.array([bias], dtype))], [])
 
 
-def spreads_of(net: Network, space: Space, boxes: Boxes, row: int) -> np.ndarray:
+def spreads_of(net: Network, spec: Spec, boxes: Boxes | None = None, row: int = 0) -> np.ndarray:
     """Return how far apart the scores of similar people are for everyone in a box, by enumeration."""
-    X = people_of(space, boxes, row, net.dtype)
+    X = people_of(spec, boxes, row, net.dtype)
     low, high = np.full((len(X), net.outputs), np.inf), np.full((len(X), net.outputs), -np.inf)
-    for rows, points in space.spec.points(X, dtype=net.dtype):
-        scores = compute_scores(net, points, space.spec.claim.on)
+    for rows, points in spec.points(X, dtype=net.dtype):
+        scores = compute_scores(net, points, spec.claim.on)
         np.minimum.at(low, rows, scores)
         np.maximum.at(high, rows, scores)
     return (high - low).max(axis=1)

@@ -1,7 +1,7 @@
 """Certificates: what is proven about a saved network, with all the data needed to check it without trusting fairmend.
 
 docs/certificate.md describes the format; certificate.schema.json, beside this file, is its schema. `fairmend_check`
-reads certificates and shares no code with this module. A certificate lists inputs alone: the checker finds the boxes
+reads certificates and imports nothing of fairmend. A certificate lists inputs alone: the checker finds the boxes
 and lines of a proof itself.
 """
 

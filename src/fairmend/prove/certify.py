@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray
-from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
+from fairmend.base.device import check_device_name, choose_wide_device, device_of_workers
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import suggest
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.network import NetworkSource, load_network
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import require_fit
@@ -29,7 +29,6 @@ from fairmend.workers.engine import Engine, use_engine, works_here
 
 if TYPE_CHECKING:
     import pandas as pd
-    import torch
 
 
 _logger = logging.getLogger(__name__)
@@ -71,16 +70,13 @@ def certify(
     net : the network, or anything that `load_network` reads
     spec : the features; they define which people are similar
     X : the inputs, encoded or as a DataFrame
-    engine : "enumerate" (finite neighbourhoods, point by point), "branch" (any network: branch and bound on rigorous
-        bounds), "milp" (piecewise linear networks: a MILP solver searches for a witness, and a tree of linear programs
-        proves, with rigorous bounds), or "auto": "enumerate" if every neighbourhood is finite and small, else "branch"
+    engine : "enumerate" (finite neighbourhoods, point by point), "branch" (any network: branch and bound on the
+        kernel's bounds), "milp" (piecewise linear networks: a MILP solver searches for a witness, and "branch"
+        proves), or "auto": "enumerate" if every neighbourhood is finite and small, else "branch"
     time_limit : seconds for the whole call; undecided inputs are UNKNOWN
     jobs : how many processes certify chunks of the inputs; the answer is the same, but for what a time limit leaves
         open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
-    device : where the bounds of "branch" are computed, in float64 and with every rounding error accounted for: "cpu",
-        "cuda" (a GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more
-        than 128 units. Points are always computed on the CPU, and so are the other engines. Workers (`jobs`, `cluster`)
-        compute on the CPU.
+    device : "cpu", "auto" or "cuda", as for other commands; proofs are always computed on the CPU
     cluster : the address of an engine that certifies the chunks instead: "tcp://host:port" of a Dask scheduler,
         "ray://host:port" of Ray, or "ray://local" for a Ray of this call
     resume : a folder that keeps finished chunks; the same call with the same folder continues from them
@@ -97,6 +93,9 @@ def certify(
     check_device_name(device)
     if not works_here(cluster, jobs):
         device = device_of_workers(device)
+    if device.startswith("cuda"):
+        choose_wide_device(device, network.widths, "computing bounds")  # refuses a GPU that is not there
+        _logger.warning("the GPU is not used: proofs are computed on the CPU")
     require_fit(network, spec)
     require_scores(network, spec.claim)
     if engine == "milp":
@@ -106,9 +105,8 @@ def certify(
         chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
         _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
         job = ChunkJob(network, spec, chosen, seed)
-        with compute_on(_device(device, network, chosen)):
-            kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
-            result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
+        kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
+        result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
     witnesses = [
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
         for w in result.witnesses
@@ -118,17 +116,6 @@ def certify(
     for reason in dict.fromkeys(filter(None, result.reasons)):
         _logger.debug("unknown for %d: %s", result.reasons.count(reason), reason)
     return result
-
-
-def _device(name: str, network: Network, engine: str) -> torch.device | None:
-    """Return the GPU that bounds are computed on; None for the CPU."""
-    if engine != "branch" and name == "auto":
-        return None
-    on = choose_wide_device(name, network.widths, "computing bounds")
-    if on is None or engine == "branch":
-        return on
-    _logger.warning("the GPU is not used: engine %s computes on the CPU", engine)
-    return None
 
 
 def _choose_engine(spec: Spec, X: FloatArray) -> str:

@@ -1,7 +1,7 @@
 """What is proven about a network, in sentences: the one place that writes them.
 
 The certificate, the terminal and the report call the methods of `Guarantee`. The checker has sentences of its own,
-because it shares no code with fairmend; they read the same.
+because it imports nothing of fairmend; they read the same.
 """
 
 from __future__ import annotations

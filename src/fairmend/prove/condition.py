@@ -2,7 +2,7 @@
 
 A state dict holds weights, and the code of a module decides what is computed with them. A verdict on such a file holds
 on the condition that the module computes what fairmend took it for. `fairmend check` prints the condition of a
-certificate in words of its own, because it shares no code with fairmend; they read the same.
+certificate in words of its own, because it imports nothing of fairmend; they read the same.
 """
 
 from __future__ import annotations

@@ -1,316 +1,266 @@
-"""Which share of a box is proven to be treated equally, and which unequally.
+"""What is proven about boxes of people, and where to split them next.
 
-For each lead of a class over another, and each piece of the protected values, there is a linear form below the lead
-(`forms`). Their unprotected parts have a mean g over the pieces, and a number for each piece p with ``g(x) + a_p <=
-lead(x, p)`` for every person x of the box. So the lead is above 0 for all pieces where g is above a threshold, and the
-share of these people is counted from the distribution of g. People for whom one class is proven with some protected
-values, and another class with others, are treated unequally: `_count_unfair` counts them the same way.
+`fairmend_check.shares` says who exists, who is similar to whom, how many people a box holds, and whether they are
+treated equally: all that counts as proven is proven by it. Here is only which pieces of protected values it gets, and
+along which axis of a box a split is worth most.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.bounds.inference import closing_error, lead_error
+from fairmend.base.arrays import Bools, Floats, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.network import Network
-from fairmend.network.decision import enclose_log_odds
-from fairmend.quantifying.cases import Cases, link_looseness
-from fairmend.quantifying.count import BINS
-from fairmend.quantifying.forms import LeadForms, lead_forms, leads
-from fairmend.quantifying.shares import count_share, may_exceed
-from fairmend.quantifying.sides import Side, Threshold, best_threshold, common_threshold, make_side, up
-from fairmend.quantifying.space import Boxes, Space
+from fairmend.prove.kernel_model import kernel_model
+from fairmend.spec import Spec
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.bounds import Intervals
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.spec import Spec as CheckedSpec
+from fairmend_check.kernel.spec import read_spec
+from fairmend_check.shares.linked_people import ALL, Cases
+from fairmend_check.shares.listing import list_people
+from fairmend_check.shares.people import MAX_CELLS, Boxes, People, divide
+from fairmend_check.shares.prover import Prover
+from fairmend_check.shares.requirements import Bounded
+from fairmend_check.shares.tally import Counts
 
+CELLS = 2**16
+"""The cells of a continuous feature."""
+
+PRECISION = 48
+"""To what part of what stays open in a box terms are rounded when its people are counted; see `Prover`."""
+
+_FEW_VALUES, _RANGES = 8, 4  # pieces of protected values
 _NOTICEABLE = 20  # the error of inference is computed again where it is more than this part of what is open
+_NUMBERS = 2**22  # in the forms of the boxes that are decided at once
 
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """What is proven about boxes: shares of each box, and what to do next; all ``(n,)``.
+    """What is proven about boxes, and what to do next; all ``(n,)``.
 
-    ``fair`` and ``unfair`` are lower bounds of shares. ``axis`` is where to split, or -1; ``error`` bounds the error of
-    inference over the box.
+    ``axis`` is where to split, or -1; ``error`` bounds the error of inference over the box.
     """
 
-    fair: Floats
-    unfair: Floats
+    counts: Counts
     axis: Ints
     error: Floats
 
-    @property
-    def open(self) -> Floats:
-        """The share of each box that is undecided."""
-        return np.maximum(1.0 - self.fair - self.unfair, 0.0)
-
-
-class Spreads(NamedTuple):
-    """Between which ends the classes or scores of people lie, with some inputs of each: all ``(people, scores)``.
-
-    They are nowhere outside ``low`` to ``high``, and there is one at ``sure_low`` or below, and one at ``sure_high`` or
-    above. (Of classes that are not sure, there is none.)
-    """
-
-    low: Floats
-    high: Floats
-    sure_low: Floats
-    sure_high: Floats
+    @staticmethod
+    def nothing(axis: Ints, error: Floats) -> Decided:
+        """Return that nothing is proven about boxes."""
+        return Decided(Counts.none(len(axis)), axis, error)
 
 
 class Decider:
-    """Decides boxes of a space for a network."""
+    """Decides boxes of people for a network and a spec.
 
-    def __init__(self, network: Network, space: Space, *, counting: bool = True, bins: int = BINS) -> None:
-        self.network, self.space, self.counting, self.bins = network, space, counting, bins
-        self.leads = leads(network)
-        low, high = enclose_log_odds(network.threshold)
-        closing = closing_error(network, np.array([0, 1]))  # a program may decide on probabilities of its own
-        if network.outputs > 2:
-            needs = np.full(len(self.leads), closing.max())
-        else:
-            needs = np.array([high + closing[1], closing[0] - low])
-        self.needs = np.nextafter(needs, np.inf)
-        """What each lead must exceed, but for the error of inference."""
+    There is a piece for each combination of protected values if they are few, else few ranges, or at most so many
+    ``pieces``: bounds over more of them are tighter, but take more time than they are worth. Links divide them further.
+    """
 
-    def root_error(self) -> float:
-        """Return a bound of the error of inference for all people."""
-        return float(self.error_over(self.space.root())[0])
+    def __init__(
+        self,
+        network: Network,
+        spec: Spec,
+        pieces: int | None = None,
+        *,
+        counting: bool = True,
+        precision: float = PRECISION,
+    ) -> None:
+        self.network, self.spec, self.counting, self.precision = network, spec, counting, precision
+        self.model, checked = kernel_model(network), _checked_spec(spec)
+        self.parts = _choose_parts(network, spec, pieces)
+        try:
+            self.people = People.of(checked, self.model.dtype, CELLS, self.parts)
+            evaluate = partial(_logits, network)
+            self.prover = Prover(self.model, checked, self.people, precision, math.inf, evaluate)
+        except CheckError as error:
+            raise FairmendError(f"quantify cannot count these people: {error}") from error
+        _require_rows(self.model, self.people)
 
-    def error_over(self, boxes: Boxes) -> Floats:
-        """Return a bound of the error of inference of any lead over each box."""
-        low, high = self.space.hulls(boxes, self.space.cases(boxes))
-        found = np.zeros(len(low))
-        for label in range(self.network.outputs) if self.network.outputs > 2 else [1]:
-            classes = np.full(len(low), label)
-            found = np.maximum(found, lead_error(self.network, low, high, classes, thorough=True))
-        return np.asarray(found.reshape(len(boxes), -1).max(axis=1))
-
-    def spreads(self, X: FloatArray, people: int, error: float) -> Spreads:
-        """Return which classes so many people surely have with all of these inputs X (people * inputs, width).
-
-        A logit that is computed in the network's own precision is within the error of inference of the real one, and
-        so is a logit that is computed elsewhere. So a lead of more than twice this error is proven for any program.
-        """
-        sure = self._sure_classes(X, error).reshape(people, -1)
-        open_, none = (sure < 0).any(axis=1), self.network.outputs + 2  # above every class
-        low, high = np.where(sure < 0, none, sure).min(axis=1), sure.max(axis=1)
-        ends = np.where(open_, -1, low), np.where(open_, none, high), low, high
-        return Spreads(*(end[:, None].astype(np.float64) for end in ends))
-
-    def settle(self, spreads: Spreads) -> tuple[Bools, Bools]:
-        """Return who is surely treated equally, and who unequally, given the spreads over all similar people."""
-        low, high, sure_low, sure_high = (end[:, 0] for end in spreads)
-        return low == high, sure_low < sure_high
-
-    def _sure_classes(self, X: FloatArray, error: float) -> Ints:
-        """Return the class of each input if it is proven, else -1."""
-        logits = self.network.logits(X).astype(np.float64).reshape(len(X), -1)
-        if logits.shape[1] == 1:
-            logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-        need = up(up(self.needs + error) + error)
-        sure = np.full(len(X), -1)
-        for label in range(logits.shape[1]):
-            rows = self._rows_of(label)
-            ahead = [logits[:, label] - logits[:, self.leads[row, 1]] > need[row] for row in rows]
-            sure[np.all(ahead, axis=0)] = label
-        return sure
+    def finer(self, times: float) -> Decider:
+        """Return a decider that counts people so many times as precisely."""
+        pieces = math.prod(self.parts)
+        return Decider(self.network, self.spec, pieces, counting=self.counting, precision=times * self.precision)
 
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
-        space = self.space
-        cases = space.cases(boxes)
-        forms = self._forms(boxes, cases)
-        sides = self._sides(boxes, forms, error, cases)
-        all_fair, all_unfair = self._whole(sides)
-        fair, unfair = np.where(all_fair, 1.0, 0.0), np.where(all_unfair, 1.0, 0.0)
-        rest = np.flatnonzero(~(all_fair | all_unfair))
-        axis, slab = self._split_axis(boxes, forms), np.full(len(rest), np.inf)
-        if len(rest) and self.counting:
-            some, left = boxes.take(rest), [side.take(rest) for side in sides]
-            fair[rest], slab = self._count_fair(some, left)
-            unfair[rest] = self._count_unfair(some, left, error[rest], slab)
-        tighter = error.copy()
-        tighter[rest] = self._tighter(boxes.take(rest), error[rest], slab)
-        return self._decided_again(boxes, error, Decided(fair, unfair, axis, tighter))
+        step = max(1, _NUMBERS // self.prover.coefficients)
+        starts = range(0, len(boxes), step)
+        with np.errstate(all="ignore"):  # of what overflows, nothing is proven
+            found = [self._decide_part(boxes.take(slice(k, k + step)), error[k : k + step]) for k in starts]
+        parts = ((each.counts.fair, each.counts.unfair, each.counts.exact, each.axis, each.error) for each in found)
+        fair, unfair, exact, axis, error = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Decided(Counts(fair, unfair, exact), axis, error)
 
-    def _decided_again(self, boxes: Boxes, error: Floats, found: Decided) -> Decided:
-        """Decide boxes that cannot be split once more, where the error of inference is much smaller than it was."""
-        again = np.flatnonzero((found.axis == -1) & (found.error < 0.9 * error))
-        if len(again):
-            last = self.decide(boxes.take(again), found.error[again])
-            found.fair[again], found.unfair[again], found.error[again] = last.fair, last.unfair, last.error
+    def list_people(self, boxes: Boxes, error: Floats) -> Decided:
+        """Decide boxes by listing everyone who is similar to someone in them."""
+        error = np.minimum(error, self.prover.errors(boxes))
+        found = Decided.nothing(np.full(len(boxes), -1), error)
+        list_people(self.prover, boxes, found.counts, np.arange(len(boxes)), error)
         return found
-
-    def _forms(self, boxes: Boxes, cases: Cases) -> LeadForms:
-        return lead_forms(self.network, *self.space.hulls(boxes, cases))
-
-    def _sides(self, boxes: Boxes, forms: LeadForms, error: Floats, cases: Cases) -> list[Side]:
-        return [
-            make_side(
-                self.space,
-                boxes,
-                (forms.A[:, row], forms.c[:, row], forms.least[:, row]),
-                up(self.needs[row] + error),
-                cases,
-            )
-            for row in range(len(self.leads))
-        ]
-
-    def _rows_of(self, label: int) -> Ints:
-        """Return the leads of a class."""
-        return np.flatnonzero(self.leads[:, 0] == label)
-
-    @property
-    def _classes(self) -> range:
-        return range(max(2, self.network.outputs))
-
-    def _whole(self, sides: list[Side]) -> tuple[Bools, Bools]:
-        """Return which boxes are treated equally as a whole, and which unequally."""
-        classes = [np.all([sides[row].sure for row in self._rows_of(k)], axis=0) for k in self._classes]
-        everywhere = np.any([sure.all(axis=1) for sure in classes], axis=0)
-        return everywhere, np.sum([sure.any(axis=1) for sure in classes], axis=0) > 1
-
-    def _count_fair(self, boxes: Boxes, sides: list[Side]) -> tuple[Floats, Floats]:
-        """Return shares that are treated equally, and roughly how much of the forms is open in between."""
-        thresholds = [common_threshold(self.space, boxes, side) for side in sides]
-        slab = self._slab(boxes, sides)
-        proven = [np.where(side.sure.all(axis=1), 1.0, 0.0) for side in sides]
-        for share, threshold in zip(proven, thresholds, strict=True):
-            part = np.flatnonzero((share == 0) & may_exceed(self.space, boxes, threshold))
-            some = Threshold(threshold.g[part], threshold.value[part])
-            share[part] = count_share(self.space, boxes.take(part), some, slab[part], self.bins)
-        # A class needs all of its leads; at most so many people miss one of them.
-        missed = [sum(1.0 - proven[row] for row in self._rows_of(k)) for k in self._classes]
-        fair = np.sum([np.maximum(1.0 - up(each), 0.0) for each in missed], axis=0)
-        return np.minimum(fair, 1.0), slab
-
-    def _slab(self, boxes: Boxes, sides: list[Side]) -> Floats:
-        """Return how much of the forms is open: how far a lead and its opposite are from proven in the middle.
-
-        This is without the difference that protected values make. With more leads, it is a part of their spread.
-        """
-        lower, upper = self.space.person_hull(boxes)
-        if len(sides) > 2:
-            spans = [np.abs(side.A.reshape(*side.c.shape, -1).mean(axis=1)) * (upper - lower) for side in sides]
-            return np.asarray(np.min([span.sum(axis=1) for span in spans], axis=0)) / 4
-        centre = np.repeat((lower + upper) / 2, self.space.pieces, axis=0)
-        both = ((sides[0].A + sides[1].A) * centre).sum(axis=1).reshape(sides[0].c.shape) + sides[0].c + sides[1].c
-        return np.asarray(sides[0].need + sides[1].need - both.mean(axis=1))
-
-    def _count_unfair(self, boxes: Boxes, sides: list[Side], error: Floats, slab: Floats) -> Floats:
-        """Return the share of people who surely have one class with some protected values, and another with others."""
-        if len(sides) == 2 and self.space.single:
-            pair = [side.piece(self._best_piece(boxes, side)) for side in sides]
-            return self._count_pair(boxes, pair, slab)
-        unfair = np.zeros(len(boxes))
-        values, classes = self._unequal_values(boxes)
-        part = np.flatnonzero(classes[:, 0] != classes[:, 1])
-        if len(part):
-            some, cases = boxes.take(part), self._cases_of(values[part].ravel())
-            forms = self._forms(some, cases)
-            found = self._sides(some, forms, error[part], cases)
-            unfair[part] = self._count_values(some, found, classes[part], slab[part])
-        return unfair
-
-    def _best_piece(self, boxes: Boxes, side: Side) -> Ints:
-        """Return the piece whose form is highest in the middle of each box."""
-        lower, upper = self.space.person_hull(boxes)
-        centre = np.repeat((lower + upper) / 2, self.space.pieces, axis=0)
-        value = (side.A * centre).sum(axis=1).reshape(len(boxes), -1) + side.c + side.protected.most
-        return np.asarray(value.argmax(axis=1))
-
-    def _count_pair(self, boxes: Boxes, pair: list[Side], slab: Floats) -> Floats:
-        """Return the share in which the lead of class 1 is proven for one piece, and that of class 0 for another."""
-        g = (pair[0].A - pair[1].A) / 2
-        g[:, self.space.columns] = 0.0
-        low, high = best_threshold(self.space, boxes, pair[0], g), -best_threshold(self.space, boxes, pair[1], -g)
-        above, below = Threshold(g, low), Threshold(-g, -high)
-        possible = may_exceed(self.space, boxes, above) & may_exceed(self.space, boxes, below)
-        part = np.flatnonzero((low < high) & possible)
-        share = np.zeros(len(boxes))
-        some = Threshold(g[part], low[part])
-        share[part] = count_share(self.space, boxes.take(part), some, slab[part], self.bins, high[part])
-        return share
-
-    def _unequal_values(self, boxes: Boxes) -> tuple[Ints, Ints]:
-        """Return the numbers of two protected values ``(n, 2)`` of the middle person of each box, and their classes.
-
-        They are those with the highest and the lowest lead of class 1, or of the class that is most frequent among
-        all values. Nothing is proven about them here.
-        """
-        middle = (boxes.first + boxes.last) // 2
-        values = self.space.values
-        X = self.space.people(middle, values, self.network.dtype)
-        logits = self.network.logits(X).astype(np.float64).reshape(len(boxes), len(values), -1)
-        classes = self.network.predict(X).reshape(len(boxes), -1)
-        if logits.shape[2] > 2:
-            label = classes[:, :1, None]
-            own = np.take_along_axis(logits, label, axis=2)[:, :, 0]
-            others = logits.copy()
-            np.put_along_axis(others, np.broadcast_to(label, (*logits.shape[:2], 1)), -np.inf, axis=2)
-            lead = own - others.max(axis=2)
-        else:
-            lead = logits[:, :, -1] - (logits[:, :, 0] if logits.shape[2] == 2 else 0.0)
-        ends = np.stack([lead.argmax(axis=1), lead.argmin(axis=1)], axis=1)
-        return ends, np.take_along_axis(classes, ends, axis=1)
-
-    def _cases_of(self, numbers: Ints) -> Cases:
-        """Return cases of single protected values with these numbers ``(rows,)``."""
-        values = self.space.values[numbers]
-        return Cases(values, values, self.space.value_choices[numbers])
-
-    def _count_values(self, boxes: Boxes, sides: list[Side], classes: Ints, slab: Floats) -> Floats:
-        """Return the share in which two protected values surely have the classes ``(n, 2)``."""
-        first, second = (np.full(len(boxes), piece) for piece in (0, 1))
-        if len(sides) == 2:
-            rows = np.where(classes[:, 0] == 1, 0, 1)
-            high = [side.piece(rows if number == 0 else 1 - rows) for number, side in enumerate(sides)]
-            return self._count_pair(boxes, high, slab)
-        missed = np.zeros(len(boxes))
-        for row, (label, _) in enumerate(self.leads.tolist()):
-            for column, piece in ((0, first), (1, second)):
-                part = np.flatnonzero(classes[:, column] == label)
-                side, some = sides[row].take(part).piece(piece[part]), boxes.take(part)
-                threshold = common_threshold(self.space, some, side)
-                share = np.where(side.sure[:, 0], 1.0, 0.0)
-                left = np.flatnonzero((share == 0) & may_exceed(self.space, some, threshold))
-                left_over = Threshold(threshold.g[left], threshold.value[left])
-                share[left] = count_share(self.space, some.take(left), left_over, slab[part][left], self.bins)
-                missed[part] = up(missed[part] + up(1.0 - share))
-        return np.maximum(1.0 - up(missed), 0.0)
-
-    def _tighter(self, boxes: Boxes, error: Floats, slab: Floats) -> Floats:
-        """Return the error of inference, computed again for single cells and where it makes up much of the slab."""
-        again = np.flatnonzero((_NOTICEABLE * error > slab) | (boxes.first == boxes.last).all(axis=1))
-        if len(again):
-            error = error.copy()
-            error[again] = np.minimum(error[again], self.error_over(boxes.take(again)))
-        return error
 
     def importance(self, boxes: Boxes) -> Floats:
         """Return how much each cell of each axis adds to what is open in boxes, roughly: ``(n, axes)``."""
-        forms = self._forms(boxes, self.space.cases(boxes))
-        return self._scores(boxes, forms) / (boxes.last - boxes.first + 1)
+        bounded = self.prover.bound(boxes, self.people.cases(len(boxes)), np.zeros(len(boxes)))
+        return self._scores(bounded) / (boxes.last - boxes.first + 1)
 
-    def _split_axis(self, boxes: Boxes, forms: LeadForms) -> Ints:
-        """Return the axis that adds most to the distance of the forms from the leads; -1 for a box of a single cell."""
+    def _decide_part(self, boxes: Boxes, error: Floats) -> Decided:
+        required = self.prover.requirement
+        bounded = self.prover.bound(boxes, self.people.cases(len(boxes)), error)
+        forms = required.forms(bounded)
+        counts = self.prover.count(bounded, forms, np.full(len(boxes), self.counting))
         splits = boxes.last > boxes.first
-        score = np.where(splits, self._scores(boxes, forms), -1.0)
-        return np.where(splits.any(axis=1), score.argmax(axis=1), -1)
+        axis = np.where(splits.any(axis=1), np.where(splits, self._scores(bounded), -1.0).argmax(axis=1), -1)
+        found, rest = Decided(counts, axis, error.copy()), np.flatnonzero(np.maximum(*counts.shares(boxes)) < 1)
+        if len(rest):
+            part = np.zeros(len(rest)) if forms is None else required.open_part(boxes.take(rest), forms.take(rest))
+            self._tighten(boxes, found, rest[(_NOTICEABLE * error[rest] > part) | (axis[rest] == -1)])
+        return found
 
-    def _scores(self, boxes: Boxes, forms: LeadForms) -> Floats:
-        """Return how much each axis adds to the distance of the forms from the leads, ``(n, axes)``."""
-        lower, upper = self.space.hull(boxes, similar=True)
-        n, widths = len(boxes), upper - lower
-        loose = forms.looseness.reshape(n, self.space.pieces, -1).mean(axis=1) * widths
-        steep = np.abs(forms.A).mean(axis=1).reshape(n, self.space.pieces, -1).mean(axis=1) * widths
-        columns = loose + 1e-9 * steep + 1e-300
-        scores = np.full((n, len(self.space.axes)), 1e-300)
-        for k, axis in enumerate(self.space.free):
+    def _tighten(self, boxes: Boxes, found: Decided, rows: Ints) -> None:
+        """Compute the error of inference of some boxes again, and decide single cells once more where it is smaller."""
+        if not len(rows):
+            return
+        before = found.error[rows]
+        found.error[rows] = np.minimum(before, self.prover.errors(boxes.take(rows)))
+        again = rows[(found.axis[rows] == -1) & (found.error[rows] < 0.9 * before)]
+        if len(again):
+            last = self._decide_part(boxes.take(again), found.error[again])
+            found.counts.put(again, last.counts)
+            found.error[again] = last.error
+
+    def _scores(self, bounded: Bounded) -> Floats:
+        """Return how much each axis adds to the distance of the forms from what they bound, ``(n, axes)``."""
+        people, required, (n, count) = self.people, self.prover.requirement, bounded.shape
+        lower, upper = bounded.found.nodes[0]
+        weight = np.abs(bounded.found.A).mean(axis=1)
+        loose = _looseness(required.bounded, bounded.found.nodes, required.outputs) + 1e-9 * weight
+        columns = (loose * (upper - lower)).reshape(n, count, -1).mean(axis=1) + 1e-300
+        scores = np.full((n, len(people.axes)), 1e-300)
+        for k, axis in enumerate(people.free):
             scores[:, k] = columns[:, axis.columns].sum(axis=1)
-        if self.space.links is not None:
-            scores += link_looseness(self.space, boxes, self.space.cases(boxes), np.abs(forms.A).mean(axis=1))
-        return scores
+        return scores if people.links is None else scores + _link_looseness(people, bounded, weight)
+
+
+def _logits(network: Network, X: Floats) -> Floats:
+    return network.logits(X.astype(network.dtype)).astype(np.float64)
+
+
+def _checked_spec(spec: Spec) -> CheckedSpec:
+    """Return a spec as the checker reads it from a certificate."""
+    for feature in spec.features:
+        low, high = feature.bounds
+        if feature.kind == "integer" and high - low >= MAX_CELLS:
+            raise FairmendError(
+                f'feature "{feature.name}" has {int(high - low) + 1:,} values; quantify takes at most {MAX_CELLS:,}. '
+                'Set kind = "continuous" in the spec.'
+            )
+    try:
+        return read_spec(spec.with_about(None).to_dict(), "the spec")
+    except CheckError as error:
+        raise FairmendError(f"quantify cannot take this spec: {error}") from error
+
+
+def _require_rows(model: Model, people: People) -> None:
+    """Raise an error if people have values that the model cannot look up: tables must have a row for every value."""
+    for column, rows in model.tables:
+        axes = (*people.free, *people.protected)
+        axis = next(axis for axis in axes if axis.columns.start <= column < axis.columns.stop)
+        fixed = axis.feature.whole or axis.cells == 1
+        values = np.arange(2.0) if axis.one_hot else axis.lower(np.arange(min(axis.cells, rows + 1)))
+        if not (fixed and np.all(values == np.rint(values)) and 0 <= values.min() <= values.max() < rows):
+            raise FairmendError(
+                f'feature "{axis.feature.name}": the network looks up its value in a table of {rows} rows. '
+                f"Its encoded values must be whole numbers from 0 to {rows - 1}; correct the spec."
+            )
+
+
+def _choose_parts(network: Network, spec: Spec, pieces: int | None) -> list[int]:
+    """Return into how many parts each protected feature is divided: one if the network does not read it."""
+    named = {name for link in spec.links for name in link.when}
+    values = []
+    for feature in spec.protected:
+        low, high = feature.bounds
+        count = (CELLS if high > low else 1) if feature.kind == "continuous" else int(high - low) + 1
+        reads = feature.name in named or bool(network.read_columns[spec.columns(feature.name)].any())
+        values.append(count if reads else 1)
+    return divide(values, pieces or (_FEW_VALUES if math.prod(values) <= _FEW_VALUES else _RANGES))
+
+
+def _looseness(model: Model, nodes: Intervals, outputs: Floats) -> Floats:
+    """Return how much a unit of width of each input column adds to the distance of forms of the outputs, roughly.
+
+    Backward go how much the forms change with each number, and how much of the distance comes through it. This is only
+    a measure of where to split a box ``(rows, inputs)``.
+    """
+    rows, last = len(nodes[0][0]), len(model.nodes) - 1
+    start = np.zeros((rows, 2, model.outputs))
+    start[:, 0] = np.abs(outputs).mean(axis=0)
+    left = {last: start}
+    for number in range(last, 0, -1):
+        if number not in left:
+            continue
+        node, own = model.nodes[number], left.pop(number)
+        low, high = nodes[node.sources[0]]
+        if isinstance(node.operation, Activation):
+            lines = node.operation.relaxed([(low, high)])
+            middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, 0.0)
+            gap = (lines.slope_above - lines.slope_below) * middle + lines.above - lines.below
+            part = own * np.abs(lines.slope_above)[:, None]
+            part[:, 1] += np.where(high > low, own[:, 0] * np.maximum(gap, 0.0) / (high - low), 0.0)
+            parts = [part]
+        else:
+            widths = [model.widths[source] for source in node.sources]
+            parts = [sizes for _, _, sizes in node.operation.derivatives((-own, own, own), widths, None)]
+        if not parts:  # a look-up passes nothing on
+            least, most = nodes[number]
+            spread = (own[:, 0] * (most - least)).sum(axis=1, keepdims=True)
+            jump = np.where(high > low, spread / (high - low), 0.0)
+            parts = [np.stack([np.zeros_like(jump), jump], axis=1)]
+        for source, part in zip(node.sources, parts, strict=True):
+            left[source] = left[source] + part if source in left else part
+    found = left[0][:, 1] if 0 in left else np.zeros((rows, model.inputs))
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _link_looseness(people: People, bounded: Bounded, weight: Floats) -> Floats:
+    """Return how much each axis adds to what links leave open ``(n, axes)``, roughly.
+
+    ``weight (rows, inputs)`` is how much a column matters. A box is split along own values where that helps to tell
+    which links apply, and along a linked number where its range cuts offsets off.
+    """
+    assert people.links is not None
+    cases, (n, count) = bounded.cases, bounded.shape
+    first, last = (np.repeat(end, count, axis=0) for end in (bounded.boxes.first, bounded.boxes.last))
+    found = np.zeros(first.shape)
+    for linked, outcomes in zip(people.links.axes, people.links.outcomes(first, last, cases), strict=True):
+        axis, number = linked.axis, linked.number
+        ends = axis.hull(np.zeros(1, np.int64), np.array([axis.cells - 1]))
+        spread = weight[:, axis.columns] @ (ends[1] - ends[0])[0]
+        for (link, effect), (_, applies) in zip(linked.effects, outcomes[1:], strict=True):
+            for protected, own, _ in people.links.conditions[link]:
+                found[:, own] += np.where(applies & _meets(cases, protected, first, last, own), spread, 0.0)
+            if effect.kind == "offset":
+                moved = [
+                    np.subtract(linked.numbers(effect, value, value, np.full(len(value), ALL)), value)
+                    for value in axis.value_ends(first[:, number], last[:, number])
+                ]
+                cut = np.abs(moved[0] - moved[1]).max(axis=0) / axis.feature.affine[1]
+                found[:, number] += np.where(applies, weight[:, axis.column] * cut, 0.0)
+    return np.asarray(found.reshape(n, count, -1).mean(axis=1))
+
+
+def _meets(cases: Cases, protected: int, first: Ints, last: Ints, own: int) -> Bools:
+    """Return where some protected values are people's own, and some are not."""
+    low, high = cases.first[:, protected], cases.last[:, protected]
+    mine, until = first[:, own], last[:, own]
+    return np.asarray((low <= until + 1) & (mine <= high + 1) & ~((low <= mine) & (until <= high)))

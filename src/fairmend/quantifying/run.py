@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
+from fairmend.base.device import check_device_name, choose_wide_device, device_of_workers
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.network import Network, NetworkSource, load_network
@@ -22,12 +22,11 @@ from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.threshold import network_of_spec
 from fairmend.quantifying.certificate import Evidence
 from fairmend.quantifying.data_rows import find_cells, prove_cells
-from fairmend.quantifying.lookups import require_rows
-from fairmend.quantifying.result import QuantifyResult, make_map
+from fairmend.quantifying.decide import Decider
+from fairmend.quantifying.result import QuantifyResult
 from fairmend.quantifying.sample import sampled_unequal
-from fairmend.quantifying.score_decide import make_decider
 from fairmend.quantifying.search import search
-from fairmend.quantifying.space import make_space
+from fairmend.quantifying.unequal_map import make_map
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine, use_engine, works_here
 
@@ -75,9 +74,8 @@ def quantify(
     jobs : how many processes decide boxes. Shares are proven with any number; if it stops at `share`, before the
         seconds are over, the boxes are the same. With more than one, call this under ``if __name__ == "__main__":`` in
         a script.
-    device : where linear forms are computed, in float64 and with every rounding error accounted for: "cpu", "cuda" (a
-        GPU; "cuda:1" is the second), or "auto": a GPU, if there is one, for networks with a layer of more than 128
-        units. People are counted on the CPU, and workers (`jobs`, `cluster`) compute on the CPU.
+    device : "cpu", "cuda" (a GPU; "cuda:1" is the second) or "auto", as other functions take it. A GPU changes nothing
+        here: boxes are decided by the kernel, which computes on the CPU.
     cluster : the address of an engine whose workers decide boxes instead: "tcp://host:port" of a Dask scheduler,
         "ray://host:port" of Ray, or "ray://local" for a Ray of this call.
     X : people, encoded or as a DataFrame: count how many of them are treated equally and unequally as well.
@@ -91,29 +89,27 @@ def quantify(
     if not works_here(cluster, jobs):
         device = device_of_workers(device)
     _check(network, spec, seconds, share, samples, jobs)
-    space = make_space(network, spec)
-    require_rows(network, space)
-    decider = make_decider(network, space, counting=counting)
-    on = choose_wide_device(device, network.widths, "computing linear forms")
-    cells = None if X is None else find_cells(space, spec.as_inputs(X, network.dtype))
-    with use_engine(cluster, jobs) as workers, compute_on(on):
+    decider = Decider(network, spec, counting=counting)
+    choose_wide_device(device, network.widths, "deciding boxes")
+    cells = None if X is None else find_cells(decider.people, spec, spec.as_inputs(X, network.dtype))
+    with use_engine(cluster, jobs) as workers:
         rows = None
         if cells is not None:
             rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)
         leaves = search(decider, lambda: _clock() - started, seconds, share or 0.0, seed, progress, workers)
-    fair, unfair = leaves.totals()
+    fair, unfair, undecided = leaves.totals()
     _logger.info("quantify: %d boxes, fair %.6f, unfair %.6f", leaves.count, fair, unfair)
     return QuantifyResult(
         fair=fair,
         unfair=unfair,
-        undecided=0.0 if leaves.complete else 1.0 - (fair + unfair),
+        undecided=undecided,
         boxes=make_map(decider, leaves, cells),
         rows=rows,
-        sampled=sampled_unequal(network, space, samples, seed),
+        sampled=sampled_unequal(decider, samples, seed),
         samples=samples,
         leaves=leaves.count,
         seconds=_clock() - started,
-        evidence=Evidence(network, space, leaves),
+        evidence=Evidence(network, spec, decider.people, decider.parts, leaves),
         condition=model_condition(network),
     )
 

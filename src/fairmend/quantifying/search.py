@@ -3,37 +3,59 @@
 The boxes with the largest undecided shares come first, many in a round: a share of all that are open, cut into parts
 that workers decide side by side. Boxes of few people are listed instead of split. The first
 splits lead to a few random people who are treated unequally, so that some unequal treatment is proven early.
+
+Deciding a part is a function of its boxes alone, and how a round is cut does not depend on the number of workers. So
+the boxes after a number of rounds are the same, bit for bit, wherever they were decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from fairmend.base.arrays import Bools, Floats, Ints
-from fairmend.base.device import current_device
 from fairmend.base.progress import Progress
-from fairmend.bounds.pieces import max_entries
 from fairmend.quantifying.decide import Decided, Decider
 from fairmend.quantifying.leaves import Leaves
-from fairmend.quantifying.listing import LISTED, Listing
-from fairmend.quantifying.parts import Part, decide_part
 from fairmend.quantifying.sample import draw_people
-from fairmend.quantifying.score_decide import make_decider
-from fairmend.quantifying.space import Boxes
 from fairmend.workers.engine import HERE, Engine, run_in_pool
+from fairmend_check.shares.listing import count_inputs
+from fairmend_check.shares.people import Boxes
+from fairmend_check.shares.prove import is_blind
+from fairmend_check.shares.tally import Counts
 
+LISTED = 2**14  # inputs of a box that is listed instead of split
 _ENTRIES = 2_000_000  # in one temporary array of a round
 _MOST_BOXES = 256  # that are split in one part of a round
 _MOST_INPUTS = 16 * LISTED  # that are listed in one part of a round
 _OF_OPEN = 8  # one of so many open boxes is split in a round; at least one part of them is
 _RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
-_FINER = 4  # how many times as many bins
+_FINER = 4  # times as precisely
 _SAMPLED = 1024  # people among whom some are looked for who are treated unequally
 _VISITED = 1  # of them, to whose cells the first splits lead
 _FEW = LISTED // 16  # inputs of their boxes that are listed at once
 _FIRST_SPLITS = 6  # of all boxes, before any is decided
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Boxes to decide together, with bounds of the error of inference over each ``(n,)``.
+
+    ``rows`` are the numbers of the leaves that they come from: boxes that are ``listed``, or both halves of each leaf.
+    """
+
+    rows: Ints
+    boxes: Boxes
+    error: Floats
+    listed: bool
+
+
+def decide_part(decider: Decider, part: Part) -> Decided:
+    """Decide the boxes of a part, here or on a worker."""
+    decide = decider.list_people if part.listed else decider.decide
+    return decide(part.boxes, part.error)
 
 
 def search(
@@ -49,13 +71,12 @@ def search(
 
     The boxes are the same for any number of workers, unless the time ends.
     """
-    space = decider.space
-    root = space.root()
-    if not space.matters(decider.network):
-        return Leaves(root, np.ones(1), Decided(np.ones(1), np.zeros(1), np.array([-1]), np.zeros(1)))
+    if is_blind(decider.model, decider.people):
+        everyone = Counts(np.ones(1), np.zeros(1), np.zeros(1, np.bool_))
+        return Leaves(decider.people.everyone, Decided(everyone, np.array([-1]), np.zeros(1)))
     searching = _Search(decider, seed)
     until = seconds * (1 - _RECOUNT if decider.counting else 1)
-    with workers.open(decide_part, decider, (Decided,)) as pool:
+    with workers.open(decide_part, decider, (Decided, Counts)) as pool:
         while (undecided := searching.undecided) > enough and elapsed() < until:
             _report(progress, undecided)
             parts = searching.next_round()
@@ -83,31 +104,29 @@ def _report(progress: Progress | None, undecided: float) -> None:
         progress("decided", round(10_000 * (1 - undecided)), 10_000)
 
 
-def _boxes_in_a_round(width: int, pieces: int, leads: int) -> int:
-    """Return how many boxes to split in one round, for a network with layers of at most this width.
-
-    On a GPU, as many as its memory allows: each round costs as much time for starting the work, however many they are.
-    """
-    on_cpu = current_device() is None
-    rows = _ENTRIES // min(max(width, leads), 64) if on_cpu else max_entries() // max(width, leads)
-    return max(4, min(_MOST_BOXES, rows // (2 * pieces * width)))
+def _boxes_in_a_round(width: int, pieces: int, forms: int) -> int:
+    """Return how many boxes to split in one round, for a network with layers of at most this width."""
+    return max(4, min(_MOST_BOXES, _ENTRIES // min(max(width, forms), 64) // (2 * pieces * width)))
 
 
 class _Search:
     """The boxes so far, and what to do with them next."""
 
     def __init__(self, decider: Decider, seed: int) -> None:
-        self._decider, self._listing = decider, Listing(decider)
-        space = decider.space
-        self._most = _boxes_in_a_round(max(decider.network.widths), space.pieces, len(decider.leads))
+        self._decider = decider
+        people, prover = decider.people, decider.prover
+        self._most = _boxes_in_a_round(
+            max(decider.model.widths), len(people.pieces.first), len(prover.requirement.outputs)
+        )
         self._recounted: Ints | None = None
-        root, error = space.root(), np.array([decider.root_error()])
+        root = people.everyone
+        error = prover.errors(root)
         if self._listable(root)[0]:
-            self.leaves = Leaves(root, space.shares(root), self._listing.decide(root, error))
+            self.leaves = Leaves(root, decider.list_people(root, error))
         else:
-            self.leaves = Leaves(root, space.shares(root), decider.decide(root, error))
+            self.leaves = Leaves(root, decider.decide(root, error))
             if self.leaves.open[0] > 0:
-                self._visit(draw_people(decider.network, space, _SAMPLED, _VISITED, seed))
+                self._visit(draw_people(decider, _SAMPLED, _VISITED, seed))
 
     @property
     def undecided(self) -> float:
@@ -124,13 +143,13 @@ class _Search:
         split = rows[~listable]
         for start in range(0, len(split), self._most):
             part = split[start : start + self._most]
-            halves = leaves.boxes.take(part).split(leaves.axis[part])
+            halves = leaves.boxes.take(part).halved(leaves.axis[part])
             parts.append(Part(part, halves, np.tile(leaves.error[part], 2), False))
         return parts
 
     def _cut(self, rows: Ints) -> list[Ints]:
         """Return boxes that are to be listed in parts of a limited number of inputs."""
-        part = np.cumsum(self._listing.inputs(self.leaves.boxes.take(rows))) // _MOST_INPUTS
+        part = np.cumsum(count_inputs(self._decider.people, self.leaves.boxes.take(rows))) // _MOST_INPUTS
         return np.split(rows, np.flatnonzero(np.diff(part)) + 1) if len(rows) else []
 
     def take(self, part: Part, decided: Decided) -> None:
@@ -138,12 +157,12 @@ class _Search:
         if part.listed:
             self.leaves.update(part.rows, decided)
         else:
-            self.leaves.replace(part.rows, part.boxes, self._decider.space.shares(part.boxes), decided)
+            self.leaves.replace(part.rows, part.boxes, decided)
 
     def recount(self) -> bool:
         """Count some boxes again with finer bins, those with the largest undecided shares first."""
         if self._recounted is None:
-            self._fine = make_decider(self._decider.network, self._decider.space, bins=_FINER * self._decider.bins)
+            self._fine = self._decider.finer(_FINER)
             self._recounted = np.argsort(-self.leaves.open, kind="stable")
         rows, self._recounted = self._recounted[:128], self._recounted[128:]
         rows = rows[(self.leaves.open[rows] > 0) & (self.leaves.axis[rows] >= 0)]
@@ -153,7 +172,7 @@ class _Search:
         return True
 
     def _listable(self, boxes: Boxes, most: int = LISTED) -> Bools:
-        return np.asarray(self._listing.inputs(boxes) <= most)
+        return np.asarray(count_inputs(self._decider.people, boxes) <= most)
 
     def _visit(self, cells: Ints) -> None:
         """Split the box of all people into several, further towards some cells ``(people, axes)``; decide all at once.
@@ -161,7 +180,7 @@ class _Search:
         Deciding so many boxes takes hardly longer than deciding one.
         """
         leaves = self.leaves
-        importance = self._decider.importance(self._decider.space.root())[0]
+        importance = self._decider.importance(self._decider.people.everyone)[0]
         for _ in range(_FIRST_SPLITS):
             self._halve(np.arange(leaves.count), importance)
         for cell in cells:
@@ -176,7 +195,7 @@ class _Search:
         listable = self._listable(leaves.boxes, _FEW)
         small, large = rows[listable], rows[~listable]
         if len(small):
-            leaves.update(small, self._listing.decide(leaves.boxes.take(small), leaves.error[small]))
+            leaves.update(small, self._decider.list_people(leaves.boxes.take(small), leaves.error[small]))
         for start in range(0, len(large), 2 * self._most):
             part = large[start : start + 2 * self._most]
             leaves.update(part, self._decider.decide(leaves.boxes.take(part), leaves.error[part]))
@@ -188,6 +207,5 @@ class _Search:
         some = np.flatnonzero(widths.any(axis=1))
         rows, boxes, widths = rows[some], boxes.take(some), widths[some]
         axis = np.where(widths > 0, importance * (widths + 1), -1.0).argmax(axis=1)
-        halves, n = boxes.split(axis), 2 * len(rows)
-        nothing = Decided(np.zeros(n), np.zeros(n), np.tile(axis, 2), np.tile(self.leaves.error[rows], 2))
-        self.leaves.replace(rows, halves, self._decider.space.shares(halves), nothing)
+        nothing = Decided.nothing(np.tile(axis, 2), np.tile(self.leaves.error[rows], 2))
+        self.leaves.replace(rows, boxes.halved(axis), nothing)

@@ -65,10 +65,11 @@ def ball(lower: Array, upper: Array) -> tuple[Array, Array]:
 def affine(weight: Array, bias: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Enclose weight @ h + bias over the boxes lower..upper (boxes, in); two arrays (boxes, out)."""
     n = weight.shape[1]
-    magnitude = np.abs(weight).T
     mid, radius = ball(lower, upper)
     centre = mid @ weight.T + bias
-    error = gamma(n + 2) * (np.abs(mid) @ magnitude + np.abs(bias)) * GENEROUS + TINY
     # The radius decides how tight the bound is, so it is inflated by no more than its own rounding.
-    spread = (radius @ magnitude) * (1 + 2 * gamma(n + 2)) + error
-    return down(down(centre - up(spread))), up(up(centre + up(spread)))
+    each = radius * (1 + 2 * gamma(n + 8)) + np.abs(mid) * (gamma(n + 8) * GENEROUS)
+    spread = each @ np.abs(weight).T + np.abs(bias) * (gamma(n + 8) * GENEROUS)
+    spread = spread + (np.abs(centre) + spread) * (8 * U) + TINY  # and for the rounding of this line and the next
+    low, high = centre - spread, centre + spread
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from fairmend_check.kernel.bounds import interval_layers
-from fairmend_check.kernel.rounding import Array
+from fairmend_check.kernel.rounding import TINY, Array, U, down, gamma
 from fairmend_check.shares.linked_people import Cases
-from fairmend_check.shares.people import Bools, Boxes, People, Whole
+from fairmend_check.shares.people import Boxes, People, Whole
 from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.tally import Counts
 
 LISTED_INPUTS = 2**14  # of a box: all who are similar to its people, with every combination of protected values
+_CLOSE = 64  # people of a box whose answers are close to others and who are decided by themselves
 _NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
 
 _ENDS = (np.min, np.max, np.max, np.min)
@@ -34,37 +37,92 @@ def list_people(prover: Prover, boxes: Boxes, found: Counts, rows: Whole, error:
     ``error`` (boxes,) is a bound of the error of inference over boxes if known.
     """
     around, most = prover.people.similar(boxes.take(rows)), _cells_at_once(prover)
-    ends, start = np.cumsum(np.prod(around.last - around.first + 1, axis=1)), 0
+    ends, start, step = np.cumsum(np.prod(around.last - around.first + 1, axis=1)), 0, _boxes_at_once(prover)
     while start < len(rows):
-        stop = max(start + 1, int(np.searchsorted(ends, (ends[start - 1] if start else 0) + most, "right")))
-        part = rows[start:stop]
-        errors = prover.errors(boxes.take(part)) if error is None else error[part]
-        fair, unfair, owner = _verdicts(prover, boxes.take(part), around.take(slice(start, stop)), errors)
-        found.fair[part], found.unfair[part] = (np.bincount(owner, each, len(part)) for each in (fair, unfair))
+        stop = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + most, "right"))
+        part = rows[start : min(max(start + 1, stop), start + step)]
+        some = boxes.take(part)
+        listed = _Listed(prover, some, prover.errors(some) if error is None else error[part])
+        found.fair[part], found.unfair[part] = (
+            np.bincount(listed.owner, each, len(part)) for each in (listed.fair, listed.unfair)
+        )
         found.exact[part] = True
-        start = stop
+        start += len(part)
 
 
-def _verdicts(prover: Prover, boxes: Boxes, around: Boxes, error: Array) -> tuple[Bools, Bools, Whole]:
-    """Return who is surely treated equally, and who unequally, and in which of the boxes they are (people,)."""
-    listed = [_cells(*ends) for ends in zip(around.first, around.last, strict=True)]
-    sizes = [len(cells) for cells in listed]
-    cells, error, step = np.concatenate(listed), np.repeat(error, sizes), _cells_at_once(prover)
-    parts = [slice(start, start + step) for start in range(0, len(cells), step)]
-    answers = [_answers(prover, cells[part], error[part]) for part in parts]
-    ends = [np.concatenate(each) for each in zip(*answers, strict=True)]
-    if prover.people.reach.any():
-        each, stops = [], np.cumsum(sizes)
-        for k, stop in enumerate(stops):
-            own, one = [end[stop - sizes[k] : stop] for end in ends], slice(k, k + 1)
-            each.append(_within_tolerances(prover, boxes.take(one), around.take(one), own))
-        ends, sizes = [np.concatenate(parts) for parts in zip(*each, strict=True)], [len(own[0]) for own in each]
-    fair, unfair = prover.requirement.compare_ends(*ends)
-    return fair, unfair, np.repeat(np.arange(len(boxes)), sizes)
+class _Listed:
+    """The people of boxes: their ``cells`` and boxes, and who is surely treated equally, and unequally (people,).
+
+    Linear forms of a box decide most of its people. Of the others, everyone who is similar is listed. Some of those who
+    are left then are decided by themselves: with an error of inference of their own, or by forms of their own.
+    """
+
+    def __init__(self, prover: Prover, boxes: Boxes, error: Array) -> None:
+        self._prover, self._boxes, self._error = prover, boxes, error
+        listed = [_cells(*ends) for ends in zip(boxes.first, boxes.last, strict=True)]
+        self._ends = np.cumsum([0, *map(len, listed)])
+        self.cells, self.owner = np.concatenate(listed), np.repeat(np.arange(len(boxes)), np.diff(self._ends))
+        self.fair, self.unfair = np.zeros((2, len(self.cells)), np.bool_)
+        self._decide_by_forms()
+        self._list_rest()
+        self._decide_alone()
+
+    @property
+    def _left(self) -> Whole:
+        return np.flatnonzero(~(self.fair | self.unfair))
+
+    def _decide_by_forms(self) -> None:
+        prover, boxes, people = self._prover, self._boxes, self._prover.people
+        forms = prover.requirement.forms(prover.bound(boxes, people.cases(len(boxes)), self._error))
+        if forms is None:
+            return
+        room = gamma(people.width + 8) * people.sizes(boxes, forms.A) + TINY
+        every, some = (down(each - room - 4 * U * np.abs(each)) for each in (forms.every, forms.some))
+        step = max(1, _NUMBERS // max(people.width, forms.A.shape[1]))
+        for row, (start, end) in enumerate(pairwise(self._ends)):
+            for first in range(start, end, step):
+                at = slice(first, min(end, first + step))
+                value = people.people_in(self.cells[at]) @ forms.A[row].T
+                holds = forms.holds[row] | (down(value + every[row]) > forms.need[row])
+                shows = down(value + some[row]) > forms.beyond[row]
+                self.fair[at], self.unfair[at] = prover.requirement.settle(holds, shows)
+
+    def _list_rest(self) -> None:
+        prover, people, left = self._prover, self._prover.people, self._left
+        if len(left) and not people.reach.any():
+            answers = _answers(prover, self.cells[left], self._error[self.owner[left]])
+            self.fair[left], self.unfair[left] = prover.requirement.compare_ends(*answers)
+            return
+        for row in np.unique(self.owner[left]):
+            box = self._boxes.take(slice(row, row + 1))
+            around = people.similar(box)
+            cells = _cells(around.first[0], around.last[0])
+            answers = _answers(prover, cells, np.full(len(cells), self._error[row]))
+            at = slice(self._ends[row], self._ends[row + 1])
+            near = _within_tolerances(prover, box, around, answers)
+            self.fair[at], self.unfair[at] = prover.requirement.compare_ends(*near)
+
+    def _decide_alone(self) -> None:
+        left, prover = self._left, self._prover
+        left = left[np.arange(len(left)) - np.searchsorted(self.owner[left], self.owner[left]) < _CLOSE]
+        for start in range(0, len(left) if (np.diff(self._ends) > 1).any() else 0, _boxes_at_once(prover)):
+            rows = left[start : start + _boxes_at_once(prover)]
+            people = Boxes(self.cells[rows], self.cells[rows])
+            alone = _Listed(prover, people, np.minimum(self._error[self.owner[rows]], prover.errors(people)))
+            self.fair[rows], self.unfair[rows] = alone.fair, alone.unfair
 
 
 def _answers(prover: Prover, cells: Whole, error: Array) -> list[Array]:
     """Return ends of the answers of someone in each cell with all protected values: four arrays (cells, answers)."""
+    step = _cells_at_once(prover)
+    parts = [
+        _answers_at_once(prover, cells[start : start + step], error[start : start + step])
+        for start in range(0, len(cells), step)
+    ]
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+
+def _answers_at_once(prover: Prover, cells: Whole, error: Array) -> list[Array]:
     values, model = prover.people.all_values, prover.model
     step, found = max(1, _NUMBERS // (len(cells) * _columns(prover))), []
     for start in range(0, len(values.first), step):
@@ -99,6 +157,11 @@ def _within_tolerances(prover: Prover, box: Boxes, around: Boxes, answers: list[
 def _columns(prover: Prover) -> int:
     """Return how many numbers an input takes."""
     return max(prover.model.held, prover.people.width)
+
+
+def _boxes_at_once(prover: Prover) -> int:
+    """Return how many boxes are bounded at once."""
+    return max(1, _NUMBERS // max(_columns(prover) * len(prover.people.pieces.first), prover.coefficients))
 
 
 def _cells_at_once(prover: Prover) -> int:

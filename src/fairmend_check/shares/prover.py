@@ -10,6 +10,8 @@ The unit is a multiplication, of which there are more than a billion a second; w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fairmend_check.errors import CheckError
@@ -31,14 +33,14 @@ _PER_STEP = 100_000  # what a step costs for leaves that are proven at once, how
 _PER_REPLACED = 300  # what it costs beside that to replace a category of a linked feature
 _EVALUATED = 2**21  # numbers in the columns of the inputs that are evaluated at once
 _FINE = 2  # times as many sums, where few people are between two numbers
-PRECISE = 600  # terms are rounded to this part of what stays open in a box; so with six terms, 1 % more stays open
+PRECISE = 128  # terms are rounded to this part of what stays open in a box; so with six terms, 5 % more stays open
 
 
 class Work:
     """Adds up the work for the boxes of a model, up to a limit."""
 
-    def __init__(self, model: Model, people: People) -> None:
-        self.done = 0
+    def __init__(self, model: Model, people: People, limit: float | None = None) -> None:
+        self.done, self._limit = 0, limit
         links = 0 if people.links is None else people.links.steps
         linked = 0 if people.links is None else people.links.categories
         weights = sum(node.operation.weight.size for node in model.nodes if isinstance(node.operation, Dense))
@@ -68,7 +70,7 @@ class Work:
 
     def require(self, work: int) -> None:
         """Refuse work above the limit."""
-        if self.done + work > MAX_WORK:
+        if self.done + work > (MAX_WORK if self._limit is None else self._limit):
             raise CheckError(
                 f"certificate.shares: checking these boxes takes more than {MAX_WORK:,} multiplications (about two "
                 "hours), the limit for one certificate; run quantify with fewer --seconds, or with --share, to get "
@@ -82,24 +84,37 @@ class Work:
 
 
 class Prover:
-    """Proves boxes of one model and spec; a higher ``precision`` counts more people, and takes longer."""
+    """Proves boxes of one model and spec; a higher ``precision`` counts more people, and takes longer.
 
-    def __init__(self, model: Model, spec: Spec, people: People, precision: float = PRECISE) -> None:
-        self.model, self.people, self.work = model, people, Work(model, people)
+    ``limit`` is how much work it may do, if not as much as a check. ``evaluate`` returns about what the outputs are for
+    inputs (inputs, width): it only says which protected values are tried.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        spec: Spec,
+        people: People,
+        precision: float = PRECISE,
+        limit: float | None = None,
+        evaluate: Callable[[Array], Array] | None = None,
+    ) -> None:
+        self.model, self.people, self.work = model, people, Work(model, people, limit)
+        self._evaluate = self._outputs if evaluate is None else evaluate
         self.requirement, self._precision = requirement_of(model, spec, people), precision
 
     def prove(self, boxes: Boxes, count: Bools) -> Counts:
         """Return what can be proven of boxes, and of parts of those to ``count`` (boxes,)."""
-        return self.count(self.bound(boxes, self.people.cases(len(boxes))), count)
+        bounded = self.bound(boxes, self.people.cases(len(boxes)))
+        return self.count(bounded, self.requirement.forms(bounded), count)
 
     def bound(self, boxes: Boxes, cases: Cases, error: Array | None = None) -> Bounded:
         """Return forms over cases of boxes; ``error`` (boxes,) is a bound of the error of inference if known."""
         self.work.add(self.bounds_work(len(boxes), len(cases.first) // len(boxes)))
         return self.requirement.bound(boxes, cases, error)
 
-    def count(self, bounded: Bounded, count: Bools) -> Counts:
+    def count(self, bounded: Bounded, forms: Forms | None, count: Bools) -> Counts:
         """Return what can be proven of boxes, given the forms over all pieces of them."""
-        forms = self.requirement.forms(bounded)
         fair, unfair = self.requirement.decide(bounded, forms)
         counts = Counts(fair.astype(np.float64), unfair.astype(np.float64), np.zeros(len(fair), np.bool_))
         rest = np.flatnonzero(~(fair | unfair) & count)
@@ -171,13 +186,13 @@ class Prover:
 
     def _count_unequal(self, boxes: Boxes, forms: Forms, error: Array, unit: Array) -> Array:
         """Return how many people of boxes are treated unequally: by two pieces, or by two protected values (boxes,)."""
-        counts = self._count_apart(boxes, forms, unit)
         if self.people.single and self.people.links is None:
-            return counts
+            return self._count_apart(boxes, forms, unit)
+        counts = np.zeros(len(boxes))
         inputs = self.people.inputs(boxes.middle, self.people.values)
         self.work.add(self.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
-            outputs = np.nan_to_num(self._outputs(inputs)).reshape(len(boxes), -1, self.model.outputs)
+            outputs = np.nan_to_num(self._evaluate(inputs)).reshape(len(boxes), -1, self.model.outputs)
             rows, pair = self.requirement.unequal_values(outputs)
         if len(rows):
             values, both = self.people.values, pair.ravel()
@@ -185,7 +200,10 @@ class Prover:
             some = boxes.take(rows)
             exactly = self.requirement.forms(self.bound(some, cases, error[rows].max(axis=1)))
             assert exactly is not None
-            counts[rows] = np.maximum(counts[rows], self._count_apart(some, exactly, unit[rows]))
+            counts[rows] = self._count_apart(some, exactly, unit[rows])
+        others = np.setdiff1d(np.arange(len(boxes)), rows)
+        if len(others):
+            counts[others] = self._count_apart(boxes.take(others), forms.take(others), unit[others])
         return counts
 
     def _count_apart(self, boxes: Boxes, forms: Forms, unit: Array) -> Array:

@@ -162,6 +162,13 @@ class Requirement:
         """Return which boxes are treated equally as a whole, and which unequally."""
         raise NotImplementedError
 
+    def settle(self, holds: Bools, shows: Bools) -> tuple[Bools, Bools]:
+        """Return who is treated equally, and who unequally, by the forms that hold, and by those that are beyond.
+
+        Both are (people, forms).
+        """
+        raise NotImplementedError
+
     def ways(self, cases: int) -> list[list[Group]]:
         """Return the ways to be treated equally, for so many cases: groups of forms that must all hold."""
         raise NotImplementedError
@@ -229,10 +236,14 @@ class SameClass(Requirement):
     def decide(self, bounded: Bounded, forms: Forms | None) -> tuple[Bools, Bools]:
         """Return where all leads of a class hold in all cases, and where those of two classes hold in some."""
         assert forms is not None
-        leads = forms.holds.reshape(len(forms.A), self.classes, self.classes - 1, -1)
-        holds = np.asarray(leads.all(axis=2))
-        everywhere, somewhere = np.asarray(holds.all(axis=2)), np.asarray(holds.any(axis=2))
-        return np.asarray(everywhere.any(axis=1)), np.asarray(somewhere.sum(axis=1) > 1)
+        return self.settle(forms.holds, forms.holds)
+
+    def settle(self, holds: Bools, shows: Bools) -> tuple[Bools, Bools]:
+        """Return for whom all leads of a class hold in all cases, and for whom those of two classes do in some."""
+        shape = len(holds), self.classes, self.classes - 1, -1
+        fair = np.asarray(holds.reshape(shape).all(axis=(2, 3)))
+        some = np.asarray(shows.reshape(shape).all(axis=2))
+        return np.asarray(fair.any(axis=1)), np.asarray(np.asarray(some.any(axis=2)).sum(axis=1) > 1)
 
     def ways(self, cases: int) -> list[list[Group]]:
         """Return each lead of a class, in all cases."""
@@ -356,8 +367,11 @@ class CloseScores(Requirement):
         if forms is None:
             low, high = (each.reshape(len(bounded.boxes), -1, self._score.outputs) for each in self._enclose(bounded))
             return self.compare(low, high)
-        least = self.people.least(bounded.boxes, forms.A, forms.some)
-        return np.asarray(forms.holds.all(axis=1)), np.asarray((least > forms.beyond).any(axis=1))
+        return self.settle(forms.holds, self.people.least(bounded.boxes, forms.A, forms.some) > forms.beyond)
+
+    def settle(self, holds: Bools, shows: Bools) -> tuple[Bools, Bools]:
+        """Return for whom all differences are within delta, and for whom one is beyond it."""
+        return np.asarray(holds.all(axis=1)), np.asarray(shows.any(axis=1))
 
     def _enclose(self, bounded: Bounded) -> tuple[Array, Array]:
         """Return bounds of all probabilities in each case, with the error of inference."""

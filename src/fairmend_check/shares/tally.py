@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from fairmend_check.kernel.rounding import TINY, Array, down, gamma, up
-from fairmend_check.shares.people import Axis, Bools, Whole
+from fairmend_check.shares.people import Axis, Bools, Boxes, Whole
 
 MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where there are more
-_MOST_MERGED = 512  # terms of axes that are added up without rounding
+_MOST_MERGED = 256  # terms of axes that are added up without rounding
 _PER_TERM = 200  # what a term costs, in multiplications
 _LARGEST = 2.0**300
 _LEAST_SUMS, MOST_SUMS = 64, 1024  # different sums of rounded terms in a box; up to twice as many
@@ -33,6 +33,24 @@ class Counts:
     fair: Array
     unfair: Array
     exact: Bools
+
+    @staticmethod
+    def none(boxes: int) -> Counts:
+        """Return that nothing is proven of so many boxes."""
+        return Counts(np.zeros(boxes), np.zeros(boxes), np.zeros(boxes, np.bool_))
+
+    def take(self, rows: Whole | Bools | slice) -> Counts:
+        """Return the counts of some of the boxes."""
+        return Counts(self.fair[rows], self.unfair[rows], self.exact[rows])
+
+    def put(self, rows: Whole, other: Counts) -> None:
+        """Replace the counts of some of the boxes."""
+        self.fair[rows], self.unfair[rows], self.exact[rows] = other.fair, other.unfair, other.exact
+
+    def shares(self, boxes: Boxes) -> tuple[Array, Array]:
+        """Return the shares of boxes that are treated equally, and unequally, rounded to the nearest number."""
+        size = np.where(self.exact, boxes.size, 1.0)
+        return self.fair / size, self.unfair / size
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +141,7 @@ class Tally:
         sizes = np.sum([each.size for each in terms], axis=0)
         self._room = 4 * gamma(8 * len(terms) + 64) * sizes + TINY
         self.work = int((self._length**2).sum()) // 2 + _PER_TERM * sum(each.low.size for each in terms + merged)
-        # A number below a sum has so many roundings: those of its weights, which are products of up to 9, their sums in
+        # A number below a sum has so many roundings: those of its weights, which are products of up to 8, their sums in
         # the histograms, a product and sums in each convolution, and a last sum. It counts twice, for both ends of a
         # difference, which is multiplied by a weight and added up once more.
         histograms = sum(each.low.shape[1] + 24 for each in others)
@@ -192,10 +210,10 @@ def _convolve(tables: list[tuple[Array, Whole]], n: int) -> tuple[Array, Whole]:
     lengths = np.sum([length - 1 for _, length in tables], axis=0, dtype=np.int64) + np.ones(n, np.int64)
     below = np.zeros((n, int(lengths.max()) + 1))
     for box in range(n):
-        sums = np.ones(1)
-        for table, length in tables:
-            if length[box] > 1 or table[box, 0] != 1.0:
-                sums = np.convolve(sums, table[box, : length[box]])
+        each = [table[box, : length[box]] for table, length in tables]
+        sums = each[0] if each else np.ones(1)
+        for table in each[1:]:
+            sums = np.convolve(sums, table)
         np.cumsum(sums, out=below[box, 1 : len(sums) + 1])
         below[box, len(sums) + 1 :] = below[box, len(sums)]
     return below, lengths

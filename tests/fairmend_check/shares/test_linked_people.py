@@ -8,14 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Feature, Spec
 from fairmend_check.kernel.spec import Effect
 from fairmend_check.shares.listing import list_people
-from fairmend_check.shares.people import People
+from fairmend_check.shares.people import Boxes, People
 from fairmend_check.shares.prover import Prover
 from support.checker_cases import read, write
-from support.quantify_cases import LINKED, linear, people_of, unequal_people
+from support.quantify_cases import LINKED, everyone_of, people_of, unequal_people
 from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
 
@@ -35,14 +34,14 @@ def test_what_is_proven_of_a_leaf_is_true(name, seed, outputs, divided):
     people = people_of_spec(spec, parts)
     leaves = random_leaves(people, rng, 5)
     prover = Prover(checked_model(net), checked_spec(spec), people)
-    space, everyone = make_space(net, spec), np.ones(len(leaves.first), np.bool_)
-    assert [axis.cells for axis in people.axes] == [axis.cells for axis in space.axes]
+    everyone = np.ones(len(leaves.first), np.bool_)
+    assert [axis.cells for axis in people.axes] == (everyone_of(spec).last[0] + 1).tolist()
     found = prover.prove(leaves, everyone)
     listed = prover.prove(leaves, ~everyone)
     if people.finite:
         list_people(prover, leaves, listed, np.arange(len(leaves.first)))
     for row in range(len(leaves.first)):
-        unequal = unequal_people(net, space, Boxes(leaves.first, leaves.last), row)
+        unequal = unequal_people(net, spec, leaves, row)
         for each in (found, listed):
             size = 1 if each.exact[row] else len(unequal)
             assert each.unfair[row] * size <= unequal.sum() + 1e-6
@@ -55,12 +54,11 @@ def test_listed_inputs_are_the_counterfactuals_of_the_spec(name):
     people = people_of_spec(spec)
     if any(axis.reach for axis in people.axes):  # these inputs are those of one cell, without its neighbours
         return
-    space = make_space(linear([1] * spec.width, 0), spec)
     sizes = [axis.cells for axis in people.axes]
     cells = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
     inputs = people.inputs(cells, people.all_values).reshape(len(cells), -1, spec.width)
     neighbourhoods = [set() for _ in cells]
-    for rows, points in spec.points(people_of(space, space.root(), 0, np.float32), dtype=np.float32):
+    for rows, points in spec.points(people_of(spec), dtype=np.float32):
         for row, point in zip(rows, points, strict=True):
             neighbourhoods[row].add(tuple(point.tolist()))
     assert neighbourhoods == [{tuple(point) for point in each.tolist()} for each in inputs]
@@ -125,7 +123,7 @@ def test_the_same_shares_with_another_link_are_not_confirmed(linked):
     )
     net = fairmend.load_network(linked / "model.onnx")
     evidence = fairmend.quantify(net, spec, seconds=20, share=0.01, samples=0).evidence
-    forged = replace(evidence, space=replace(evidence.space, spec=other)).certificate()
+    forged = replace(evidence, spec=other).certificate()
     forged.save(linked / "other.json", linked / "model.onnx")
     checked = fairmend.check(linked / "other.json", linked / "model.onnx")
     assert not checked.valid

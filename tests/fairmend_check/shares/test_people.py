@@ -132,3 +132,18 @@ def test_the_choices_of_many_linked_features_are_not_listed(monkeypatch):
     assert pieces.choice.tolist() == [[ALL_VALUES] * 5] * 2
     few = people_of_spec(many_linked(2, 3), [2]).pieces
     assert sorted(map(tuple, few.choice[few.first[:, 0] == 0])) == [(i, j) for i in range(3) for j in range(3)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_cell_of_a_continuous_feature_contains_its_exact_ends(dtype):
+    """The ends are rational numbers; computed in floating point, some would be inside."""
+    wage = Feature(name="wage", kind="continuous", range=(0.1, 0.7), scale={"mean": 0.3, "std": 0.07})
+    spec = Spec([wage, Feature(name="sex", kind="categorical", categories=("f", "m"), protected=True)])
+    axis = people_of_spec(spec, dtype=dtype).axes[0]
+    low, length = Fraction(0.1), Fraction(0.7) - Fraction(0.1)
+    cells = np.arange(0, axis.cells, 97)
+    ends = [np.array([float(low + length * (int(cell) + side) / axis.cells) for cell in cells]) for side in (0, 1)]
+    first, last = (encode_values(wage, end).astype(dtype)[:, 0] for end in ends)
+    assert (axis.lower(cells) <= first).all()
+    assert (axis.upper(cells) >= last).all()
+    assert (axis.upper(np.arange(axis.cells - 1)) >= axis.lower(np.arange(1, axis.cells))).all()

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
-from fairmend.quantifying.space import Boxes, make_space
 from fairmend.spec import Claim, Feature, Label, Spec
 from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError
@@ -55,14 +54,13 @@ def test_counts_are_at_most_those_of_an_enumeration(seed, name, hidden, function
     spec = Spec(SPECS[name].features, label=Label(column="y", positive="1", threshold=threshold))
     outputs = int(rng.integers(1, 5)) if threshold == 0.5 else int(rng.integers(1, 3))
     net = random_network(rng, spec.width, hidden, outputs, function, dtype).at_threshold(threshold)
-    space = make_space(net, spec)
-    parts = [int(rng.integers(1, min(axis.cells, 8) + 1)) for axis in space.protected]
+    parts = [int(rng.integers(1, min(axis.cells, 8) + 1)) for axis in people_of_spec(spec).protected]
     people = people_of_spec(spec, parts, net.dtype.name)
     leaves = random_leaves(people, rng, 4)
     leaves = Leaves(leaves.first, leaves.last, rng.choice([LINEAR, LISTED, WHOLE], len(leaves.first)))
     for row in range(len(leaves.first)):
         found = prove(net, spec, people, part_of(leaves, row))
-        unequal = unequal_people(net, space, Boxes(leaves.first, leaves.last), row)
+        unequal = unequal_people(net, spec, leaves, row)
         assert found.unfair <= unequal.sum()
         assert found.fair <= (~unequal).sum()
 
@@ -102,8 +100,7 @@ def test_a_planted_person_in_a_box_is_not_fair():
     """Age decides for one of 120 people: hours 9, blue and level top. Everyone else gets class 1."""
     first = Affine(np.array([[1, 30, 0, 0, 100, 100]], np.float32), np.array([40 - 20 - 491.5], np.float32))
     net = Network([first, Affine(np.array([[-1]], np.float32), np.array([1], np.float32))], [Activation("relu")])
-    space = make_space(net, SMALL)
-    assert unequal_people(net, space, space.root(), 0).sum() == 1
+    assert unequal_people(net, SMALL).sum() == 1
     people = people_of_spec(SMALL, [5])
     root = random_leaves(people, np.random.default_rng(3), 0)
     assert prove(net, SMALL, people, root).fair <= 119
@@ -113,18 +110,16 @@ def test_a_planted_person_in_a_box_is_not_fair():
 
 def test_single_cells_decide_everyone():
     net = random_network(np.random.default_rng(1), SMALL.width, [4])
-    space = make_space(net, SMALL)
     people = people_of_spec(SMALL, [5])
     found = prove(net, SMALL, people, random_leaves(people, np.random.default_rng(3), 3000))
-    truth = unequal_people(net, space, space.root(), 0)
+    truth = unequal_people(net, SMALL)
     assert (found.cells, found.fair, found.unfair) == (120, (~truth).sum(), truth.sum())
 
 
 def test_a_tolerance_alone_can_decide():
     """Only hours and grade are read: some people are treated unequally within the tolerances."""
     net = linear([0, 0, 1, 0.3, 0], -1.03)
-    space = make_space(net, TOLERANT)
-    truth = unequal_people(net, space, space.root(), 0)
+    truth = unequal_people(net, TOLERANT)
     people = people_of_spec(TOLERANT)
     found = prove(net, TOLERANT, people, random_leaves(people, np.random.default_rng(3), 500))
     assert 0 < found.unfair <= truth.sum()
@@ -172,8 +167,7 @@ def test_a_spec_of_protected_features_only_is_one_person():
 def test_listed_people_are_decided_in_one_leaf():
     """Of five classes as well, and all who are decided are."""
     net = random_network(np.random.default_rng(9), SMALL.width, [6], 5)
-    space = make_space(net, SMALL)
-    truth = unequal_people(net, space, space.root(), 0)
+    truth = unequal_people(net, SMALL)
     assert 0 < truth.sum() < 120
     people = people_of_spec(SMALL)
     root = random_leaves(people, np.random.default_rng(0), 0)
@@ -185,8 +179,7 @@ def test_many_classes_are_counted_in_a_leaf():
     """By hours alone one of three classes leads; age moves the borders a little."""
     first = np.array([[0, -3, 0, 0, 0, 0], [0.1, 0, 0, 0, 0, 0], [0, 3, 0, 0, 0, 0]], np.float32)
     net = Network([Affine(first, np.zeros(3, np.float32))], [])
-    space = make_space(net, SMALL)
-    truth = unequal_people(net, space, space.root(), 0)
+    truth = unequal_people(net, SMALL)
     people = people_of_spec(SMALL, [5])
     found = prove(net, SMALL, people, random_leaves(people, np.random.default_rng(0), 0))
     assert 0 < found.fair <= (~truth).sum()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairmend.quantifying.merge import merge_boxes
-from fairmend.quantifying.space import Boxes
+from fairmend.quantifying.unequal_map import merge_boxes
+from fairmend_check.shares.people import Boxes
 
 
 def boxes(*ranges):
