@@ -53,9 +53,9 @@ def test_a_result_is_logged_with_a_certificate_that_checks(mlflow, tmp_path):
 def test_a_report_adds_its_figures_and_files(mlflow):
     result, report = repaired("auto")[0], repair_of("auto")
     log_repair(result, report, folder="fair")
-    assert {"fair/report.html", "fair/report.json", "fair/report.md"} <= set(mlflow.artifacts)
+    assert {"fair/report.html", "fair/result.json", "fair/report.md"} <= set(mlflow.artifacts)
     assert mlflow.artifacts["fair/report.html"].decode() == report.html
-    assert mlflow.metrics["fairmend.accuracy_after"] == report.document.repair.after.accuracy
+    assert mlflow.metrics["fairmend.accuracy_after"] == report.document.after.utility.accuracy
 
 
 def test_the_folder_of_the_command_is_logged_without_the_repair_inputs(mlflow, tmp_path):
@@ -64,19 +64,19 @@ def test_the_folder_of_the_command_is_logged_without_the_repair_inputs(mlflow, t
     arguments = ["--data", case.data, "--spec", case.spec, "--out", tmp_path / "out", "--repair-rows", 10]
     result = run("repair", case.model, *arguments, "--method", "blind", "--about", tmp_path / "about.toml")
     assert result.exit_code == 0, result.stderr
-    assert json.loads((tmp_path / "out" / "result.json").read_text())["about"] == {"owner": "Credit risk"}
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["about"]["owner"] == "Credit risk"
     log_repair(tmp_path / "out")
     names = {name.removeprefix("fairmend/") for name in mlflow.artifacts}
     assert names == {
-        *("model.onnx", "certificate.json", "spec.toml", "result.json"),
-        *("report.html", "report.json", "report.md"),
+        *("model.onnx", "certificate.json", "spec.toml"),
+        *("result.json", "report.html", "report.md"),
     }
     assert mlflow.tags["fairmend.about.owner"] == "Credit risk"
-    assert mlflow.metrics["fairmend.unfair_rate_after"] == 0
+    assert mlflow.metrics["fairmend.idi_rate_after"] == 0
 
 
 def test_what_is_no_repair_is_refused(mlflow, tmp_path):
-    audit_of().save_data(tmp_path / "report.json")
+    audit_of().save_data(tmp_path / "result.json")
     with pytest.raises(fairmend.FairmendError, match="holds the report on an audit"):
         log_repair(tmp_path)
     with pytest.raises(fairmend.FairmendError, match="the report is about an audit"):

@@ -23,7 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fairmend.network import Activation
-from fairmend.network.functions import Precision
+from fairmend_check.kernel.functions import Activation as KernelActivation
+from fairmend_check.kernel.functions import function_of
+from fairmend_check.kernel.rounding import Precision
 
 Values = np.ndarray
 Torch = Callable[[torch.Tensor], torch.Tensor]
@@ -75,9 +77,11 @@ def run_onnx(operator: str, attributes: dict[str, object], z: Values) -> Values:
 
 def worst(activation: Activation, z: Values, computed: Values) -> tuple[float, float]:
     """Return the largest error as a share of its bound, and the value where it occurs."""
-    exact = activation.function.value(z.astype(np.float64))[0]
+    exact = activation.function.value(z.astype(np.float64))
     wide = z.astype(np.float64)
-    bound = activation.function.rounding(wide, wide, Precision.of(np.float32))
+    bound = function_of(KernelActivation(activation.name, activation.slope, activation.parameters)).rounding(
+        wide, wide, Precision.of("float32")
+    )
     error = np.abs(computed.astype(np.float64) - exact)
     share = np.where(error == 0, 0.0, error / bound)
     place = int(np.argmax(np.where(np.isnan(share), np.inf, share)))

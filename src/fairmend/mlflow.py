@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairmend.base.errors import FairmendError
+from fairmend.evaluate.document import RepairDocument
 from fairmend.report import Report, load_report
 from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
 
 if TYPE_CHECKING:
-    from fairmend.evaluate.document import NetworkFigures, Repair
+    from fairmend.evaluate.document import NetworkFigures
     from fairmend.repairing.result import RepairResult
 
 __all__ = ["log_repair"]
 
 _CERTIFICATE = "certificate.json"
 # What `fairmend repair` writes about the model. The repair inputs are people of the data, and stay where they are.
-_OF_FOLDER = ("spec.toml", "result.json", _CERTIFICATE, PAGE_NAME, DATA_NAME)
+_OF_FOLDER = ("spec.toml", _CERTIFICATE, PAGE_NAME, DATA_NAME)
 _LONGEST_TAG = 5_000  # characters that every version of MLflow stores
 
 
@@ -46,7 +48,7 @@ def log_repair(
                 raise FairmendError("the folder of a repair holds its own report. Leave out report")
             files, report = _files_of_folder(Path(result))
         else:
-            if report is not None and report.document.repair is None:
+            if report is not None and not isinstance(report.document, RepairDocument):
                 raise FairmendError("the report is about an audit. Pass the report on the repair, or leave it out")
             files = _save(result, stage)
             if report is not None:
@@ -58,10 +60,12 @@ def log_repair(
         if report is not None:
             report.save_card(stage / CARD_NAME)
             files.append(stage / CARD_NAME)
-            repair = report.document.repair
-            assert repair is not None
+            repair = report.document
+            assert isinstance(repair, RepairDocument)
             mlflow.log_metrics(dict(_metrics_of_report(repair)))
-            mlflow.set_tags(_tags(repair.method, repair.certified) | _about(report))
+            mlflow.set_tags(
+                _tags(repair.method, None if repair.certificate is None else repair.certificate.claim) | _about(report)
+            )
         for file in files:
             mlflow.log_artifact(str(file), folder)
 
@@ -86,7 +90,7 @@ def _save(result: RepairResult, stage: Path) -> list[Path]:
 def _files_of_folder(folder: Path) -> tuple[list[Path], Report]:
     """Return the files of a repair, and its report."""
     report = load_report(folder)
-    if report.document.repair is None:
+    if not isinstance(report.document, RepairDocument):
         raise FairmendError(f"{folder}: holds the report on an audit. Give a folder that fairmend repair wrote")
     names = [file.name for file in report.document.origin.files if file.role == "repaired model"]
     files = [folder / Path(name).name for name in (*names, *_OF_FOLDER)]
@@ -106,9 +110,9 @@ def _metrics_of_result(result: RepairResult) -> dict[str, float]:
     }
 
 
-def _metrics_of_report(repair: Repair) -> Iterator[tuple[str, float]]:
-    yield "fairmend.proven", repair.proven
-    yield "fairmend.repair_inputs", repair.inputs
+def _metrics_of_report(repair: RepairDocument) -> Iterator[tuple[str, float]]:
+    yield "fairmend.proven", repair.proven_repair_inputs
+    yield "fairmend.repair_inputs", repair.repair_inputs
     yield "fairmend.changed_weights", repair.changed_weights
     if repair.changed_predictions is not None:
         yield "fairmend.changed_predictions", repair.changed_predictions
@@ -117,11 +121,8 @@ def _metrics_of_report(repair: Repair) -> Iterator[tuple[str, float]]:
 
 
 def _figures(figures: NetworkFigures) -> Iterator[tuple[str, float]]:
-    yield "unfair_rate", figures.unfair_rate
-    for name in ("accuracy", "balanced_accuracy", "positive_rate", "auc"):
-        if getattr(figures, name) is not None:
-            yield name, getattr(figures, name)
-    yield from figures.errors.items()
+    yield "idi_rate", figures.data.idi_rate
+    yield from ((name, value) for name, value in asdict(figures.utility).items() if value is not None)
 
 
 def _tags(method: str, claim: str | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from fairmend.bounds.forms import Boxes, Forms, least_of_line
-from fairmend.bounds.relaxation import Lines
+from fairmend.network.functions import Lines
 
 
 def test_only_the_columns_that_vary_have_coefficients():

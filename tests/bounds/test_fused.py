@@ -13,7 +13,7 @@ import torch
 from fairmend.bounds import fused
 from fairmend.bounds.fused import product, through_lines
 from fairmend.bounds.linear import _through_activation
-from fairmend.bounds.relaxation import Lines
+from fairmend.network.functions import Lines
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]

@@ -137,7 +137,7 @@ def test_parquet_gives_the_same_as_csv(case):
     case.data = case.folder / "people.parquet"
     small_people().to_parquet(case.data)
     after = document(case)
-    for key in ("seconds", "data"):
+    for key in ("seconds", "origin", "title"):
         before.pop(key), after.pop(key)
     assert before == after
 
@@ -204,18 +204,18 @@ def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
     assert shown["utility"]["accuracy"] == utility(net, X, y).accuracy
     assert shown["utility"]["auc"] == pytest.approx(utility(net, X, y).auc)
     groups = {group["feature"]: group["groups"] for group in shown["groups"]}
-    assert groups["gender"] == frame["gender"].value_counts().to_dict()
+    assert {group["name"]: group["rows"] for group in groups["gender"]} == frame["gender"].value_counts().to_dict()
     found = load_report(case.folder / "fairmend-audit").document
     unequal, predicted = find_unequal(net, spec, frame).rows, net.predict(X)
     (gender,) = [each for each in found.groups if each.feature == "gender"]
     for group in gender.groups:
         mine = (frame["gender"] == group.name).to_numpy()
         assert group.rows == mine.sum()
-        assert group.positive_before == pytest.approx(predicted[mine].mean())
+        assert group.selection_rate == pytest.approx(predicted[mine].mean())
         assert group.unfair_rate == pytest.approx(unequal[mine].mean())
-    assert found.answers == ["no", "yes"]
-    assert found.audit.looked_at == 50
-    rows = np.array([pair.row for pair in found.pairs.rows]) - FIRST_ROW
+    assert found.class_names == ["no", "yes"]
+    assert found.page.looked_at == 50
+    rows = np.array([pair.row for pair in found.page.pairs.rows]) - FIRST_ROW
     assert unequal[rows].all()
     assert (rows > 100).any()
 
@@ -324,7 +324,7 @@ def test_scores_are_audited_with_their_largest_difference(tmp_path, monkeypatch)
     assert not [name for name in table if "answer" in name]
     document = json.loads(run(*common, "--no-report", "--json").stdout)
     assert document["scores"]["largest"] == 40
-    assert document["utility"] is None
+    assert (document["utility"]["accuracy"], document["utility"]["r2"] > 0.9) == (None, True)
     assert document["pairs"][0]["answers"] is None
 
 
@@ -376,10 +376,10 @@ def test_values_out_of_range_are_handled_counted_and_reported(case, policy, tota
     assert shown["total"] == total
     assert shown["out_of_range"]["features"] == {"income": {"below": 1, "above": 1, "unknown": 0}}
     if policy == "widen":
-        assert shown["widened_spec"] == str(Path("other", "spec.toml"))
+        assert shown["files"]["spec.toml"] == str(Path("other", "spec.toml"))
         assert Spec.load("other/spec.toml").features[2].range == (-7, 500.5)
     else:
-        assert shown["widened_spec"] is None
+        assert "spec.toml" not in shown["files"]
 
 
 def test_rows_after_a_row_that_was_left_out_keep_their_numbers(case):
@@ -418,15 +418,14 @@ def test_classes_codes_and_ids_are_called_by_their_names(tmp_path, monkeypatch):
     assert '<th scope="col">customer</th>' in page
     assert f"<td>{shown['pairs'][0]['id']}</td>" in page
     predicted = np.array(GRADES)[net.predict(spec.encode(people))]
-    rates = next(group for group in shown["groups"] if group["feature"] == "gender")["class_rates"]
+    gender = next(group for group in shown["groups"] if group["feature"] == "gender")
+    rates = {group["name"]: group["class_rates"] for group in gender["groups"]}
     for code, name in ((1, "male"), (2, "female")):
         mine = predicted[people["gender"] == code]
-        assert {grade: rates[grade][name] for grade in GRADES} == pytest.approx(
-            {grade: (mine == grade).mean() for grade in GRADES}
-        )
+        assert rates[name] == pytest.approx([(mine == grade).mean() for grade in GRADES])
     found = next(group for group in load_report("fairmend-audit").document.groups if group.feature == "gender")
     assert [group.name for group in found.groups] == ["male", "female"]
-    assert found.groups[0].classes_before == pytest.approx([rates[grade]["male"] for grade in GRADES])
+    assert found.groups[0].class_rates == rates["male"]
 
 
 def test_labels_that_are_no_class_are_counted_as_missing_and_said(tmp_path, monkeypatch):
@@ -471,7 +470,7 @@ def test_files_are_audited_in_processes_and_resumed_with_the_same_report(case, t
     common, found = ["--out-of-range", "widen", "--no-report", "--out", tmp_path / "unequal.csv"], []
     for options in ([], ["--jobs", "2"], resume, resume):
         report = document(case, *common, *options)
-        del report["seconds"]
+        del report["seconds"], report["origin"]
         found.append((report, (tmp_path / "unequal.csv").read_text()))
     assert all(each == found[0] for each in found)
     assert (found[0][0]["total"], found[0][0]["out_of_range"]["rows"], found[0][0]["labelled_rows"]) == (200, 1, 200)

@@ -239,7 +239,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(case, monkeypatch):
     case.out.mkdir()
     (case.out / "model.onnx").write_text("old")
     before = case.listing()
-    monkeypatch.setattr("fairmend.workflows.repair.write_json", full)
+    monkeypatch.setattr("fairmend.report.report.write_json", full)
     refused(case, case.repair(), "result.json", "No space left on device")
     assert case.listing() == before
 
@@ -249,7 +249,7 @@ def test_an_interrupt_while_writing_leaves_nothing(case, monkeypatch):
         raise KeyboardInterrupt
 
     before = case.listing()
-    monkeypatch.setattr("fairmend.workflows.repair.write_json", interrupted)
+    monkeypatch.setattr("fairmend.report.report.write_json", interrupted)
     result = case.repair()
     assert (result.exit_code, result.stdout) == (130, "")
     assert "interrupted; nothing was written" in result.stderr

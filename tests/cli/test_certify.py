@@ -86,9 +86,9 @@ def test_json_is_one_document_and_true_with_every_engine(case, engine):
     for row, witness, unfair in zip(rows, document["witnesses"], unequal.rows, strict=True):
         assert (witness is not None) == unfair
         if witness is not None:
-            assert witness["x"]["gender"] == small_people()["gender"][row]
-            assert witness["answer"] != witness["other_answer"]
-            assert {key for key in witness["x"] if witness["x"][key] != witness["other"][key]} <= {"age", "gender"}
+            assert witness["values"]["gender"] == small_people()["gender"][row]
+            assert witness["answers"][0] != witness["answers"][1]
+            assert {n for n, v in witness["values"].items() if v != witness["other_values"][n]} <= {"age", "gender"}
 
 
 def test_rows_are_drawn_by_seed(case):
@@ -147,8 +147,8 @@ def test_the_certificate_of_those_found_fair_is_valid(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 1, result.output  # one input is unfair; the others are certified
     answer = json.loads(result.stdout)
-    assert answer["counts"]["fair"] == answer["certified"] > 30
-    assert json.loads(certificate.read_text())["count"] == answer["certified"]
+    assert answer["counts"]["fair"] == answer["certificate"]["inputs"] > 30
+    assert json.loads(certificate.read_text())["count"] == answer["certificate"]["inputs"]
     report = fairmend.check(certificate, tmp_path / "model.onnx", tmp_path / "spec.toml")
     assert report.valid, report.reasons
 
@@ -175,7 +175,7 @@ def test_a_certificate_for_wider_ranges_comes_with_its_spec(case):
     shown = json.loads(certify(case, "--out-of-range", "widen", "--certificate", path, "--json").stdout)
     assert (shown["out_of_range"]["rows"], shown["out_of_range"]["ranges"]) == (1, {"credits": [0, 9]})
     wide = case.folder / "certificate.spec.toml"
-    assert shown["widened_spec"] == str(wide)
+    assert shown["files"][wide.name] == str(wide)
     assert fairmend.check(path, case.model, spec=wide, real=True).valid
     assert not fairmend.check(path, case.model, spec=case.spec, real=True).valid
     skipped = json.loads(certify(case, "--out-of-range", "skip", "--json").stdout)
@@ -184,7 +184,7 @@ def test_a_certificate_for_wider_ranges_comes_with_its_spec(case):
 
 def test_finished_parts_are_kept_and_give_the_same_document(case, tmp_path):
     def document(*more):
-        return {**json.loads(certify(case, "--rows", 20, "--json", *more).stdout), "seconds": None}
+        return {**json.loads(certify(case, "--rows", 20, "--json", *more).stdout), "seconds": None, "origin": None}
 
     kept = ["--resume", tmp_path / "parts"]
     assert document() == document(*kept) == document(*kept)

@@ -38,13 +38,13 @@ def test_required_options_and_arguments_come_from_the_file(case):
 def test_explicit_options_win(case):
     write(case, f"[defaults]\n{EVERYTHING}seed = 5\n[certify]\nrows = 12\n")
     shown = json.loads(run("certify", "--rows", 3, "--seed", 1, "--json").stdout)
-    assert (len(shown["rows"]), shown["seed"]) == (3, 1)
-    assert json.loads(run("certify", "--rows", 3, "--json").stdout)["seed"] == 5
+    assert (len(shown["rows"]), shown["origin"]["seed"]) == (3, 1)
+    assert json.loads(run("certify", "--rows", 3, "--json").stdout)["origin"]["seed"] == 5
 
 
 def test_the_table_of_the_command_wins_over_defaults(case):
     write(case, f"[defaults]\n{EVERYTHING}seed = 5\n[certify]\nseed = 6\nrows = 2\n")
-    assert json.loads(run("certify", "--json").stdout)["seed"] == 6
+    assert json.loads(run("certify", "--json").stdout)["origin"]["seed"] == 6
 
 
 def test_paths_are_relative_to_the_file(case, monkeypatch):

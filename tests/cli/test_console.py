@@ -6,6 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from rich.console import Console
 from rich.padding import Padding
@@ -105,6 +106,22 @@ def test_each_stage_has_a_bar_that_is_complete_in_the_end(monkeypatch):
     last = screen.file.getvalue().rsplit("Step 1: calibrating the features", 1)[1]
     assert "100 %" in last
     assert "something new" in last
+
+
+def test_bars_end_before_something_is_printed_and_new_ones_start_after_it(monkeypatch, capsys):
+    """While bars are shown, rich writes what is printed on stdout to stderr."""
+    screen = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    monkeypatch.setattr(console, "stderr_console", lambda: screen)
+    with console.progress_bars() as progress:
+        progress("decided", 1, 2)
+        progress.pause()
+        click.echo("the shares")
+        progress("check certificate", 1, 2)
+    assert capsys.readouterr().out == "the shares\n"
+    first, second = screen.file.getvalue().split("Checking the certificate", 1)
+    assert "100 %" in first
+    assert "100 %" in second
+    assert "Share of all people" not in second
 
 
 def test_json_is_printed_as_one_document(capsys):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Claim, Spec
 from support.cli_case import Case, run, small_network, small_people, small_spec
@@ -99,7 +100,7 @@ def test_a_report_is_written_unless_it_is_declined(case):
     page = (case.folder / "shares" / "report.html").read_text()
     assert "Where people are treated unequally" in page
     assert "report.html" in result.stdout
-    assert json.loads(quantify(case, "--no-report", "--json").stdout)["report"] is None
+    assert json.loads(quantify(case, "--no-report", "--json").stdout)["files"] == {}
     assert not (case.folder / "fairmend-quantify").exists()
     assert quantify(case, "--report", "a", "--no-report").exit_code == 2
 
@@ -116,10 +117,10 @@ def test_a_certificate_is_written_that_the_checker_confirms(case):
 
 def test_the_certificate_claims_no_more_than_was_shown(case):
     document = json.loads(quantify(case, "--certificate", "shares.json", "--json").stdout)
-    assert 0 < document["certified"]["fair"] <= document["fair"]
-    assert 0 < document["certified"]["unfair"] <= document["unfair"]
+    assert 0 < document["certificate"]["fair"] <= document["fair"]
+    assert 0 < document["certificate"]["unfair"] <= document["unfair"]
     claimed = json.loads((case.model.parent / "shares.json").read_text())["shares"]
-    assert {name: claimed[name] for name in ("fair", "unfair")} == document["certified"]
+    assert all(claimed[name] == document["certificate"][name] for name in ("fair", "unfair"))
 
 
 def test_everyone_is_certified_without_a_rest(case):
@@ -177,9 +178,20 @@ def test_links_and_score_claims_are_answered_reported_and_certified(case, change
     document = json.loads(result.stdout)
     assert document["unfair"] > 0
     assert document["boxes"][0]["decides"]
-    assert document["certified"]["unfair"] > 0
+    assert document["certificate"]["unfair"] > 0
     page = " ".join((case.out / "report.html").read_text().split())
     assert words in page
     checked = run("check", "c.json", case.model, "--spec", case.spec)
     assert checked.exit_code == 0, checked.stdout
     assert claimed in " ".join(checked.stdout.split())
+
+
+def test_an_error_of_the_certificate_does_not_cost_the_result(case, monkeypatch):
+    def broken(*_, **__):
+        raise FairmendError("the disk is full")
+
+    monkeypatch.setattr("fairmend.workflows.quantify.confirmed_certificate", broken)
+    result = quantify(case, "--certificate", "shares.json")
+    assert result.exit_code == 2
+    assert "the disk is full" in result.stderr
+    assert "Proven to be treated equally" in result.stdout

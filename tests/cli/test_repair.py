@@ -37,7 +37,6 @@ FILES = [
     "model.onnx",
     "repair_inputs.csv",
     "report.html",
-    "report.json",
     "result.json",
     "spec.toml",
 ]
@@ -154,11 +153,11 @@ def test_result_json_holds_the_figures_and_they_are_true(case):
     scored = [row for row in range(len(X)) if row not in used]
     for name, net in (("before", before), ("after", after)):
         figures = result[name]
-        assert figures["unfair_data_rows"] == find_unequal(net, spec, X).count
-        assert figures["accuracy"] == pytest.approx((net.predict(X[scored]) == y[scored]).mean())
-        assert figures["positive_rate"] == pytest.approx(net.predict(X[scored]).mean())
-    assert result["before"]["unfair_repair_inputs"] == find_unequal(before, spec, X[repaired]).count
-    assert result["after"]["unfair_repair_inputs"] == 0
+        assert figures["data"]["count"] == find_unequal(net, spec, X).count
+        assert figures["utility"]["accuracy"] == pytest.approx((net.predict(X[scored]) == y[scored]).mean())
+        assert figures["utility"]["positive_rate"] == pytest.approx(net.predict(X[scored]).mean())
+    assert result["before"]["repair_inputs"]["count"] == find_unequal(before, spec, X[repaired]).count
+    assert result["after"]["repair_inputs"]["count"] == 0
     assert result["changed_predictions"] == pytest.approx((before.predict(X) != after.predict(X)).mean())
     assert result["proven"] is True
     assert len(result["history"]["fair"]) == 10
@@ -174,13 +173,14 @@ def test_json_is_one_document_and_nothing_else(case):
     assert result.exit_code == 0
     assert result.stderr == ""
     document = json.loads(result.stdout)
-    files = document.pop("files")
-    assert sorted(files) == FILES
-    assert all(os.path.isfile(path) for path in files.values())
-    check = document.pop("certificate_check")
+    assert sorted(document["files"]) == FILES
+    assert all(os.path.isfile(path) for path in document["files"].values())
+    check = document["certificate"]["check"]
     assert check["valid"] is True
     assert check["claim"]
-    assert document == json.loads((case.out / "result.json").read_text())
+    saved = json.loads((case.out / "result.json").read_text())
+    assert saved.pop("page")["ranges"]
+    assert document == saved
 
 
 def test_the_same_seed_gives_the_same_network_and_another_does_not(case):
@@ -224,8 +224,8 @@ def test_a_claim_about_scores_is_what_the_terminal_the_report_and_the_certificat
     assert f"Each {said}." in page
     assert "How far the scores of similar people differ" in page
     assert "decision line" not in page
-    report = load_report(case.out).document.repair
-    assert report.scores_before.largest > 0.05 >= report.scores_after.largest
+    report = load_report(case.out).document
+    assert report.before.scores.largest > 0.05 >= report.after.scores.largest
 
 
 def test_a_regression_network_has_errors_and_no_accuracy(case):
@@ -239,10 +239,10 @@ def test_a_regression_network_has_errors_and_no_accuracy(case):
     page = (case.out / "report.html").read_text()
     assert "R²" in page
     assert "does not depend on age or gender" in page
-    assert load_report(case.out).document.repair.scores_after.largest == 0
+    assert load_report(case.out).document.after.scores.largest == 0
     saved = json.loads((case.out / "result.json").read_text())
     assert saved["changed_predictions"] is None
-    assert saved["after"]["mean_absolute_error"] > 0
+    assert saved["after"]["utility"]["mean_absolute_error"] > 0
 
 
 @pytest.mark.parametrize("method", ["prof", "prof-concrete"])
@@ -275,9 +275,10 @@ def test_a_continuous_protected_feature_is_counted_as_by_an_audit_and_labelled_s
         monkeypatch.setattr("fairmend.auditing.plan._Costs.sampling", lambda _: 0.0)
     result = case.repair()
     assert result.exit_code == 0, result.stderr
+    saved = json.loads((case.out / "result.json").read_text())
     assert ("lower bound)" in result.stdout) is not exact
-    assert ("at least" in json.loads((case.out / "result.json").read_text())["guarantee"]) is not exact
-    assert json.loads((case.out / "result.json").read_text())["unfair_data_is_exact"] is exact
+    assert ("at least" in saved["guarantee"]) is not exact
+    assert saved["before"]["data"]["exact"] is exact
 
 
 def test_few_rows_are_scored_on_all_and_that_is_said(case):
@@ -306,8 +307,8 @@ def test_several_outputs(case, outputs):
     result = case.repair("--json", repair_rows=10)
     document = json.loads(result.stdout)
     assert result.exit_code == document["collapsed"], result.stderr
-    assert document["after"]["unfair_repair_inputs"] == 0
-    assert (document["after"]["positive_rate"] is None) == (outputs > 2)
+    assert document["after"]["repair_inputs"]["count"] == 0
+    assert (document["after"]["utility"]["positive_rate"] is None) == (outputs > 2)
 
 
 def test_a_single_class_to_calibrate_with_is_a_warning_and_a_result(case):
@@ -419,7 +420,7 @@ def test_a_network_that_the_earlier_repair_may_not_have_written_is_kept(case, ch
     if changed == "network":
         small_network(seed=9).save(case.out / "model.pth")
     else:
-        (case.out / "report.json").write_text("{}")
+        (case.out / "result.json").write_text("{}")
     mine = (case.out / "model.pth").read_bytes()
     assert "Left over from the earlier repair: model.pth." in " ".join(case.repair().stdout.split())
     assert (case.out / "model.pth").read_bytes() == mine
@@ -458,7 +459,7 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
     assert result.exit_code == 2
     assert "No space left on device" in result.stderr
     assert case.listing() == before
-    assert json.loads(case.repair("--json", method="flip", steps=1).stdout)["certificate_check"] is None
+    assert json.loads(case.repair("--json", method="flip", steps=1).stdout)["certificate"] is None
     assert not (case.out / "certificate.json").exists()
 
 
@@ -498,21 +499,23 @@ def test_a_network_of_many_classes_is_repaired_with_their_names_and_no_positive_
     arguments = ("--repair-rows", 20, "--calibration-rows", 60, "--method", "prof", "--steps", 2, "--out", case.out)
     result = case.run("repair", *arguments)
     document = load_report(case.out).document
-    assert result.exit_code == document.repair.collapsed, result.stderr
+    assert result.exit_code == document.collapsed, result.stderr
     assert Spec.load(case.out / "spec.toml") == grade_spec()
     checked = fairmend.check(case.out / "certificate.json", case.out / "model.onnx", spec=case.out / "spec.toml")
     assert checked.valid, checked.reasons
     assert "The predictions are the classes A, B, C, D, E and F." in checked.claim
     assert "gender 1 (male), 2 (female)" in checked.claim
     assert "classes A, B, C, D, E and F" in json.loads((case.out / "certificate.json").read_text())["claim"]
-    assert document.answers == list(GRADES)
-    assert document.pairs.id_column == "customer"
+    assert document.class_names == list(GRADES)
+    pairs = document.page.pairs
+    assert pairs.id_column == "customer"
     people = graded_people()
-    for pair in document.pairs.rows:
+    for pair in pairs.rows:
         assert pair.id == people["customer"][pair.row - FIRST_ROW]
-        assert pair.values[document.pairs.columns.index("gender")] in ("male", "female")
-    (gender,) = [feature for feature in document.groups if feature.feature == "gender"]
-    assert all(sum(shares) == pytest.approx(1) for g in gender.groups for shares in (g.classes_before, g.classes_after))
+        assert pair.values[pairs.columns.index("gender")] in ("male", "female")
+    for figures in (document.before, document.after):
+        (gender,) = [feature for feature in figures.groups if feature.feature == "gender"]
+        assert all(sum(group.class_rates) == pytest.approx(1) for group in gender.groups)
 
 
 def test_the_classes_must_be_as_many_as_the_outputs(tmp_path):
@@ -532,16 +535,16 @@ def test_figures_come_from_the_test_data_and_are_called_so(case):
     assert result.exit_code == 0, result.stderr
     assert "on the 200 rows of the test data" in " ".join(result.stdout.split())
     shown = json.loads((case.out / "result.json").read_text())
-    assert (shown["test_data"], shown["scored_rows"], shown["scored_rows_are_test_data"]) == ("test.csv", 200, True)
+    assert (shown["scored_rows"], shown["scored_rows_are_test_data"]) == (200, True)
     X, y = small_spec().encode(test), small_spec().labels(test)
     for name, path in (("before", case.model), ("after", case.out / "model.onnx")):
         predicted = load_network(path).predict(X)
-        assert shown[name]["accuracy"] == pytest.approx((predicted == y).mean())
-        assert shown[name]["positive_rate"] == pytest.approx(predicted.mean())
+        assert shown[name]["utility"]["accuracy"] == pytest.approx((predicted == y).mean())
+        assert shown[name]["utility"]["positive_rate"] == pytest.approx(predicted.mean())
     assert shown["unlabelled_rows"] == 120  # none of the data is left aside to measure on
     page = (case.out / "report.html").read_text(encoding="utf-8")
     assert "Measured on the 200 rows of the test data." in page
-    assert load_report(case.out).document.repair.test_data
+    assert load_report(case.out).document.scored_rows_are_test_data
     (source,) = [file for file in load_report(case.out).document.origin.files if file.role == "test data"]
     assert source.name == "test.csv"
 

@@ -1,11 +1,13 @@
 """`fairmend report` regenerates the page from its data."""
 
 import json
+from dataclasses import asdict
 
 import pandas as pd
 import pytest
 
 from fairmend.report import load_report
+from fairmend.spec import About
 from support.cli_case import Case, run
 
 
@@ -19,7 +21,7 @@ def folder(tmp_path):
 
 def test_the_page_is_regenerated_from_the_folder_or_from_the_file(folder):
     page = (folder / "report.html").read_text()
-    for source in (folder, folder / "report.json"):
+    for source in (folder, folder / "result.json"):
         (folder / "report.html").unlink()
         result = run("report", source)
         assert result.exit_code == 0, result.stderr
@@ -35,7 +37,7 @@ def test_out_names_another_file(folder, tmp_path):
 
 def test_people_to_start_from_are_those_of_their_rows_in_the_file(folder, tmp_path):
     frame = pd.read_csv(tmp_path / "people.csv")
-    listed = load_report(folder).document.what_if.people
+    listed = load_report(folder).document.page.what_if.people
     assert {person.unequal for person in listed} == {True, False}
     for person in listed:
         row = frame.iloc[int(person.name.removeprefix("Row ")) - 2]  # row 1 of the file is its header
@@ -51,11 +53,11 @@ def test_networks_and_rows_are_left_out_of_the_page_if_asked(folder, tmp_path):
 
 
 def test_the_data_is_not_overwritten_and_a_missing_folder_is_named(folder):
-    before = (folder / "report.json").read_text()
-    refused = run("report", folder, "--out", folder / "report.json")
+    before = (folder / "result.json").read_text()
+    refused = run("report", folder, "--out", folder / "result.json")
     assert refused.exit_code == 2
     assert "would overwrite the report's data" in refused.stderr
-    assert (folder / "report.json").read_text() == before
+    assert (folder / "result.json").read_text() == before
     missing = run("report", folder / "nowhere")
     assert missing.exit_code == 2
     assert "no such folder" in missing.stderr
@@ -70,7 +72,7 @@ def test_a_model_card_and_json_come_from_the_same_data(folder, tmp_path):
     assert "| Owner | Credit risk |" in (folder / "report.md").read_text(encoding="utf-8")
     result = run("report", folder, "--format", "json", "--about", tmp_path / "about.toml", "--out", tmp_path / "x.json")
     assert result.exit_code == 0, result.stderr
-    plain, before = (json.loads(path.read_text()) for path in (tmp_path / "x.json", folder / "report.json"))
+    plain, before = (json.loads(path.read_text()) for path in (tmp_path / "x.json", folder / "result.json"))
     assert plain["about"]["name"] == "Credit score"
     assert {**plain, "about": None} == {**before, "about": None}
 
@@ -95,7 +97,7 @@ def test_an_audit_shows_who_owns_the_model(tmp_path):
     (tmp_path / "about.toml").write_text(ABOUT)
     arguments = ["--spec", case.spec, "--data", case.data, "--about", tmp_path / "about.toml"]
     result = run("audit", case.model, *arguments, "--report", tmp_path / "audit", "--json")
-    assert json.loads(result.stdout)["about"] == {"name": "Credit score", "owner": "Credit risk"}
+    assert json.loads(result.stdout)["about"] == asdict(About(name="Credit score", owner="Credit risk"))
     page = (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
     assert "<dt>Owner</dt><dd>Credit risk</dd>" in page
     assert page.count('<span class="blank">') == 6  # version, contact, purpose, approval, its date, signature

@@ -34,7 +34,7 @@ def test_a_finding_is_exit_1_with_figures_in_json(case, method):
     shown = json.loads(result.stdout)
     assert shown["method"] == method
     assert shown["count"] > 0
-    assert (shown["seeds"], shown["local_steps"], shown["seed"]) == (40, 20, 2)
+    assert (shown["seeds"], shown["local_steps"], shown["origin"]["seed"]) == (40, 20, 2)
     assert shown["pairs"][0]["answers"][0] != shown["pairs"][0]["answers"][1]
 
 

@@ -1,19 +1,19 @@
-"""The report on an audit: its figures are those of the result and of brute force."""
+"""The documents of an audit and of quantify: their figures are those of the result and of brute force."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fairmend
-from fairmend.auditing.neighbours import find_unequal
+from fairmend.auditing.neighbours import ExhaustiveScan, find_unequal
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.build_document import quantify_document
 from fairmend.evaluate.document import QUANTIFY
 from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.summary import summarize
 from fairmend.report import load_report
+from fairmend.report.page import describe_box, describe_pair
 from fairmend.report.report import Report
 from support.cli_case import small_network, small_spec
 from support.price_case import price_network, price_people, price_spec
@@ -27,14 +27,15 @@ def test_an_audit_says_what_was_found():
     spec, frame, net = small_spec(), people(), small_network()
     found = fairmend.audit(net, spec, frame)
     unequal = find_unequal(net, spec, frame)
-    assert (document.audit.count, document.audit.total) == (found.count, found.total) == (unequal.count, len(frame))
-    assert document.pairs.total == found.count == len(document.pairs.rows) == document.flips.looked_at
+    assert (document.count, document.total) == (found.count, found.total) == (unequal.count, len(frame))
+    pairs, flips = document.page.pairs, document.page.flips
+    assert pairs.total == found.count == len(pairs.rows) == flips.looked_at
     gender = next(f for f in document.groups if f.feature == "gender")
     for group in gender.groups:
         members = (frame["gender"] == group.name).to_numpy()
         assert group.rows == members.sum()
         assert group.unfair_rate == pytest.approx(unequal.rows[members].mean())
-        assert group.positive_before == pytest.approx(net.predict(spec.encode(frame))[members].mean())
+        assert group.selection_rate == pytest.approx(net.predict(spec.encode(frame))[members].mean())
     headline = summarize(document).headline
     assert headline.startswith(f"{found.count} of 600 people (")
     assert headline.endswith("would get a different prediction if only their age or gender were different.")
@@ -43,7 +44,7 @@ def test_an_audit_says_what_was_found():
 def test_the_worst_pairs_name_the_classes_and_the_scores():
     spec, frame, net = small_spec(), people(), small_network()
     pair = fairmend.audit(net, spec, frame).pairs[0]
-    first = audit_of().document.audit.worst[0]
+    first = describe_pair(audit_of().document.pairs[0], audit_of().document)
     names = ["no", "yes"]
     assert first.startswith(f"Row {pair.row}: “{names[pair.answers[0]]}” (score ")
     assert f". The same person, {pair.difference.removeprefix('the same person, ')}: " in first
@@ -53,18 +54,19 @@ def test_the_worst_pairs_name_the_classes_and_the_scores():
 def test_the_verdicts_are_those_of_the_audit_and_nothing_is_scanned_again(monkeypatch):
     spec, frame, net = small_spec(), people(), small_network()
     result = fairmend.audit(net, spec, frame)
-    monkeypatch.delattr(sys.modules["fairmend.auditing.neighbours"], "_compare")  # every scan ends there
+    for scan in ("scan", "worst", "widest"):
+        monkeypatch.delattr(ExhaustiveScan, scan)
     document = fairmend.report.audit_report(result, net, spec, frame).document
-    assert document.audit.looked_at == len(result.examined.X) == 600
-    assert [entry.state == "two" for entry in document.ranges.before].count(True) > 0
-    assert document.flips.looked_at == result.examined.unequal.sum()
+    assert document.page.looked_at == len(result.examined.X) == 600
+    assert [entry.state == "two" for entry in document.page.ranges.before].count(True) > 0
+    assert document.page.flips.looked_at == result.examined.unequal.sum()
 
 
 def test_samples_are_not_drawn_again():
     spec, net = small_spec(), small_network()
     result = fairmend.audit(net, spec, samples=300, seed=11)
     document = fairmend.report.audit_report(result, net, spec).document
-    shown = {pair.row for pair in document.pairs.rows}
+    shown = {pair.row for pair in document.page.pairs.rows}
     assert shown == set(result.examined.unequal.nonzero()[0].tolist())
 
 
@@ -72,15 +74,16 @@ def test_an_audit_of_scores_says_how_far_they_differ():
     spec, frame, net = price_spec(30.0), price_people(), price_network()
     found = fairmend.audit(net, spec, frame, pairs=3)
     report = fairmend.report.audit_report(found, net, spec, frame)
-    scores = report.document.audit.scores
+    scores = report.document.scores
     assert (scores.on, scores.delta, scores.largest) == ("output", 30, 40)
     assert (sum(scores.counts), scores.counts[-1], scores.edges[-1]) == (60, 60, 40)
-    assert scores.errors["r2"] > 0.99
+    assert report.document.utility.r2 > 0.99
     headline = summarize(report.document).headline
     assert headline.startswith("60 of 60 people (100")
     assert "have similar people whose scores differ by more than 30 (output). The largest difference is 40" in headline
-    assert "sex m instead of f" in report.document.audit.worst[0]
-    assert "class" not in " ".join(report.document.audit.worst)
+    worst = [describe_pair(pair, report.document) for pair in report.document.pairs]
+    assert "sex m instead of f" in worst[0]
+    assert "class" not in " ".join(worst)
     page = report.html
     assert "Largest difference" in page
     assert "delta 30" in page
@@ -118,17 +121,17 @@ def test_the_page_and_the_card_show_shares_and_boxes_in_words(tmp_path):
     report = Report(document_of(unequal(), X=X))
     document = report.document
     assert document.kind == QUANTIFY
-    assert document.quantify.rows.fair + document.quantify.rows.unfair == 4
-    (box, *_) = document.quantify.boxes
+    assert document.rows.fair + document.rows.unfair == 4
+    (box, *_) = document.boxes
     assert "age decides" in box.text
-    assert box.changes == "class 1 with age 24; class 0 with age 20"
+    assert describe_box(box, document) == "class 1 with age 24; class 0 with age 20"
     for text in (report.html, report.markdown.replace("\\", "")):
         assert box.text in text
         assert "are treated unequally; this is proven" in text
-    report.save_data(tmp_path / "report.json")
+    report.save_data(tmp_path / "result.json")
     assert load_report(tmp_path).document == document
-    broken = replace(document, quantify=replace(document.quantify, fair=2.0))
-    Report(broken).save_data(tmp_path / "report.json")
+    broken = replace(document, fair=2.0)
+    Report(broken).save_data(tmp_path / "result.json")
     with pytest.raises(FairmendError, match="a share is not from 0 to 1"):
         load_report(tmp_path)
 
@@ -153,8 +156,8 @@ def test_the_headline_says_what_is_proven(net, status, headline):
 
 def test_between_two_bounds_both_are_stated_on_their_safe_side():
     document = document_of(random_network(np.random.default_rng(0), SMALL.width, [3]))
-    shares = replace(document.quantify, fair=0.123456789, unfair=0.123456789, undecided=0.753086422)
-    headline = summarize(replace(document, quantify=shares)).headline.replace("\u00a0", " ")
+    shares = replace(document, fair=0.123456789, unfair=0.123456789, undecided=0.753086422)
+    headline = summarize(shares).headline.replace("\u00a0", " ")
     assert headline.startswith("At least 12.345 % and at most 87.655 % of all people")
 
 

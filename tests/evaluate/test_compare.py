@@ -13,7 +13,9 @@ from fairmend.auditing.neighbours import find_unequal
 from fairmend.base.files import to_json
 from fairmend.evaluate import compare
 from fairmend.evaluate.compare import measure, repair_and_compare
+from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.groups import group_metrics
+from fairmend.evaluate.repair_document import repair_document
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.utility import utility
 from fairmend.spec import Claim, Spec
@@ -53,7 +55,7 @@ def test_a_measurement_is_of_the_repair_inputs_all_data_and_the_scored_rows():
     assert found.utility == utility(NET, *scored)
     assert found.groups == group_metrics(NET, SPEC, *scored)
     assert seen[-1] == ("audit original", 300, 300)
-    assert found.as_dict()["unfair_data_rate"] == found.data.count / 300
+    assert found.data.idi_rate == found.data.count / 300
 
 
 TOLERANT = [replace(f, tolerance=f.tolerance or 0.05) if f.kind == "continuous" else f for f in SPEC.features]
@@ -88,17 +90,13 @@ def test_there_is_one_audit(spec, method, monkeypatch):
     worst = other["disparity"]["worst"]
     expected = {**other["disparity"], "worst": {**worst, "row": worst["row"] + FIRST_ROW}}  # as a spreadsheet counts
     assert one["disparity"] == expected
-    plain = found.as_dict()
-    assert plain["unfair_data_rows"] == audited.count
-    assert plain["unfair_data_rate"] == audited.idi_rate
-    assert plain["largest_difference"] == (None if audited.scores is None else audited.scores.largest)
     inputs = fairmend.audit(NET, spec, data.X_repair, pairs=0)
     assert found.repair.rows.tolist() == inputs.unequal.tolist()
     assert found.repair.exact == inputs.exact == (method != "sample")
 
 
 def test_the_report_has_the_disparity_before_and_after():
-    repair = repair_of("prof").document.repair
+    repair = repair_of("prof").document
     result, spec, net, frame, _ = repaired("prof")
     for figures, network in ((repair.before, net), (repair.after, result.network)):
         expected = fairmend.audit(network, spec, frame, pairs=0).disparity
@@ -147,12 +145,13 @@ def test_what_is_not_proven_is_not_claimed():
     assert f"{found.after.repair.count} are still treated unequally" in found.claim
 
 
-def test_plain_data_holds_the_figures_and_the_sentence(prof):
-    plain = json.loads(to_json(prof.as_dict()))
+def test_the_document_holds_the_figures_and_the_sentence(prof):
+    document = repair_document(NET, prof, describe_origin(seed=0), title="the network")
+    plain = json.loads(to_json(document.as_dict()))
     assert plain["guarantee"] == prof.statement
     assert plain["proven"] is True
     assert plain["proof_covers_inference"] == prof.covers_inference
-    assert plain["after"]["unfair_data_rows"] == prof.after.data.count
+    assert plain["after"]["data"]["count"] == prof.after.data.count
     assert plain["repair_rows"] == (prof.split.repair + FIRST_ROW).tolist()
     assert plain["data_rows"] == 300
 

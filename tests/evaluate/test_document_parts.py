@@ -1,4 +1,4 @@
-"""The origin of a report: files and arrays by their sha256, versions, and the date."""
+"""The parts of documents: the origin, who is similar, names of classes, and how far scores differ."""
 
 import hashlib
 import re
@@ -10,16 +10,17 @@ import pytest
 import fairmend
 from fairmend.auditing.disparity import ScoreSummary
 from fairmend.base.errors import FairmendError
+from fairmend.evaluate.document import AboveLimit, UtilityFigures
 from fairmend.evaluate.document_parts import (
     class_names,
     describe_origin,
     describe_similarity,
     disparity_figures,
     file_digest,
-    regression_errors,
     score_figures,
+    utility_figures,
 )
-from fairmend.evaluate.utility import RegressionUtility
+from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.spec import Claim, Feature, Spec
 from support.cli_case import small_network, small_people, small_spec
 from support.link_cases import family_spec
@@ -35,7 +36,7 @@ def test_files_are_named_and_hashed(tmp_path):
     assert (described.role, described.name) == ("model", "model.onnx")
     assert described.sha256 == hashlib.sha256(b"x" * 3_000_000).hexdigest()
     assert (origin.created, origin.command, origin.seed) == ("2030-01-02 03:04 UTC", "fairmend audit", 7)
-    assert {"fairmend", "Python", "numpy", "torch", "system"} <= set(origin.versions)
+    assert {"Python", "numpy", "torch", "system"} <= set(origin.versions)
 
 
 def test_the_hash_of_an_array_depends_on_values_shape_and_type():
@@ -61,25 +62,24 @@ def test_similar_people_differ_in_protected_features_and_within_tolerances():
             Feature("income", "continuous", range=(0, 9)),
         ]
     )
-    similarity = describe_similarity(spec, exact=False)
+    similarity = describe_similarity(spec)
     assert (similarity.protected, similarity.tolerances) == (["sex"], {"hours": 2.0})
-    assert not similarity.everything_looked_at
 
 
 def test_two_classes_are_named_by_the_label():
     spec, net = small_spec(), small_network()
-    assert class_names(spec, net, small_people()) == ["no", "yes"]
-    assert class_names(spec, net, None) == ["not yes", "yes"]
-    assert class_names(spec, net, small_people().assign(good=["yes", "no", "maybe", None] * 50)) == ["not yes", "yes"]
+    assert class_names(spec, net, ["yes", "no"]) == ["no", "yes"]
+    assert class_names(spec, net) == ["not yes", "yes"]
+    assert class_names(spec, net, ["yes", "no", "maybe"]) == ["not yes", "yes"]
 
 
 def test_classes_without_a_label_are_numbered():
-    assert class_names(small_spec(), small_network(3), small_people()) == ["class 0", "class 1", "class 2"]
-    assert class_names(Spec(small_spec().features), small_network(), None) == ["class 0", "class 1"]
+    assert class_names(small_spec(), small_network(3), ["yes", "no"]) == ["class 0", "class 1", "class 2"]
+    assert class_names(Spec(small_spec().features), small_network()) == ["class 0", "class 1"]
 
 
 def test_links_are_named_and_explained():
-    similarity = describe_similarity(family_spec(), exact=True)
+    similarity = describe_similarity(family_spec())
     assert similarity.linked == ["relationship", "years"]
     assert similarity.links[0] == "With sex Female: relationship Wife instead of Husband."
 
@@ -99,11 +99,11 @@ def test_the_histogram_counts_every_input_and_reaches_to_the_largest_difference_
     assert score_figures(SCORES, end=2.0).edges[-1] == 2.0
 
 
-def test_an_error_that_is_not_defined_is_left_out():
-    assert regression_errors(None) == {}
-    errors = regression_errors(RegressionUtility(None, 1.0, 2.0))
-    assert errors == {"mean_absolute_error": 1.0, "root_mean_squared_error": 2.0}
-    assert score_figures(SCORES, RegressionUtility(0.5, 1.0, 2.0)).errors["r2"] == 0.5
+def test_classes_and_numbers_have_one_set_of_figures():
+    assert utility_figures(None) == UtilityFigures()
+    errors = utility_figures(RegressionUtility(None, 1.0, 2.0))
+    assert errors == UtilityFigures(mean_absolute_error=1.0, root_mean_squared_error=2.0)
+    assert utility_figures(Utility(0.9, 0.8, None, changed=0.1)) == UtilityFigures(accuracy=0.9, balanced_accuracy=0.8)
 
 
 # The score disparity of a report is that of the audit, with both people of the worst pair.
@@ -112,33 +112,33 @@ def test_an_error_that_is_not_defined_is_left_out():
 def test_the_figures_are_those_of_the_audit():
     spec = small_spec()
     found = fairmend.audit(small_network(), spec, small_people()).disparity
-    figures = disparity_figures(found, spec, ["no", "yes"])
+    figures = disparity_figures(found)
     assert (figures.on, figures.exact, figures.largest) == ("probability", True, found.largest)
     assert figures.p99 == found.quantiles["p99"]
-    assert figures.above == {f"{100 * limit:g}": count / 200 for limit, count in found.above.items()}
-    assert list(figures.above) == ["1", "5", "10"]
+    counts = list(found.above.values())
+    assert figures.above == [AboveLimit(p, n, n / 200) for p, n in zip((1, 5, 10), counts, strict=True)]
     assert sum(figures.counts) == 200
     assert figures.edges[-1] == found.largest
-    assert figures.thresholds[0] == 0.01
-    assert figures.unequal[figures.thresholds.index(0.3)] == found.curve.share_at(0.3)
+    assert figures.curve[0].threshold == 0.01
+    assert figures.share_at(0.3) == found.curve.share_at(0.3)
+    assert (figures.peak.threshold, figures.peak.share) == found.curve.peak
     assert figures.threshold == 0.5
 
 
 def test_both_people_of_the_worst_pair_are_there():
     spec = small_spec()
     found = fairmend.audit(small_network(), spec, small_people()).disparity
-    pair = disparity_figures(found, spec, ["no", "yes"]).worst
-    assert pair.answer == "yes"
-    assert pair.columns == ["age", "gender", "income", "credits"]
+    pair = disparity_figures(found).worst
+    assert (pair.output, list(pair.values)) == (None, ["age", "gender", "income", "credits"])
     both = np.stack([found.worst.x, found.worst.other])
     assert pair.scores == pytest.approx(small_network().probabilities(both), abs=1e-6)
-    assert pair.values[0] != pair.others[0]
-    assert pair.values[2:] == pair.others[2:]
+    assert pair.values["age"] != pair.other_values["age"]
+    assert all(pair.values[name] == pair.other_values[name] for name in ("income", "credits"))
 
 
 def test_a_regression_network_has_no_curve_and_no_class():
     spec = price_spec()
     found = fairmend.audit(price_network(), spec, price_people()).disparity
-    figures = disparity_figures(found, spec, ["class 0", "class 1"])
-    assert (figures.threshold, figures.thresholds, figures.above) == (None, [], {})
-    assert figures.worst.answer is None
+    figures = disparity_figures(found)
+    assert (figures.threshold, figures.curve, figures.above) == (None, [], [])
+    assert figures.worst.answers is None

@@ -93,6 +93,6 @@ def test_a_repair_has_both_sides():
     document = repair_of().document
     assert all(group.after is not None for table in document.outcomes.tables for group in table.groups)
     gender = next(table for table in document.outcomes.tables if table.features == ["gender"])
-    known = next(feature for feature in document.groups if feature.feature == "gender")
-    assert [g.before.rate for g in gender.groups] == [g.positive_before for g in known.groups]
-    assert [g.after.rate for g in gender.groups] == [g.positive_after for g in known.groups]
+    for when, figures in (("before", document.before), ("after", document.after)):
+        known = next(feature for feature in figures.groups if feature.feature == "gender")
+        assert [getattr(g, when).rate for g in gender.groups] == [g.selection_rate for g in known.groups]

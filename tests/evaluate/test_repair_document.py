@@ -65,50 +65,49 @@ def test_a_bias_that_the_head_does_not_store_is_not_shown():
 def test_the_figures_of_a_repair_are_those_of_its_networks(method):
     result, spec, net, frame, y = repaired(method)
     document = repair_of(method).document
-    said = document.repair
+    said = document
     X = spec.encode(frame)
     for figures, network in ((said.before, net), (said.after, result.network)):
-        assert figures.unfair_rows == find_unequal(network, spec, X).count
-        assert figures.unfair_inputs == find_unequal(network, spec, X[:30]).count
+        assert figures.data.count == find_unequal(network, spec, X).count
+        assert figures.repair_inputs.count == find_unequal(network, spec, X[:30]).count
         good_for = utility(network, X, y)
-        assert (figures.accuracy, figures.auc) == (good_for.accuracy, good_for.auc)
-        assert (figures.balanced_accuracy, figures.positive_rate) == (
+        assert (figures.utility.accuracy, figures.utility.auc) == (good_for.accuracy, good_for.auc)
+        assert (figures.utility.balanced_accuracy, figures.utility.positive_rate) == (
             good_for.balanced_accuracy,
             good_for.positive_rate,
         )
     assert said.changed_predictions == pytest.approx((net.predict(X) != result.network.predict(X)).mean())
-    assert (said.proven, said.inputs, said.blind) == (result.proven, result.regions, result.blind)
+    assert (said.proven_repair_inputs, said.repair_inputs, said.blind) == (result.proven, result.regions, result.blind)
     assert (said.changed_weights, said.total_weights) == (result.changed_weights, result.total_weights)
     assert sum(layer.changed for layer in said.weights.layers) == result.changed_weights
     assert sum(layer.total for layer in said.weights.layers) == result.total_weights
-    assert said.task_loss == list(result.history.task)
+    assert said.history.task == list(result.history.task)
     assert document.warnings == list(result.warnings)
     assert [c.name for c in said.candidates if c.chosen] == [c.recipe.name for c in result.candidates if c.chosen]
     assert all(candidate.why for candidate in said.candidates)
-    for feature, before, after in zip(
-        document.groups, group_metrics(net, spec, X, y), group_metrics(result.network, spec, X, y), strict=True
-    ):
-        assert feature.parity_before == before.demographic_parity_difference
-        assert feature.odds_after == after.equalized_odds_difference
-        rates = [group.positive_after for group in feature.groups]
-        assert max(rates) - min(rates) == pytest.approx(after.demographic_parity_difference)
-        assert sum(group.rows for group in feature.groups) == len(X)
+    for figures, network in ((said.before, net), (said.after, result.network)):
+        for feature, expected in zip(figures.groups, group_metrics(network, spec, X, y), strict=True):
+            assert feature.demographic_parity_difference == expected.demographic_parity_difference
+            assert feature.equalized_odds_difference == expected.equalized_odds_difference
+            rates = [group.selection_rate for group in feature.groups]
+            assert max(rates) - min(rates) == pytest.approx(expected.demographic_parity_difference)
+            assert sum(group.rows for group in feature.groups) == len(X)
 
 
 def test_the_page_shows_them():
     text = Page(repair_of("prof").html).text
-    said = repair_of("prof").document.repair
-    assert f"before {said.before.unfair_inputs} → after 0" in text
-    assert f"{100 * said.after.accuracy:.1f} %" in text
+    said = repair_of("prof").document
+    assert f"before {said.before.repair_inputs.count} → after 0" in text
+    assert f"{100 * said.after.utility.accuracy:.1f} %" in text
     assert f"{said.changed_weights:,} of {said.total_weights:,} weights" in text
     assert "fairmend check out/certificate.json out/model.onnx" in text
     assert "Each of the 30 repair inputs keeps its prediction whatever its age or gender." in text
-    assert f"none of {said.inputs} cross the line" in text
+    assert f"none of {said.repair_inputs} cross the line" in text
 
 
 def test_many_inputs_are_thinned_evenly(monkeypatch):
     monkeypatch.setattr("fairmend.evaluate.repair_document.MOST_RANGES", 7)
     result, spec, net, frame, y = repaired("prof")
     report = repair_report(result, spec, net, frame[:30], frame, y)
-    assert (len(report.document.ranges.before), report.document.ranges.total) == (7, 30)
+    assert (len(report.document.page.ranges.before), report.document.page.ranges.total) == (7, 30)
     assert "The charts show 7 of 30 repair inputs" in report.html

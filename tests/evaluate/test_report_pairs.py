@@ -8,7 +8,7 @@ from support.report_cases import repair_of, repaired
 
 def test_pairs_differ_in_what_is_marked_and_in_the_answer():
     result, spec, net, frame, _ = repaired("prof")
-    pairs = repair_of("prof").document.pairs
+    pairs = repair_of("prof").document.page.pairs
     assert pairs.rows
     for pair in pairs.rows:
         row = frame.iloc[pair.row]

@@ -73,7 +73,7 @@ def test_cutting_boxes_makes_bounds_tighter_and_never_wider(monkeypatch):
 
 def test_after_a_proof_no_bar_crosses_the_line():
     for age in ({}, {"kind": "continuous"}):
-        ranges = repair_of("prof", **age).document.ranges
+        ranges = repair_of("prof", **age).document.page.ranges
         assert any(span.state == "two" for span in ranges.before)
         assert all(span.state == "one" for span in ranges.after)
         assert all(span.low >= 0.5 or span.high < 0.5 for span in ranges.after)

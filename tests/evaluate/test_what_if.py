@@ -18,8 +18,8 @@ from fairmend.spec import Feature, Label, Spec
 from support.report_cases import audit_of, repair_of, repaired
 from support.what_if_cases import asked_audit, every_kind, graph_for, network_for, people_of_every_kind
 
-NO_PAIRS = replace(audit_of().document.pairs, rows=[])
-BARE = replace(audit_of().document, what_if=None, pairs=NO_PAIRS)
+NO_PAIRS = replace(audit_of().document.page.pairs, rows=[])
+BARE = replace(audit_of().document, page=replace(audit_of().document.page, what_if=None, pairs=NO_PAIRS))
 
 
 def numbers(text, precision):
@@ -29,7 +29,7 @@ def numbers(text, precision):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_network_is_carried_bit_for_bit(dtype):
     report, net, _ = asked_audit(activation="tanh", dtype=dtype)
-    carried = report.document.what_if.before
+    carried = report.document.page.what_if.before
     assert carried.precision == dtype
     assert [node.operation for node in carried.nodes] == ["input", "affine", "tanh", "affine", "tanh", "affine"]
     assert [node.sources for node in carried.nodes] == [[], [0], [1], [2], [3], [4]]
@@ -42,7 +42,7 @@ def test_a_network_is_carried_bit_for_bit(dtype):
 def test_a_graph_is_carried_with_all_its_operations():
     spec = every_kind()
     net = graph_for(spec)
-    carried = add_what_if(BARE, spec, spec.encode(people_of_every_kind(5)), net).what_if.before
+    carried = add_what_if(BARE, spec, spec.encode(people_of_every_kind(5)), net).page.what_if.before
     assert [node.operation for node in carried.nodes] == [node.operation.kind for node in net.nodes]
     assert [tuple(node.sources) for node in carried.nodes] == [node.sources for node in net.nodes]
     for node, own in zip(carried.nodes, net.nodes, strict=True):
@@ -61,28 +61,28 @@ def test_a_head_of_several_layers_rounds_with_all_their_biases():
     nodes = [Node(Input(2)), Node(Concatenate(), (0, 0)), Node(head, (1,), "head")]
     spec = Spec([Feature(name, "integer", range=(0, 1), protected=name == "a") for name in "ab"], Label("good", "yes"))
     X = np.zeros((1, 2), np.float32)
-    rounding = add_what_if(BARE, spec, X, Network.from_nodes(nodes)).what_if.before.nodes[-1].rounding
+    rounding = add_what_if(BARE, spec, X, Network.from_nodes(nodes)).page.what_if.before.nodes[-1].rounding
     assert numbers(rounding.constants, "float64").tolist() == [6000.0]
     assert rounding.roundings == 4 + 4 * 2 + 8
 
 
 def test_a_repair_carries_both_networks_and_an_audit_one():
     result, *_ = repaired()
-    what_if = repair_of().document.what_if
+    what_if = repair_of().document.page.what_if
     last = result.network.head.weight
     assert np.array_equal(numbers(what_if.after.nodes[-1].weight, "float32"), last.ravel())
     assert what_if.before != what_if.after
-    assert audit_of().document.what_if.after is None
+    assert audit_of().document.page.what_if.after is None
 
 
 def test_slopes_and_scores_are_named():
-    leaky = asked_audit(outputs=2, activation="leaky_relu")[0].document.what_if
+    leaky = asked_audit(outputs=2, activation="leaky_relu")[0].document.page.what_if
     slope = [float(np.float32(0.01))]
     assert [node.parameters for node in leaky.before.nodes] == [[], [], slope, [], slope, []]
     assert (leaky.scores, leaky.threshold) == (["Probability of “yes”"], 0.3)
-    several = asked_audit(outputs=3, activation="tanh")[0].document.what_if
+    several = asked_audit(outputs=3, activation="tanh")[0].document.page.what_if
     assert (several.scores, several.threshold) == (["class 0", "class 1", "class 2"], None)
-    number = asked_audit(activation="sigmoid", regression=True)[0].document.what_if
+    number = asked_audit(activation="sigmoid", regression=True)[0].document.page.what_if
     assert (number.scores, number.threshold, number.regression) == (["price"], None, True)
 
 
@@ -91,11 +91,11 @@ def test_a_network_of_more_than_a_hundred_thousand_weights_is_not_carried_and_th
     X = spec.encode(frame)
     hidden = (MOST_WEIGHTS - 1) // (spec.width + 2)
     largest = network_for(spec, hidden=[hidden])
-    assert add_what_if(BARE, spec, X, largest).what_if is not None
+    assert add_what_if(BARE, spec, X, largest).page.what_if is not None
     left_out = add_what_if(BARE, spec, X, network_for(spec, hidden=[hidden + 1]))
-    assert left_out.what_if is None
-    assert "weights, and a page carries at most 100,000" in left_out.what_if_left_out
-    assert add_what_if(BARE, spec, X, network_for(spec), network_for(spec, hidden=[hidden + 1])).what_if is None
+    assert left_out.page.what_if is None
+    assert "weights, and a page carries at most 100,000" in left_out.page.what_if_left_out
+    assert add_what_if(BARE, spec, X, network_for(spec), network_for(spec, hidden=[hidden + 1])).page.what_if is None
 
 
 def test_a_network_that_scales_further_than_float32_holds_is_left_out():
@@ -104,8 +104,8 @@ def test_a_network_that_scales_further_than_float32_holds_is_left_out():
     head = Affine(np.ones((1, 4 * spec.width), np.float32), np.zeros(1, np.float32))
     nodes = [Node(Input(spec.width)), *(Node(small, (i,)) for i in range(3)), Node(Concatenate(), (0, 1, 2, 3))]
     left_out = add_what_if(BARE, spec, spec.encode(frame), Network.from_nodes([*nodes, Node(head, (4,), "head")]))
-    assert left_out.what_if is None
-    assert "scalings in a row" in left_out.what_if_left_out
+    assert left_out.page.what_if is None
+    assert "scalings in a row" in left_out.page.what_if_left_out
 
 
 def test_too_many_features_are_left_out():
@@ -113,26 +113,26 @@ def test_too_many_features_are_left_out():
     features += [Feature(f"f{i}", "integer", range=(0, 1)) for i in range(MOST_FEATURES)]
     spec = Spec(features, Label("good", "yes"))
     left_out = add_what_if(BARE, spec, spec.sample_inputs(3, np.random.default_rng(0)), network_for(spec))
-    assert left_out.what_if_left_out == "there are 201 features, and a page has controls for at most 200"
+    assert left_out.page.what_if_left_out == "there are 201 features, and a page has controls for at most 200"
 
 
 def test_too_many_categories_are_left_out():
     names = tuple(f"c{i}" for i in range(MOST_CATEGORIES + 1))
     spec = Spec([Feature("place", "categorical", categories=names, protected=True)], Label("good", "yes"))
     left_out = add_what_if(BARE, spec, spec.sample_inputs(3, np.random.default_rng(0)), network_for(spec))
-    assert left_out.what_if is None
-    assert left_out.what_if_left_out == "the features have 5,001 categories, and a page has room for at most 5,000"
+    assert left_out.page.what_if is None
+    assert left_out.page.what_if_left_out == "the features have 5,001 categories, and a page has room for at most 5,000"
 
 
 def test_people_are_those_of_the_pairs_and_a_seeded_sample():
     document = audit_of().document
-    unequal = [person for person in document.what_if.people if person.unequal]
-    others = [person for person in document.what_if.people if not person.unequal]
-    assert [person.name for person in unequal] == [f"Row {pair.row}" for pair in document.pairs.rows[:20]]
+    unequal = [person for person in document.page.what_if.people if person.unequal]
+    others = [person for person in document.page.what_if.people if not person.unequal]
+    assert [person.name for person in unequal] == [f"Row {pair.row}" for pair in document.page.pairs.rows[:20]]
     assert len(others) == 20
     spec, X = every_kind(), every_kind().encode(people_of_every_kind(200))
     first, again, other, none = (
-        add_what_if(BARE, spec, X, network_for(spec), seed=seed, rows=rows).what_if.people
+        add_what_if(BARE, spec, X, network_for(spec), seed=seed, rows=rows).page.what_if.people
         for seed, rows in ((0, 20), (0, 20), (1, 20), (0, 0))
     )
     assert first == again
@@ -144,17 +144,19 @@ def test_people_are_called_by_their_row_in_the_file_and_their_id():
     spec, frame = every_kind(), people_of_every_kind(6).assign(customer=[f"C{i}" for i in range(6)])
     numbers = RowNumbers(2, "customer")
     numbers.add(frame, np.array([True, False, True, True, True, True]))
-    pair = replace(audit_of().document.pairs.rows[0], row=4)
-    document = replace(BARE, pairs=replace(NO_PAIRS, rows=[pair]))
+    pair = replace(audit_of().document.page.pairs.rows[0], row=4)
+    document = replace(BARE, page=replace(BARE.page, pairs=replace(NO_PAIRS, rows=[pair])))
     X = spec.encode(frame)[[2, 5]]
-    people = add_what_if(document, spec, X, network_for(spec), people=np.array([1, 4]), numbers=numbers).what_if.people
+    people = add_what_if(
+        document, spec, X, network_for(spec), people=np.array([1, 4]), numbers=numbers
+    ).page.what_if.people
     assert [(person.name, person.unequal) for person in people] == [("Row 4, C2", True), ("Row 7, C5", False)]
     assert people[0].values[5] == frame["income"][2]
 
 
 def test_values_are_as_the_user_wrote_them():
     spec, frame = every_kind(), people_of_every_kind(40)
-    what_if = add_what_if(BARE, spec, spec.encode(frame), network_for(spec), rows=40).what_if
+    what_if = add_what_if(BARE, spec, spec.encode(frame), network_for(spec), rows=40).page.what_if
     listed = {int(person.name.removeprefix("Row ")): person.values for person in what_if.people}
     assert [listed[row][5] for row in range(40)] == frame["income"].tolist()
     assert [listed[row][0] for row in range(40)] == frame["age"].tolist()
@@ -172,30 +174,32 @@ def test_codes_have_the_names_that_people_call_them():
         Feature("year", "integer", range=(0, 900), names={0: "never"}),
     ]
     spec = Spec(features, Label("good", "yes"))
-    sex, home, year = add_what_if(BARE, spec, np.ones((1, 3), np.float32), network_for(spec)).what_if.features
+    sex, home, year = add_what_if(BARE, spec, np.ones((1, 3), np.float32), network_for(spec)).page.what_if.features
     assert (sex.names, sex.categories) == ({"1": "male", "2": "female"}, [])
     assert (home.names, home.categories) == ({}, ["own", "2"])
     assert year.names == {}
 
 
 def test_samples_are_called_samples():
-    names = {person.name.split()[0] for person in audit_of(sampled=True).document.what_if.people}
+    names = {person.name.split()[0] for person in audit_of(sampled=True).document.page.what_if.people}
     assert names == {"Sample"}
 
 
 def test_it_can_be_switched_off():
     found = fairmend.audit(*asked_audit()[1:], people_of_every_kind(40))
     report = audit_report(found, *asked_audit()[1:], people_of_every_kind(40), what_if=False)
-    assert report.document.what_if is None
+    assert report.document.page.what_if is None
     assert 'id="what-if"' not in report.html
-    assert audit_of().without_what_if().document.what_if is None
+    assert audit_of().without_what_if().document.page.what_if is None
 
 
 def test_people_of_an_audit_that_kept_a_sample_are_those_of_their_rows(monkeypatch):
     monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
     spec, frame = every_kind(), people_of_every_kind(200)
     net = network_for(spec)
-    people = audit_report(fairmend.audit(net, spec, frame), net, spec, frame, what_if_rows=5).document.what_if.people
+    people = audit_report(
+        fairmend.audit(net, spec, frame), net, spec, frame, what_if_rows=5
+    ).document.page.what_if.people
     assert {person.unequal for person in people} == {True, False}
     rows = [int(person.name.removeprefix("Row ")) for person in people]
     assert max(rows) > 30

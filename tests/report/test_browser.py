@@ -83,7 +83,7 @@ def test_columns_sort_up_and_down_by_mouse_and_by_keyboard(open_page):
     page = open_page("prof").page
     heads = page.locator("#pair-table thead th")
     names = [text.strip() for text in heads.all_inner_texts()]
-    pairs = repair_of("prof").document.pairs.rows
+    pairs = repair_of("prof").document.page.pairs.rows
     for name, numeric in (("Row", True), ("age", True), ("gender", False), ("Scores before", True)):
         column = names.index(name)
         button = heads.nth(column).locator("button")
@@ -106,7 +106,7 @@ def test_columns_sort_up_and_down_by_mouse_and_by_keyboard(open_page):
 
 def test_search_and_filters_leave_exactly_what_matches(open_page):
     page = open_page("prof").page
-    pairs = repair_of("prof").document.pairs.rows
+    pairs = repair_of("prof").document.page.pairs.rows
     total = len(pairs)
     assert len(visible_rows(page)) == min(25, total)
     for name in ("age", "gender"):
@@ -135,7 +135,7 @@ def test_search_and_filters_leave_exactly_what_matches(open_page):
 
 def test_more_can_be_shown_and_sorting_keeps_it(open_page):
     page = open_page("prof").page
-    total = len(repair_of("prof").document.pairs.rows)
+    total = len(repair_of("prof").document.page.pairs.rows)
     assert total > 25
     page.click(".show-more")
     assert len(visible_rows(page)) == min(125, total)
@@ -222,5 +222,5 @@ def test_without_scripts_everything_is_there(open_page):
     page = open_page("prof", java_script_enabled=False).page
     assert not page.locator(".controls").is_visible()
     rows = page.locator("#pair-table tbody tr")
-    assert rows.count() == len(repair_of("prof").document.pairs.rows)
+    assert rows.count() == len(repair_of("prof").document.page.pairs.rows)
     assert rows.last.is_visible()

@@ -33,14 +33,14 @@ def test_the_card_says_what_the_page_says():
     card = Report(document).markdown
     assert "| Owner | Risk \\| Bank |" in card
     assert "| Contact | not given |" in card
-    for figure in (document.repair.before.accuracy, document.repair.after.accuracy):
+    for figure in (document.before.utility.accuracy, document.after.utility.accuracy):
         assert percent(figure) in card
     for table in document.outcomes.tables:
         for group in table.groups:
             assert ratio(group.after.ratio).replace("<", "&lt;") in card
     assert "(below 4/5)" in card
-    assert document.repair.check in card
-    assert document.repair.certified in card
+    assert document.certificate.command in card
+    assert document.certificate.claim in card
 
 
 def test_every_table_has_as_many_cells_in_each_line():

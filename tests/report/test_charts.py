@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairmend.evaluate.document import DisparityFigures, ScoreFigures, ScoreRange
+from fairmend.evaluate.document import AboveLimit, AtThreshold, DisparityFigures, ScoreFigures, ScoreRange
 from fairmend.report.charts import (
     _FLOOR,
     _TOP,
@@ -81,13 +81,17 @@ FIGURES = DisparityFigures(
     0.2,
     0.3,
     0.4,
-    {"1": 0.9, "5": 0.5, "10": 0.25},
+    [AboveLimit(1, 9, 0.9), AboveLimit(5, 5, 0.5), AboveLimit(10, 2, 0.25)],
     [0.0, 0.2, 0.4],
     [7, 3],
+    worst=None,
     threshold=0.3,
-    thresholds=THRESHOLDS,
-    unequal=[0.37 if t == 0.3 else 0.41 if t == 0.27 else 0.1 for t in THRESHOLDS],
+    curve=[AtThreshold(t, 0, 0.37 if t == 0.3 else 0.41 if t == 0.27 else 0.1) for t in THRESHOLDS],
 )
+
+
+def scaled(most):
+    return replace(FIGURES, curve=[replace(point, share=most * point.share / 0.41) for point in FIGURES.curve])
 
 
 def test_the_share_at_the_threshold_and_the_highest_one_are_named():
@@ -95,13 +99,12 @@ def test_the_share_at_the_threshold_and_the_highest_one_are_named():
     assert words == "37.0 % at 0.3, your threshold; highest at 0.27: 41.0 %"
     sampled = describe_curve(replace(FIGURES, exact=False)).replace("\N{NO-BREAK SPACE}", " ")
     assert sampled == "at least 37.0 % at 0.3, your threshold; highest at 0.27: at least 41.0 %"
-    assert describe_curve(replace(FIGURES, threshold=None, thresholds=[], unequal=[])) == ""
+    assert describe_curve(replace(FIGURES, threshold=None, curve=[])) == ""
 
 
 @pytest.mark.parametrize("most", [0.0, 0.0004, 0.013, 0.41, 1.0])
 def test_the_curve_stays_inside_the_chart(most):
-    unequal = [most * share / 0.41 for share in FIGURES.unequal]
-    drawn = str(threshold_chart(replace(FIGURES, unequal=unequal)))
+    drawn = str(threshold_chart(scaled(most)))
     assert 'role="img"' in drawn
     path = drawn.split(' d="')[1].split('"')[0]
     places = [tuple(float(part) for part in step.split()) for step in path[1:].split("L")]
@@ -111,7 +114,7 @@ def test_the_curve_stays_inside_the_chart(most):
 
 
 def test_a_curve_of_zeros_has_no_highest_point():
-    nobody = replace(FIGURES, unequal=[0.0] * len(FIGURES.unequal))
+    nobody = scaled(0.0)
     assert describe_curve(nobody) == "no one, at any threshold"
     assert describe_curve(replace(nobody, exact=False)) == "no one was found, at any threshold"
 

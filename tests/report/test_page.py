@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairmend.base.text import printable, probabilities
-from fairmend.evaluate.document import Pair
+from fairmend.evaluate.document import NearestPair
 from fairmend.report.page import LARGEST, render
 from support.html_page import Page
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
@@ -98,13 +98,13 @@ def test_any_name_comes_out_as_it_went_in(name):
 
 def test_a_hundred_thousand_pairs_stay_below_five_megabytes_and_that_is_said():
     document = repair_of().document
-    pair = document.pairs.rows[0]
+    page = document.page
+    pair = page.pairs.rows[0]
     wide = replace(pair, values=["&" * 80] * 16, others=["<" * 80] + [None] * 15)
     for rows in ([pair] * 100_000, [wide] * 100_000):
-        many = replace(
-            document.pairs, total=len(rows), rows=rows, columns=[f"c{i}" for i in range(len(rows[0].values))]
-        )
-        html = render(replace(document, pairs=many))
+        columns = [f"c{i}" for i in range(len(rows[0].values))]
+        many = replace(page.pairs, total=len(rows), rows=rows, columns=columns)
+        html = render(replace(document, page=replace(page, pairs=many)))
         assert len(html.encode()) <= LARGEST < 5_000_000
         shown = int(re.search(r"The ([\d,]+) shown are", Page(html).text)[1].replace(",", ""))
         assert 100 < shown < 100_000
@@ -119,7 +119,7 @@ def test_the_page_shrinks_until_it_fits_whatever_a_row_costs(monkeypatch):
 
 
 def test_a_pair_needs_no_answer_after():
-    pair = Pair(0, [], [], [], [0, 1], [0.0, 1.0])
+    pair = NearestPair(0, [], [], [], [0, 1], [0.0, 1.0])
     assert pair.answers_after is None
 
 
@@ -128,27 +128,27 @@ def test_every_score_is_a_probability():
     assert "The axis shows the score: the probability of “yes”." in text
     assert "Scores are probabilities of “yes”, which is the prediction from 50.0 % on" in text
     assert "logit" not in text
-    pair = repair_of().document.pairs.rows[0]
+    pair = repair_of().document.page.pairs.rows[0]
     assert " → ".join(probabilities(pair.scores, 0.5)).replace("\N{NO-BREAK SPACE}", " ") in text
     several = " ".join(Page(repair_of("prof", 3).html).text.split())
     assert "The axis shows the score: the probability of the class that is predicted for the person." in several
     assert "Scores are the probabilities of one class for both people: the class predicted for the first." in several
     assert "cross the line" not in several
     shown = repair_of("prof", 3).document
-    own = {pair.row: max(pair.scores) for pair in shown.pairs.rows}
+    own = {pair.row: max(pair.scores) for pair in shown.page.pairs.rows}
     assert own
     assert all(0 <= score <= 1 for score in own.values())
 
 
 def test_shares_of_a_sample_have_its_size_and_an_interval():
     document = audit_of().document
-    flips = replace(document.flips, looked_at=10, alone={"age": 4, "gender": 3}, together=3)
-    drawn = render(replace(document, flips=flips, audit=replace(document.audit, looked_at=50)))
+    flips = replace(document.page.flips, looked_at=10, alone={"age": 4, "gender": 3}, together=3)
+    drawn = render(replace(document, page=replace(document.page, flips=flips, looked_at=50)))
     plain = " ".join(drawn.replace("\N{NO-BREAK SPACE}", " ").split())
-    assert f"Of a random sample of 10 people treated unequally, of {document.pairs.total} in all" in plain
+    assert f"Of a random sample of 10 people treated unequally, of {document.count} in all" in plain
     assert "40.0 %<br><small>16.8 % to 68.7 %</small>" in plain  # Wilson, 4 of 10
     assert "in a random sample of 50" in plain
-    assert f"Measured on all {document.audit.total} people" in plain
+    assert f"Measured on all {document.total} people" in plain
     assert "the first " not in plain.split("What differs")[0].lower()
     everyone = render(document).replace("\N{NO-BREAK SPACE}", " ")
     assert "random sample" not in everyone
@@ -168,7 +168,7 @@ def test_a_sampled_disparity_is_a_lower_bound():
 
 def test_accuracy_on_held_out_rows_has_an_interval():
     document = repair_of().document
-    held_out = replace(document.repair, held_out=True, scored_rows=100, data_rows=1_000)
-    page = render(replace(document, repair=held_out)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "Measured on a random sample of 100 rows of the data that the repair did not use" in page
+    held_out = replace(document, scored_rows_are_held_out=True, scored_rows=100, data_rows=1_000)
+    page = render(held_out).replace("\N{NO-BREAK SPACE}", " ")
+    assert f"Measured on {document.scored_on}" in page
     assert " % to " in page.split('id="utility"')[1].split("</section>")[0]

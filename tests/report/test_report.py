@@ -1,4 +1,4 @@
-"""A report: what it is about, and the two files that hold it."""
+"""A report and its file: what was saved comes back, and a broken result.json is refused in a sentence."""
 
 import json
 from dataclasses import asdict
@@ -8,8 +8,6 @@ import pytest
 from fairmend.report import load_report
 from support.cli_case import Case, run
 from support.report_cases import audit_of, hostile, repair_of
-
-# Reading report.json: what was saved comes back, and a broken file is refused in a sentence.
 
 
 @pytest.fixture
@@ -27,13 +25,13 @@ MADE = {
 }
 
 
-SCORES = {"on": "logit", "delta": 1, "largest": 2, "median": 0, "p90": 1, "edges": [0, 2], "counts": [3], "errors": {}}
+SCORES = {"on": "logit", "delta": 1, "largest": 2, "median": 0, "p90": 1, "edges": [0, 2], "counts": [3]}
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_saved_is_what_is_read(name, tmp_path):
     report = MADE[name]()
-    report.save_data(tmp_path / "report.json")
+    report.save_data(tmp_path / "result.json")
     again = load_report(tmp_path)
     assert again.document == report.document
     assert again.html == report.html
@@ -42,19 +40,21 @@ def test_what_is_saved_is_what_is_read(name, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "holds no report.json"),
+        (None, "holds no result.json"),
         ("", "not valid JSON"),
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
-        ("[]", "not the data of a report"),
-        ('{"format": "fairmend report", "version": 99}', "has version 99"),
-        ('{"format": "fairmend report", "version": 2}', "kind: the field is missing"),
-        ('{"format": "fairmend report", "version": 2, "evil": 1}', "evil: unknown field"),
+        ("[]", "not a result of fairmend"),
+        ('{"format": "fairmend result", "version": 99}', "has version 99"),
+        ('{"format": "fairmend result", "version": 1}', "kind is None; only a repair, an audit and quantify"),
+        ('{"format": "fairmend result", "version": 1, "kind": "search"}', "kind is 'search'; only a repair"),
+        ('{"format": "fairmend result", "version": 1, "kind": "audit"}', "fairmend: the field is missing"),
+        ('{"format": "fairmend result", "version": 1, "kind": "audit", "evil": 1}', "evil: unknown field"),
     ],
 )
 def test_a_folder_without_good_data_is_exit_2(case, content, message):
     if content is not None:
-        (case.folder / "report.json").write_text(content)
+        (case.folder / "result.json").write_text(content)
     result = run("report", case.folder)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
@@ -64,28 +64,33 @@ def test_a_folder_without_good_data_is_exit_2(case, content, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(repair=None), "either a repair or an audit"),
-        (lambda d: d.update(kind="audit"), "either a repair or an audit"),
-        (lambda d: d.update(kind="other"), "either a repair or an audit"),
-        (lambda d: d.update(answers=["yes"]), "answers: at least two"),
-        (lambda d: d["ranges"].update(score="<b>"), "ranges.score"),
-        (lambda d: d["ranges"]["before"][0].update(state="x"), "a state is not one of"),
-        (lambda d: d["pairs"]["rows"][0]["values"].pop(), "pairs.rows[0]"),
-        (lambda d: d["pairs"]["rows"][1].update(answers=[1]), "pairs.rows[1]"),
-        (lambda d: d["pairs"]["rows"][0].update(answers_after=None), "pairs.rows[0]"),
+        (lambda d: d.pop("page"), "page: the field is missing"),
+        (lambda d: d.update(page=None), "page: nothing to draw a page from"),
+        (lambda d: d["page"].update(pairs=None), "page: ranges, flips and pairs must be given"),
+        (lambda d: d.update(kind="audit"), "method: unknown field"),
+        (lambda d: d.update(kind="other"), "only a repair, an audit and quantify have a page"),
+        (lambda d: d.update(class_names=["yes"]), "class_names: at least two"),
+        (lambda d: d["page"]["ranges"].update(score="<b>"), "page.ranges.score"),
+        (lambda d: d["page"]["ranges"]["before"][0].update(state="x"), "a state is not one of"),
+        (lambda d: d["page"]["pairs"]["rows"][0]["values"].pop(), "page.pairs.rows[0]"),
+        (lambda d: d["page"]["pairs"]["rows"][1].update(answers=[1]), "page.pairs.rows[1]"),
+        (lambda d: d["page"]["pairs"]["rows"][0].update(answers_after=None), "page.pairs.rows[0]"),
         (lambda d: d["outcomes"]["tables"][0]["groups"][0].update(values=[]), "outcomes of 'age'"),
         (lambda d: d["outcomes"]["tables"][0]["groups"][0].update(after=None), "outcomes of 'age'"),
         (lambda d: d["about"].update(boss="x"), "about.boss: unknown field"),
-        (lambda d: d["repair"]["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
-        (lambda d: d["repair"]["policy"].update(prefer="<b>"), "repair.policy.prefer"),
-        (lambda d: d["repair"].update(scores_after=SCORES | {"on": "<b>"}), "repair.scores_after: no claim"),
-        (lambda d: d["repair"].update(scores_before=SCORES | {"counts": []}), "repair.scores_before: the edges"),
+        (lambda d: d["candidates"][0].update(guarantee="all"), "a guarantee is not one of"),
+        (lambda d: d["policy"].update(prefer="<b>"), "policy.prefer"),
+        (lambda d: d.update(policy=None), "policy: must be given with candidates"),
+        (lambda d: d["claim"].update(on="<b>"), "claim"),
+        (lambda d: d["after"]["groups"].pop(), "groups: those before and after do not fit"),
+        (lambda d: d["after"].update(scores=SCORES), "after.scores: must be given for a claim about scores"),
+        (lambda d: d["before"].update(scores=SCORES | {"counts": []}), "before.scores: the edges"),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(case, change, message):
     plain = json.loads(json.dumps(asdict(repair_of().document)))
     change(plain)
-    (case.folder / "report.json").write_text(json.dumps(plain))
+    (case.folder / "result.json").write_text(json.dumps(plain))
     result = run("report", case.folder)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
@@ -97,39 +102,19 @@ def test_fields_that_do_not_fit_together_are_refused(case, change, message):
     [
         ({"on": "<b>"}, "on = '<b>' is not one of"),
         ({"counts": []}, "the edges and the counts do not fit"),
-        ({"unequal": []}, "the thresholds and the shares do not fit"),
-        ({"threshold": None}, "the thresholds and the shares do not fit"),
+        ({"curve": []}, "the threshold and the curve do not fit"),
+        ({"threshold": None}, "the threshold and the curve do not fit"),
+        ({"above": []}, "the shares above 1, 5 and 10 points are needed"),
         ({"threshold": 0.123}, "the threshold that decides is not one of"),
     ],
 )
 def test_a_score_disparity_that_does_not_fit_is_refused(case, change, message):
     plain = json.loads(json.dumps(asdict(audit_of().document)))
-    plain["audit"]["disparity"].update(change)
-    (case.folder / "report.json").write_text(json.dumps(plain))
+    plain["disparity"].update(change)
+    (case.folder / "result.json").write_text(json.dumps(plain))
     result = run("report", case.folder)
     assert result.exit_code == 2
-    assert f"audit.disparity: {message}" in " ".join(result.stderr.split())
-
-
-def test_an_audit_of_an_older_version_has_no_score_disparity(tmp_path):
-    plain = json.loads(json.dumps(asdict(audit_of().document)))
-    del plain["audit"]["disparity"]
-    (tmp_path / "report.json").write_text(json.dumps(plain))
-    assert "Score disparity" not in load_report(tmp_path).html
-
-
-def test_a_file_of_an_older_version_of_fairmend_is_read(tmp_path):
-    """Fields that came later have a default."""
-    plain = json.loads(json.dumps(asdict(repair_of().document)))
-    for name in ("blind_features", "collapsed", "unlabelled_rows", "policy"):
-        del plain["repair"][name]
-    for candidate in plain["repair"]["candidates"]:
-        for name in ("accuracy", "blind_features", "collapsed", "on_frontier", "ran"):
-            del candidate[name]
-    (tmp_path / "report.json").write_text(json.dumps(plain))
-    html = load_report(tmp_path).html
-    assert "does not depend on age or gender" in html
-    assert "Candidates, and how one was selected" in html
+    assert f"disparity: {message}" in " ".join(result.stderr.split())
 
 
 def test_its_repr_names_the_kind_the_network_and_the_date():

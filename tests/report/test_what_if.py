@@ -1,4 +1,4 @@
-"""What if?, between report.json and the page: nothing that the page's script cannot compute with is read."""
+"""What if?, between result.json and the page: nothing that the page's script cannot compute with is read."""
 
 import base64
 import json
@@ -19,16 +19,16 @@ from support.what_if_cases import asked_audit
 
 
 def test_the_script_reads_ascii_with_the_names_of_the_classes():
-    text = what_if_data(repair_of().document)
+    what_if = repair_of().document.page.what_if
+    text = what_if_data(what_if, ["no", "yes"])
     assert text.isascii()
-    assert json.loads(text) == {**asdict(repair_of().document.what_if), "answers": ["no", "yes"]}
-    assert what_if_data(repair_of().without_what_if().document) == ""
+    assert json.loads(text) == {**asdict(what_if), "answers": ["no", "yes"]}
 
 
 @pytest.mark.parametrize("report", [repair_of, audit_of, lambda: asked_audit()[0], lambda: hostile()[0]])
 def test_report_json_gives_the_same_page_again(tmp_path, report):
     made = report()
-    made.save_data(tmp_path / "report.json")
+    made.save_data(tmp_path / "result.json")
     assert load_report(tmp_path).html == made.html
 
 
@@ -40,7 +40,8 @@ def test_without_networks_the_page_has_neither_their_script_nor_their_style():
 
 
 def test_the_reason_why_it_is_missing_is_on_the_page():
-    left_out = replace(audit_of().document, what_if=None, what_if_left_out="the network is <b>large</b>")
+    document = audit_of().without_what_if().document
+    left_out = replace(document, page=replace(document.page, what_if_left_out="the network is <b>large</b>"))
     page = Page(type(audit_of())(left_out).html)
     assert "This page does not compute the scores of other people: the network is <b>large</b>." in page.text
 
@@ -112,14 +113,16 @@ def _with_change(link, **changed):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_the_script_cannot_compute_with_is_refused(name):
-    what_if = asked_audit()[0].document.what_if
+    what_if = asked_audit()[0].document.page.what_if
     assert list(what_if_problems(what_if, repaired=False)) == []
     assert list(what_if_problems(CHANGES[name](what_if), repaired=False)) != []
 
 
 def test_a_file_with_such_a_fault_is_refused_and_the_field_named(tmp_path):
     report = asked_audit()[0]
-    broken = CHANGES["weights"](report.document.what_if)
-    type(report)(replace(report.document, what_if=broken)).save_data(tmp_path / "report.json")
+    broken = CHANGES["weights"](report.document.page.what_if)
+    type(report)(replace(report.document, page=replace(report.document.page, what_if=broken))).save_data(
+        tmp_path / "result.json"
+    )
     with pytest.raises(FairmendError, match=r"what_if\.before: not a network that reads 13 columns"):
         load_report(tmp_path)

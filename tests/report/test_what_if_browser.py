@@ -113,9 +113,9 @@ def audit_page(open_report):
 def compute(audit_page):
     def compute_(spec, net, people, what):
         """Let the page compute something about people, with this network."""
-        data = what_if_data(
-            add_what_if(audit_of().document, spec, spec.sample_inputs(600, np.random.default_rng(0)), net)
-        )
+        X = spec.sample_inputs(600, np.random.default_rng(0))
+        document = add_what_if(audit_of().document, spec, X, net)
+        data = what_if_data(document.page.what_if, document.class_names)
         return audit_page.evaluate(COMPUTE, [data, people, what])
 
     return compute_
@@ -517,7 +517,7 @@ def test_codes_with_names_are_chosen_by_name_and_moves_are_told_with_them(open_r
 
 def test_a_person_of_the_list_has_the_values_of_that_row(audit_page):
     page, (report, _, spec) = audit_page, asked_audit()
-    people = report.document.what_if.people
+    people = report.document.page.what_if.people
     frame = people_of_every_kind(40)
     for number in (0, len(people) - 1):
         page.get_by_label("Start from").select_option(str(number))
@@ -540,4 +540,4 @@ def test_on_paper_and_without_scripts_there_are_no_controls(open_report, page):
 
 def test_the_data_in_the_page_is_the_document(page):
     model = page.evaluate("JSON.parse(document.getElementById('what-if').dataset.model)")
-    assert model == {**asdict(repair_of().document.what_if), "answers": ["no", "yes"]}
+    assert model == {**asdict(repair_of().document.page.what_if), "answers": ["no", "yes"]}

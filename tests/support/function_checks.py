@@ -10,7 +10,9 @@ import torch
 from onnx import TensorProto, helper
 
 from fairmend.network import Activation
-from fairmend.network.functions import Precision
+from fairmend_check.kernel.functions import Activation as KernelActivation
+from fairmend_check.kernel.functions import Function, function_of
+from fairmend_check.kernel.rounding import Precision
 from support.functions import exact_function
 
 DTYPES = (np.float32, np.float64)
@@ -40,7 +42,8 @@ def check_inference(
         if onnx_node is not None and dtype == np.float32:
             computed.append(_run_onnx(*onnx_node, z))
         wide = z.astype(np.float64)
-        bound = rounded.function.rounding(wide[:, None], wide[:, None], Precision.of(dtype))[:, 0]
+        kind = Precision.of(np.dtype(dtype).name)
+        bound = kernel_function(rounded).rounding(wide[:, None], wide[:, None], kind)[:, 0]
         with mpmath.workdps(40):
             exact = [exact_function(rounded, float(value)) for value in z]
             for values in computed:
@@ -48,6 +51,11 @@ def check_inference(
                 errors = [abs(mpmath.mpf(float(v)) - y) for v, y in zip(values, exact, strict=True)]
                 worst = max(range(len(z)), key=lambda i: errors[i] - bound[i])
                 assert errors[worst] <= bound[worst], (str(activation), float(z[worst]), float(errors[worst]))
+
+
+def kernel_function(activation: Activation) -> Function:
+    """The kernel's function of this name."""
+    return function_of(KernelActivation(activation.name, activation.slope, activation.parameters))
 
 
 def _applied(activation: Activation, z: np.ndarray) -> np.ndarray:

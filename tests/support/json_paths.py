@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _HEADING = re.compile(r"^##+ (.+?)\s*$")
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|\s*$")
-_SHAPE = re.compile(r"\]\(#([a-z-]+)\)")
+_SHAPE = re.compile(r"\]\(#(?:fairmend-)?([a-z-]+)\)")
 
 Key = tuple[str, ...]
 _ALL_OF: Key = ("…",)
@@ -47,6 +48,22 @@ def documented(page: Path) -> dict[str, set[Key]]:
         return found
 
     return {section: keys(section) for section in tables}
+
+
+def schema_paths(schema: dict[str, Any], part: dict[str, Any], prefix: Key = ()) -> Iterator[Key]:
+    """Yield the path of every key that a part of a JSON schema allows; * stands for any key."""
+    if "$ref" in part:
+        part = schema["$defs"][part["$ref"].removeprefix("#/$defs/")]
+    for choice in part.get("anyOf", ()):
+        yield from schema_paths(schema, choice, prefix)
+    if "items" in part:
+        yield from schema_paths(schema, part["items"], (*prefix, "[]"))
+    inner = dict(part.get("properties", {}))
+    if isinstance(part.get("additionalProperties"), dict):
+        inner["*"] = part["additionalProperties"]
+    for key, entry in inner.items():
+        yield (*prefix, key)
+        yield from schema_paths(schema, entry, (*prefix, key))
 
 
 def fits(pattern: Key, path: Key) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from fairmend.base import folders
 from fairmend.base.folders import staged_folder
 
-NAMES = ["certificate.json", "model.onnx", "report.html", "report.json", "result.json", "spec.toml"]
+NAMES = ["certificate.json", "model.onnx", "report.html", "result.json", "spec.toml"]
 PHASES = ["before the replacing", "before the exchange", "after the exchange", "after the replacing"]
 
 

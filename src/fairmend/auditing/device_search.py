@@ -26,10 +26,10 @@ from fairmend.auditing.later_layers import LaterLayers
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.gpu import choose_device, memory_of, repeatable, run_in_parts
 from fairmend.network import Activation, Network
-from fairmend.network.functions.base import Precision
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine
 from fairmend.workers.local import Threads
+from fairmend_check.kernel.rounding import Precision
 
 _logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class DeviceSearch:
     def __init__(self, net: Network, device: torch.device) -> None:
         self._net, self._device = net, device
         self._dtype = torch.float32 if net.dtype == np.float32 else torch.float64
-        self._precision = Precision.of(net.dtype)
+        self._precision = Precision.of(net.dtype.name)
         self._layers = [
             (self._moved(affine.weight), self._moved(affine.bias)[:, None], activation)
             for affine, activation in zip(net.affines[1:], net.activations, strict=True)
@@ -163,7 +163,7 @@ class DeviceSearch:
         at most gamma(n + 2) times the sum of their sizes, and each function has a slope of at most 1. Subnormal numbers
         may be taken as 0. Where numbers may overflow, the bound is infinite.
         """
-        unit, tiny, largest = self._precision.unit, self._precision.tiny, self._precision.largest
+        unit, tiny, largest = self._precision.u, self._precision.tiny, self._precision.largest
         wide = base.double()
         low, high = wide + table.double().amin(1)[:, None], wide + table.double().amax(1)[:, None]
         size = torch.maximum(low.abs(), high.abs())
@@ -191,9 +191,9 @@ def _through(activation: Activation, size: Tensor, precision: Precision) -> tupl
     if activation.name in ("relu", "identity"):
         return size, nothing
     if activation.name == "leaky_relu":
-        return size, nothing + 4 * (precision.unit + precision.tiny) * size
+        return size, nothing + 4 * (precision.u + precision.tiny) * size
     # tanh and sigmoid: libraries are accurate to 16 units of 1.
-    return torch.ones_like(size), nothing + 16 * precision.unit
+    return torch.ones_like(size), nothing + 16 * precision.u
 
 
 def _apply(activation: Activation, layer: Tensor) -> Tensor:

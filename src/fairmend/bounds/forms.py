@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmend.bounds.relaxation import Lines
+from fairmend.network.functions import Lines
 
 Interval = tuple[Tensor, Tensor]
 """Lower and upper ends, each ``(pieces, units)``."""

@@ -23,10 +23,10 @@ from fairmend.bounds.forms import (
     signed_product,
     total,
 )
-from fairmend.bounds.relaxation import Lines, relax
 from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
 from fairmend.network import Activation, Concatenate, Lookup, Network, Sum
+from fairmend.network.functions import Lines
 from fairmend.network.operations.base import Numbers, Operation, as_like
 
 __all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate", "takes_symbols"]
@@ -198,7 +198,7 @@ class _Graph:
                 stable = ((low >= 0) | (high <= 0)).all(dim=0)
             if stable.is_cuda or stable.any():  # to ask a GPU is to wait for it
                 lower, upper = torch.where(stable, low, lower), torch.where(stable, high, upper)
-        return relax(activation, lower, upper)
+        return activation.function.relax(lower, upper)
 
     def interval(self, node: int) -> Interval:
         """Return the interval of a node by interval arithmetic from exact nodes on, each ``(pieces, units)``."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fairmend.bounds.forms import Forms, signed_product, total
 from fairmend.bounds.fused import product, through_lines
-from fairmend.bounds.relaxation import Lines
+from fairmend.network.functions import Lines
 from fairmend.network.graph import Node
 from fairmend.network.operations import Numbers
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairmend.bounds.forms import Forms
-from fairmend.bounds.relaxation import Lines
+from fairmend.network.functions import Lines
 from fairmend.network.graph import Node
 from fairmend.network.operations import Numbers, Operation
 

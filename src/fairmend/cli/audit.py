@@ -136,7 +136,7 @@ def command(
             **options,
         )
     if json_output:
-        show_json(audited.document)
+        show_json(audited.document.printed())
     else:
         _show_all(console(), audited)
     ctx.exit(SOME_UNEQUAL if audited.result.count else NONE_UNEQUAL)

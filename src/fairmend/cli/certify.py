@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend.base.data_source import DataSource
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
@@ -95,9 +95,9 @@ def command(
 
     refuse_together(ctx, "jobs", "cluster")
     with progress_bars(quiet=json_output) as progress:
-        certified = certify_files(model, spec_file, data, progress=progress, **options)
+        certified = certify_files(model, spec_file, data, command=typed_command(ctx), progress=progress, **options)
     if json_output:
-        show_json(certified.document)
+        show_json(certified.document.printed())
     else:
         _show_all(console(), certified, f"{model.name} on {data.name}{at_threshold(certified.spec)}")
     counts = certified.result.counts
@@ -115,16 +115,16 @@ def _show_all(screen: Console, certified: CertifiedFiles, title: str) -> None:
     show_condition(screen, result.condition)
     show_out_of_range(screen, people.out_of_range, certified.files["widened_spec"])
     show_warnings(screen, certified.warnings)
-    if certified.files["certificate"] is None:
+    if document.certificate is None:
         return
-    covered, fair = document["certified"], result.counts["fair"]
+    covered, fair = document.certificate.inputs, result.counts["fair"]
     inputs = f"{covered:,} of the {fair:,} FAIR inputs"
     if covered == fair:
         inputs = "the FAIR input" if fair == 1 else f"all {fair:,} FAIR inputs"
     screen.print()
     where = (str(certified.files["certificate"]), "bold")
     screen.print(Text.assemble(f"Certificate for {inputs}: ", where), soft_wrap=True)
-    if document["arithmetic"] == "real":
+    if document.certificate.arithmetic == "real":
         screen.print(Text(_REAL_ONLY, style="yellow"))
 
 

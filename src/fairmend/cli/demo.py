@@ -84,7 +84,7 @@ def run_demo(
 
     written = write_demo(out, biased, comparison, seed=seed, command=typed)
     if json_output:
-        show_json(written.document)
+        show_json(written.document.printed())
         return
     show_files(screen, out, FILES)
     assert written.check is not None

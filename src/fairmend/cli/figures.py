@@ -159,7 +159,7 @@ def show_candidates(screen: Console, result: RepairResult) -> None:
             screen.print(Text("Not proven" if level is None else f"Proven for {guarantee}", style="bold"))
             screen.print(_table(width, figures, (_row(number, c, regression) for number, c in members)))
     _show_reasons(screen, [(number, c) for number, c in numbered if was_run(c) and not c.chosen])
-    unrun = describe_unrun(result.candidates)
+    unrun = describe_unrun([c.problem for c in result.candidates if not was_run(c)])
     if unrun:
         screen.print(Text(unrun))
     marks = {_mark(candidate) for candidate in result.candidates}

@@ -34,6 +34,7 @@ from fairmend.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fairmend.evaluate.document import CertificateSummary
     from fairmend.quantifying.result import QuantifyResult
     from fairmend.workflows import QuantifiedFiles
 
@@ -134,10 +135,10 @@ def command(
         )
     files = quantified.files
     if json_output:
-        show_json(quantified.document)
+        show_json(quantified.document.printed())
     else:
-        if files["certificate"] is not None:
-            _show_certificate(screen, files["certificate"], quantified.document["certified"])
+        if files["certificate"] is not None and quantified.document.certificate is not None:
+            _show_certificate(screen, files["certificate"], quantified.document.certificate)
         if quantified.out_of_range is not None:
             show_out_of_range(screen, quantified.out_of_range, files["widened_spec"])
             show_warnings(screen, quantified.warnings)
@@ -146,12 +147,14 @@ def command(
     ctx.exit(_exit_code(quantified.result, options["share"]))
 
 
-def _show_certificate(screen: Console, path: Path, certified: dict[str, float]) -> None:
+def _show_certificate(screen: Console, path: Path, certified: CertificateSummary) -> None:
     from rich.text import Text
 
     from fairmend.base.text import at_least_percent
 
-    shares = f"{at_least_percent(certified['fair'])} equally, {at_least_percent(certified['unfair'])} unequally"
+    assert certified.fair is not None
+    assert certified.unfair is not None
+    shares = f"{at_least_percent(certified.fair)} equally, {at_least_percent(certified.unfair)} unequally"
     screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 

@@ -179,7 +179,7 @@ def command(
     candidate) collapsed: it lost a class, or agrees with the original hardly more than chance would.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
-    spec.toml, repair_inputs.csv, result.json (all figures), report.html and report.json.
+    spec.toml, repair_inputs.csv, result.json (all figures) and report.html.
     """
     from fairmend.cli.console import console, progress_bars, show_json, warn_before
     from fairmend.workflows import repair_files
@@ -201,7 +201,7 @@ def command(
             **options,
         )
     if json_output:
-        show_json(repaired.document)
+        show_json(repaired.document.printed())
     else:
         _show(console(), repaired, model)
     ctx.exit(BAD if repaired.comparison.after.repair.count or repaired.result.collapsed else GOOD)

@@ -21,7 +21,7 @@ from fairmend.cli.options import FILE, common_options, json_option
     default="html",
     show_default=True,
     help="html is the page for a browser; md a model card in Markdown, which Hugging Face reads; json the data, as "
-    "report.schema.json describes it.",
+    "result.schema.json describes it.",
 )
 @click.option("--out", type=FILE, help="File to write. By default report.html or report.md in the folder.")
 @click.option(
@@ -40,7 +40,7 @@ def command(folder: Path, form: str, out: Path | None, about: Path | None, no_wh
     """Write the report again, also in other formats.
 
     FOLDER is a folder that fairmend repair, audit, quantify or demo wrote. This version of fairmend turns its
-    report.json into report.html again: one page that loads nothing else. With --format, into a model card or JSON.
+    result.json into report.html again: one page that loads nothing else. With --format, into a model card or JSON.
     """
     run_report(folder, out, form=form, about=about, no_what_if=no_what_if, json_output=json_output)
 

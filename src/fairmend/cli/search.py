@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmend.base.data_source import DataSource
-from fairmend.cli.group import Command
+from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
@@ -95,9 +95,9 @@ def command(
 
     refuse_together(ctx, "jobs", "cluster")
     with progress_bars(quiet=json_output) as progress:
-        searched = search_files(model, spec_file, data, progress=progress, **options)
+        searched = search_files(model, spec_file, data, command=typed_command(ctx), progress=progress, **options)
     if json_output:
-        show_json(searched.document)
+        show_json(searched.document.printed())
     else:
         screen = console()
         _show(screen, f"{model.name}, searched from {data.name}{at_threshold(searched.spec)}", searched)

@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
-import pandas as pd
-
-from fairmend._version import __version__
 from fairmend.auditing.result import AuditPair, AuditResult
-from fairmend.base.text import listed, number, percent, probabilities, short
+from fairmend.base.text import short
 from fairmend.evaluate.document import (
-    AUDIT,
-    FORMAT,
-    QUANTIFY,
-    VERSION,
-    Audit,
-    DecisiveFeatures,
-    DisparityFigures,
-    Document,
+    AuditDocument,
+    CertificateSummary,
+    CertifyDocument,
     Origin,
-    Outcomes,
-    PairTable,
-    Quantification,
+    Page,
+    Pair,
+    QuantifyDocument,
     RowShares,
     ScoreRanges,
+    SearchDocument,
     UnequalBox,
+    VerdictCounts,
 )
-from fairmend.evaluate.document_parts import class_names, describe_similarity, disparity_figures, score_figures
+from fairmend.evaluate.document_parts import common_parts, disparity_figures, pair_of, score_figures, utility_figures
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_outcomes
+from fairmend.evaluate.people import People
 from fairmend.evaluate.report_pairs import tabulate_pairs
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.network import Network
+from fairmend.prove.result import CertifyResult
+from fairmend.prove.witness import Witness
 from fairmend.quantifying.result import QuantifyResult
-from fairmend.quantifying.unequal_map import QuantifyBox
+from fairmend.searching.result import SearchResult
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, spec_warnings
-
-# The document of an audit's report, from the result of the audit.
-
+from fairmend.tables import BrokenFile
 
 _MOST_RANGES = 240
-_MOST_WORST = 20
+
+
+# Audit
 
 
 def audit_warnings(net: Network, spec: Spec, result: AuditResult, labelled: LabelledFigures) -> list[str]:
@@ -68,135 +65,74 @@ def audit_document(
     *,
     title: str,
     labelled: LabelledFigures,
-    frame: pd.DataFrame | None = None,
+    labels: Iterable[object] = (),
     warnings: Sequence[str] = (),
     rows: RowNumbers | None = None,
     out_of_range: OutOfRange | None = None,
-) -> Document:
-    """Return everything the report says; `frame` holds rows of the data as the user wrote them.
+    broken: Sequence[BrokenFile] = (),
+    files: Mapping[str, Path] | None = None,
+    page: bool = True,
+) -> AuditDocument:
+    """Return what an audit found, with what only its page needs unless `page` is false.
 
-    `rows` names the people by row and id, and `out_of_range` is what was done to their values.
-
-    If the spec claims scores, it says how far they differ, and nothing about classes.
+    `labels` are the different ones in the data, `rows` names the people by row and id, `out_of_range` is what was done
+    to their values, and `files` are those that the command writes.
     """
-    examined, numbers = result.examined, RowNumbers() if rows is None else rows
-    notes = [] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)]
-    names = class_names(spec, net, frame)
-    if result.scores is not None:
-        return Document(
-            FORMAT,
-            VERSION,
-            AUDIT,
-            __version__,
-            short(title),
-            names,
-            origin,
-            describe_similarity(spec, exact=result.method == "enumerate"),
-            [],
-            PairTable(result.count, result.exact, [], 0, 0, []),
-            DecisiveFeatures(0, result.exact, {}, 0),
-            ScoreRanges(score_kind(net), len(examined.X), result.exact, [], []),
-            [short(warning, 2_000) for warning in warnings],
-            audit=replace(
-                _audit(spec, result, labelled, [], disparity_figures(result.disparity, spec, names)),
-                scores=score_figures(result.scores, labelled.regression),
-            ),
-            threshold=spec.threshold,
-            first_row=numbers.first,
-            notes=notes,
-            about=spec.about,
-            condition=result.condition,
-            outcomes=_outcomes(net, spec, result, names),
-        )
-    nearest = nearest_in_audit(net, spec, result)
-    return Document(
-        FORMAT,
-        VERSION,
-        AUDIT,
-        __version__,
-        short(title),
-        names,
+    common = common_parts(
+        net,
+        spec,
         origin,
-        describe_similarity(spec, exact=result.method == "enumerate"),
-        tabulate_groups(
-            spec,
-            values_of_rows(spec, result.rows),
-            [labelled.groups] if labelled.groups else [],
-            [result.rows.decide(net)],
-            classes=net.outputs,
-            unfair=result.rows.unequal,
-        ),
-        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
-        nearest.decisive_features(),
-        _score_ranges(net, spec, result),
-        [short(warning, 2_000) for warning in warnings],
-        audit=_audit(spec, result, labelled, names, disparity_figures(result.disparity, spec, names)),
-        threshold=spec.threshold,
-        first_row=numbers.first,
-        notes=notes,
-        about=spec.about,
+        title=title,
+        labels=labels,
+        warnings=warnings,
+        out_of_range=out_of_range,
+        broken=broken,
         condition=result.condition,
-        outcomes=_outcomes(net, spec, result, names),
+        files=files,
     )
-
-
-def _outcomes(net: Network, spec: Spec, result: AuditResult, names: list[str]) -> Outcomes | None:
-    """Return who is selected among all audited people; None for a regression network and for samples."""
-    if spec.regression or result.sampled:
-        return None
-    return tabulate_outcomes(spec, values_of_rows(spec, result.rows), [result.rows.decide(net)], names)
-
-
-def _audit(
-    spec: Spec, result: AuditResult, labelled: LabelledFigures, names: list[str], disparity: DisparityFigures
-) -> Audit:
-    utility = labelled.utility
-    return Audit(
+    known = labelled.utility or labelled.regression
+    classes = None if spec.regression else result.rows.decide(net)
+    values = {} if classes is None else values_of_rows(spec, result.rows)
+    return AuditDocument(
+        **common,
         count=result.count,
         total=result.total,
-        rate=result.idi_rate,
+        idi_rate=result.idi_rate,
         exact=result.exact,
         sampled=result.sampled,
         interval=None if result.interval is None else list(result.interval),
+        unknown=result.unknown,
+        method=result.method,
+        exact_seconds=result.plan.exact_seconds,
         evaluations=result.evaluations,
         seconds=result.seconds,
-        looked_at=len(result.examined.X),
+        scores=None if result.scores is None else score_figures(result.scores),
+        disparity=disparity_figures(result.disparity),
         labelled_rows=labelled.rows,
-        accuracy=None if utility is None else utility.accuracy,
-        balanced_accuracy=None if utility is None else utility.balanced_accuracy,
-        positive_rate=None if utility is None else utility.positive_rate,
-        auc=None if utility is None else utility.auc,
-        worst=[_describe_pair(pair, names, spec) for pair in result.pairs[:_MOST_WORST]],
-        disparity=disparity,
-        method=result.method,
-        unknown=result.unknown,
+        utility=None if known is None else utility_figures(known),
+        groups=[]
+        if classes is None
+        else tabulate_groups(spec, values, labelled.groups, classes, classes=net.outputs, unfair=result.rows.unequal),
+        outcomes=None
+        if classes is None or result.sampled
+        else tabulate_outcomes(spec, values, [classes], common["class_names"]),
+        pairs=[pair_of(pair) for pair in result.pairs],
+        page=_audit_page(net, spec, result, RowNumbers() if rows is None else rows) if page else None,
     )
 
 
-def _describe_pair(pair: AuditPair, names: list[str], spec: Spec) -> str:
-    """Return both people of a pair with their predictions and scores."""
-    claimed = spec.claim.on
-    difference = _capitalize(pair.difference)
-    if claimed is not None or pair.answers is None:
-        own, other = (_describe_score(value, claimed) for value in pair.scores)
-        which = "" if pair.output is None else f", output {pair.output}"
-        return short(f"{_capitalize(pair.name)}{which}: {own}. {difference}: {other}.", 600)
-    first, second = (names[answer] if answer < len(names) else f"class {answer}" for answer in pair.answers)
-    two = pair.output is None
-    what = "score" if two else f"probability of “{first}”"
-    scores = probabilities(pair.scores, spec.threshold if two else None)
-    own, other = (f"“{name}” ({what} {value})" for name, value in zip((first, second), scores, strict=True))
-    return short(f"{_capitalize(pair.name)}: {own}. {difference}: {other}.", 600)
-
-
-def _describe_score(value: float, claimed: str | None) -> str:
-    if claimed == "probability":
-        return f"probability {percent(value, 2)}"
-    return f"{claimed or 'score'} {number(value)}"
-
-
-def _capitalize(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+def _audit_page(net: Network, spec: Spec, result: AuditResult, numbers: RowNumbers) -> Page:
+    """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
+    looked_at = len(result.examined.X)
+    if result.scores is not None:
+        return Page(looked_at)
+    nearest = nearest_in_audit(net, spec, result)
+    return Page(
+        looked_at,
+        _score_ranges(net, spec, result),
+        nearest.decisive_features(),
+        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
+    )
 
 
 def _score_ranges(net: Network, spec: Spec, result: AuditResult) -> ScoreRanges:
@@ -209,7 +145,7 @@ def _score_ranges(net: Network, spec: Spec, result: AuditResult) -> ScoreRanges:
     return ScoreRanges(score_kind(net), len(order), found.exact, listed, [])
 
 
-# The document of a report on shares of all people, from the result of `fairmend.quantify`.
+# Quantify
 
 
 def quantify_document(
@@ -220,69 +156,168 @@ def quantify_document(
     *,
     title: str,
     boxes: int,
-    frame: pd.DataFrame | None = None,
+    labels: Iterable[object] = (),
     out_of_range: OutOfRange | None = None,
+    broken: Sequence[BrokenFile] = (),
     warnings: Sequence[str] = (),
-) -> Document:
-    """Return everything the report says, with so many boxes at most; `frame` holds rows of the data."""
-    names = class_names(spec, net, frame)
+    certificate: CertificateSummary | None = None,
+    files: Mapping[str, Path] | None = None,
+) -> QuantifyDocument:
+    """Return the shares of all people, with so many boxes at most; `labels` are the different ones in the data."""
     rows = None
     if found.rows is not None:
-        rows = RowShares(found.rows.fair, found.rows.unfair, found.rows.undecided)
-    return Document(
-        FORMAT,
-        VERSION,
-        QUANTIFY,
-        __version__,
-        short(title),
-        names,
-        origin,
-        describe_similarity(spec, exact=True),
-        [],
-        PairTable(0, True, [], 0, 0, []),
-        DecisiveFeatures(0, True, {}, 0),
-        ScoreRanges(score_kind(net), 0, True, [], []),
-        threshold=spec.threshold,
-        warnings=[short(warning, 2_000) for warning in warnings],
-        notes=[] if out_of_range is None or not out_of_range.rows else [short(out_of_range.describe(), 2_000)],
-        about=spec.about,
-        condition=found.condition,
-        quantify=Quantification(
-            found.fair,
-            found.unfair,
-            found.undecided,
-            net.dtype.name,
-            [_box(box, names) for box in found.boxes[:boxes]],
-            len(found.boxes[boxes:]),
-            found.leaves,
-            found.seconds,
-            found.sampled,
-            found.samples,
-            rows,
-            [
-                short(feature.name)
-                for feature in spec.protected
-                if any(feature.name in link.when for link in spec.links)
-            ],
-            spec.claim.delta,
+        rows = RowShares(found.rows.fair, found.rows.unfair, found.rows.undecided, found.rows.total)
+    return QuantifyDocument(
+        **common_parts(
+            net,
+            spec,
+            origin,
+            title=title,
+            labels=labels,
+            warnings=warnings,
+            out_of_range=out_of_range,
+            broken=broken,
+            condition=found.condition,
+            files=files,
         ),
+        fair=found.fair,
+        unfair=found.unfair,
+        undecided=found.undecided,
+        precision=net.dtype.name,
+        boxes=[
+            UnequalBox(
+                features=dict(box.features),
+                share=box.share,
+                of_box=box.of_box,
+                decides=list(box.decides),
+                classes=None if box.classes is None else list(box.classes),
+                positive=dict(box.positive),
+                negative=dict(box.negative),
+                rows=box.rows,
+                text=short(box.text, 2_000),
+            )
+            for box in found.boxes[:boxes]
+        ],
+        boxes_left_out=len(found.boxes[boxes:]),
+        leaves=found.leaves,
+        seconds=found.seconds,
+        sampled=found.sampled,
+        samples=found.samples,
+        rows=rows,
+        own=[short(f.name) for f in spec.protected if any(f.name in link.when for link in spec.links)],
+        certificate=certificate,
     )
 
 
-def _box(box: QuantifyBox, names: Sequence[str]) -> UnequalBox:
-    changes = ""
-    if box.classes is not None:
-        sides = zip(box.classes, (box.positive, box.negative), strict=True)
-        changes = "; ".join(f"{_class(label, names)} with {_values(box, values)}" for label, values in sides)
-    elif box.decides:  # a claim about scores
-        changes = f"higher with {_values(box, box.positive)}; lower with {_values(box, box.negative)}"
-    return UnequalBox(short(box.text, 2_000), box.share, box.of_box, box.rows, short(changes, 1_000))
+# Certify and search
 
 
-def _class(label: int, names: Sequence[str]) -> str:
-    return names[label] if label < len(names) else f"class {label}"
+def certify_document(
+    net: Network,
+    people: People,
+    result: CertifyResult,
+    origin: Origin,
+    *,
+    title: str,
+    warnings: Sequence[str] = (),
+    certificate: CertificateSummary | None = None,
+    files: Mapping[str, Path] | None = None,
+) -> CertifyDocument:
+    """Return the verdicts on people."""
+    rows, ids = people.rows.tolist(), people.ids
+    common = common_parts(
+        net,
+        people.spec,
+        origin,
+        title=title,
+        labels=people.labels,
+        warnings=warnings,
+        out_of_range=people.out_of_range,
+        broken=people.broken,
+        condition=result.condition,
+        files=files,
+    )
+    return CertifyDocument(
+        **common,
+        engine=result.engine,
+        seconds=result.seconds,
+        inputs=len(result),
+        counts=VerdictCounts(**result.counts),
+        unfair_rate=result.unfair_rate,
+        rows=rows,
+        ids=ids,
+        verdicts=[verdict.value for verdict in result.verdicts],
+        reasons=list(result.reasons),
+        witnesses=[
+            None if witness is None else _witness(witness, people, row, person)
+            for witness, row, person in zip(result.witnesses, rows, ids, strict=True)
+        ],
+        certificate=certificate,
+    )
 
 
-def _values(box: QuantifyBox, values: dict[str, object]) -> str:
-    """Return the protected values that differ: "sex Female"."""
-    return listed([f"{name} {value}" for name, value in values.items() if name in box.decides])
+def _witness(witness: Witness, people: People, row: int, person: str | None) -> Pair:
+    """Return the pair that shows unequal treatment; ``negative`` is what class 0 of two means, if the data shows it."""
+    spec, negative = people.spec, people.negative if witness.classes <= 2 else None
+    values, other_values = (
+        {str(name): value for name, value in spec.decode(side[None]).iloc[0].to_dict().items()}
+        for side in (witness.x, witness.other)
+    )
+    answers = None
+    if witness.answer is not None and witness.other_answer is not None:
+        answers = [witness.answer, witness.other_answer]
+    names = [
+        spec.name_class(answer, witness.classes) if answer or negative is None else negative for answer in answers or ()
+    ]
+    scores = None if witness.scores is None else list(witness.scores)
+    return Pair(
+        row=row,
+        id=person,
+        values=values,
+        other_values=other_values,
+        answers=answers,
+        answer_names=None if answers is None else names,
+        scores=scores,
+        on=spec.claim.on or "probability",
+        output=witness.output,
+        gap=None if scores is None else abs(scores[0] - scores[1]),
+        difference=spec.describe_pair(witness.x, witness.other),
+        tie=witness.tie,
+    )
+
+
+def search_document(
+    net: Network,
+    people: People,
+    result: SearchResult,
+    origin: Origin,
+    *,
+    title: str,
+    local_steps: int,
+    pairs: Sequence[AuditPair],
+    warnings: Sequence[str] = (),
+    files: Mapping[str, Path] | None = None,
+) -> SearchDocument:
+    """Return what a tester found; `pairs` are some of the results."""
+    return SearchDocument(
+        **common_parts(
+            net,
+            people.spec,
+            origin,
+            title=title,
+            labels=people.labels,
+            warnings=warnings,
+            out_of_range=people.out_of_range,
+            broken=people.broken,
+            files=files,
+        ),
+        method=result.method,
+        count=result.count,
+        seeds=result.seeds,
+        starts=result.starts,
+        local_steps=local_steps,
+        calls=result.calls,
+        exact=result.exact,
+        seconds=result.seconds,
+        pairs=[pair_of(pair) for pair in pairs],
+    )

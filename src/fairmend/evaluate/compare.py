@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairmend._version import __version__
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
 from fairmend.auditing.inputs import GivenInputs, Witnesses
 from fairmend.auditing.neighbours import UnequalInputs
@@ -57,19 +56,6 @@ class Measurement:
     def disparity(self) -> ScoreDisparity:
         """How far the scores of similar people differ, for the rows of the data."""
         return self.data.disparity
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the measurement as plain data; rates are from 0 to 1."""
-        return {
-            "unfair_repair_inputs": self.repair.count,
-            "unfair_data_rows": self.data.count,
-            "unfair_data_rate": self.data.idi_rate,
-            "largest_difference": None if self.data.scores is None else self.data.scores.largest,
-            **{name: value for name, value in _plain(self.utility).items() if name != "changed"},
-            **_plain(self.regression),
-            "disparity": self.disparity.as_dict(),
-            "groups": [asdict(group) for group in self.groups],
-        }
 
 
 def measure(
@@ -186,49 +172,6 @@ class RepairComparison:
         """The claim, what it leaves open about inference, and what is known beyond it."""
         return " ".join(part for part in (self.claim, self.guarantee.real_only_note(), self.beyond) if part)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data, for result.json and --json."""
-        result, split = self.result, self.split
-        return {
-            "fairmend": __version__,
-            "method": result.method,
-            "proven": result.proven == result.regions,
-            "proven_repair_inputs": result.proven,
-            "proof_covers_inference": self.covers_inference,
-            "guarantee": self.statement,
-            "certificate": None if result.certificate is None else result.certificate.claim,
-            "blind": result.blind,
-            "everyone": result.everyone,
-            "blind_features": result.blind_features,
-            "collapsed": result.collapsed,
-            "protected": [f.name for f in split.spec.protected],
-            "repair_inputs": result.regions,
-            "repair_rows": None if split.repair is None else split.rows.numbers(split.repair),
-            "calibration_rows": split.rows.numbers(split.calibration),
-            "unlabelled_rows": len(split.unlabelled),
-            "data_rows": len(split.X),
-            "unfair_data_is_exact": self.before.data.exact and self.after.data.exact,
-            "scored_rows": len(split.X_scored),
-            "scored_rows_are_held_out": split.held_out or split.test is not None,
-            "scored_rows_are_test_data": split.test is not None,
-            "scored_on": split.describe_scored(),
-            "before": self.before.as_dict(),
-            "after": self.after.as_dict(),
-            "changed_predictions": self.changed,
-            "changed_weights": result.changed_weights,
-            "total_weights": result.total_weights,
-            "head_change_l1": result.objective,
-            "gap": result.gap,
-            "margin": result.margin,
-            "classes": result.classes,
-            "policy": None if result.policy is None else asdict(result.policy),
-            "candidates": [asdict(candidate) for candidate in result.candidates],
-            "history": {"fair": result.history.fair, "task": result.history.task},
-            "seconds": dict(result.seconds),
-            "out_of_range": split.out_of_range.as_dict(),
-            "warnings": self.warnings,
-        }
-
 
 def claim_needs_range(spec: Spec, options: Mapping[str, Any]) -> bool:
     """Return whether a repair with these options claims something about ranges, and not only independence."""
@@ -276,10 +219,6 @@ def training_row_warnings(split: DataSplit, everyone: ScoredRows, scored: Scored
     if split.test is not None:
         return training_warnings(everyone, split.y, scored, split.test.y, regression=split.spec.regression)
     return [] if split.spec.regression else memory_warnings(everyone, split.y, seed)
-
-
-def _plain(figures: Utility | RegressionUtility | None) -> dict[str, Any]:
-    return {} if figures is None else asdict(figures)
 
 
 def _count(unequal: UnequalInputs) -> UnequalCount:

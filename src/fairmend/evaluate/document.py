@@ -1,32 +1,44 @@
-"""What a report says, as data. report.json holds exactly these fields, and the page is drawn from nothing else.
+"""The result of a command as data: one document for each kind of result.
 
-The names of the fields are the keys of report.json (docs/report-format.md): do not rename them within a version.
+`--json` prints it, result.json holds it, and the terminal, the page, the model card and `fairmend report` show what it
+says and nothing else. The names of the fields are the keys of the JSON (docs/reference/json.md): one word for one
+figure, in the terms of the glossary. `page` is the part that only the page needs; `--json` leaves it out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from fairmend.spec.claim import About
+from fairmend._version import __version__
+from fairmend.spec.claim import About, Claim
 
-FORMAT = "fairmend report"
-VERSION = 2
+FORMAT, VERSION = "fairmend result", 1
 
-REPAIR, AUDIT, QUANTIFY = "repair", "audit", "quantify"
+REPAIR, AUDIT, QUANTIFY, CERTIFY, SEARCH = "repair", "audit", "quantify", "certify", "search"
+
+
+# Parts of every document
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that the report is about: its role ("model", "data", "certificate", …), name and sha256."""
+    """A file that the result is about: its role ("model", "data", "certificate", …), name and sha256.
+
+    The sha256 is None if the result is printed only: large data is then not read once more.
+    """
 
     role: str
     name: str
-    sha256: str
+    sha256: str | None
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the report comes from. `created` is a UTC time; `command` and `seed` are None if they are not known."""
+    """Where the result comes from. `created` is a UTC time; `command` and `seed` are None if they are not known.
+
+    `versions` are those of the packages that computed it.
+    """
 
     created: str
     command: str | None
@@ -37,69 +49,151 @@ class Origin:
 
 @dataclass(frozen=True)
 class Similarity:
-    """Who counts as similar: people who differ in protected features, and in others by up to their tolerance.
+    """Who counts as similar: people who differ in `protected` features, and in others by up to their tolerance.
 
-    Tolerances are in the feature's own units. `everything_looked_at` says whether every counterfactual was examined.
-    `linked` names the features that change together with protected ones, and `links` says how, in sentences.
+    `tolerances` are in the feature's own units. `linked` names the features that change together with protected ones,
+    and `links` says how, in sentences.
     """
 
     protected: list[str]
     tolerances: dict[str, float]
-    everything_looked_at: bool
-    linked: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
+    linked: list[str]
+    links: list[str]
 
 
 @dataclass(frozen=True)
-class NetworkFigures:
-    """One network on the data. Rates are from 0 to 1, and None if they are not defined.
+class OutsideCounts:
+    """How many values of one feature are `below` its range, `above` it, or `unknown`: none of its categories."""
 
-    `errors` has the figures of a regression network by name, and `disparity` says how far the scores of similar people
-    differ.
+    below: int
+    above: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class OutOfRangeValues:
+    """What was done about values out of range: "refuse" (there were none), "clip", "skip" or "widen".
+
+    `rows` have such a value, `features` counts them, and `ranges` has the ranges after widening. `text` says it in a
+    sentence, and is empty if there was nothing to do.
     """
 
-    unfair_inputs: int
-    unfair_inputs_exact: bool
-    unfair_rows: int
-    unfair_rate: float
-    unfair_rate_exact: bool
-    accuracy: float | None
-    balanced_accuracy: float | None
-    positive_rate: float | None
-    auc: float | None
-    errors: dict[str, float] = field(default_factory=dict)
-    disparity: DisparityFigures | None = None
+    policy: str
+    rows: int
+    features: dict[str, OutsideCounts]
+    ranges: dict[str, list[float]]
+    text: str
+
+
+@dataclass(frozen=True)
+class LeftOutFile:
+    """With --keep-going, a `file` of the data that cannot be read and is left out, and the `reason`."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What every result says.
+
+    `title` says what was examined. `claim` is what the spec claims about similar people. `class_names` are the
+    predictions, and `value_names` what people call the values of a feature, by feature. `threshold` is the probability
+    from which a prediction is positive. `condition` is what must be true of the program that runs the model, if its
+    file leaves that open. `files` are those that the command wrote: the path of each, by name.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    kind: str
+    fairmend: str = __version__
+    title: str
+    origin: Origin
+    claim: Claim
+    similar: Similarity
+    class_names: list[str]
+    value_names: dict[str, dict[str, str]]
+    threshold: float
+    about: About
+    condition: str
+    out_of_range: OutOfRangeValues | None
+    broken_files: list[LeftOutFile]
+    warnings: list[str]
+    files: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the document as plain data: what result.json holds."""
+        return asdict(self)
+
+    def printed(self) -> dict[str, Any]:
+        """Return what `--json` prints: the document without `page`, the part that only the page needs."""
+        return {name: value for name, value in self.as_dict().items() if name != "page"}
+
+
+# Figures of a network
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """How many of `total` people are treated unequally: `count`, or more if not `exact`. `idi_rate` is their share."""
+
+    count: int
+    total: int
+    idi_rate: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class UtilityFigures:
+    """How well a network predicts; a figure that is not defined for its kind, or for the rows, is None.
+
+    `accuracy`, `balanced_accuracy`, `positive_rate`, `auc` and `average_precision` are those of classes, from 0 to 1;
+    `r2`, `mean_absolute_error` and `root_mean_squared_error` those of a regression network.
+    """
+
+    accuracy: float | None = None
+    balanced_accuracy: float | None = None
+    positive_rate: float | None = None
+    auc: float | None = None
+    average_precision: float | None = None
+    r2: float | None = None
+    mean_absolute_error: float | None = None
+    root_mean_squared_error: float | None = None
 
 
 @dataclass(frozen=True)
 class GroupRates:
-    """One group: its size and its selection rate before (in an audit: now) and after the repair.
+    """One group: its size, its selection rate, and the share of it that is treated unequally, in an audit.
 
-    With more than two classes, `classes_before` and `classes_after` are the shares that get each class.
+    With more than two classes, `class_rates` are the shares that get each class instead of the selection rate.
     """
 
     name: str
     rows: int
-    positive_before: float | None
-    positive_after: float | None = None
-    unfair_rate: float | None = None
-    classes_before: list[float] = field(default_factory=list)
-    classes_after: list[float] = field(default_factory=list)
+    selection_rate: float | None
+    unfair_rate: float | None
+    class_rates: list[float]
 
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """The groups of one protected feature and the gaps between them; `reason` says why a gap is None."""
+    """The groups of one protected feature, largest ones only, and the gaps between all of them.
+
+    `binned` says whether the groups are ranges of values. The demographic parity difference is the largest difference
+    of selection rates, the equalized odds difference that of true or false positive rates; `reason` says why one is
+    None. With more than two classes, `widest_class` is the one whose shares differ most between groups, by
+    `widest_difference`.
+    """
 
     feature: str
     binned: bool
     groups: list[GroupRates]
     groups_left_out: int
-    parity_before: float | None
-    odds_before: float | None
-    parity_after: float | None = None
-    odds_after: float | None = None
-    reason: str | None = None
+    demographic_parity_difference: float | None
+    equalized_odds_difference: float | None
+    reason: str | None
+    widest_class: str | None = None
+    widest_difference: float | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +257,108 @@ class Outcomes:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Two similar people, the audited one first; in a score disparity, the lower score first.
+
+    `row` and `id` are those of the audited person. `values` and `other_values` are theirs, by feature. `answers` are
+    the classes of both and `answer_names` what they mean, None for a regression network. `scores` are probabilities of
+    the positive class, with more than two classes of the class `output`; for a claim about scores, what the claim is
+    `on`, of the `output` if there are several. `gap` is the difference of the scores, and `difference` says how the two
+    people differ, as text. `tie` says that a score is within the rounding error of inference, so that another library
+    may give both the same prediction.
+    """
+
+    row: int
+    id: str | None
+    values: dict[str, Any]
+    other_values: dict[str, Any]
+    answers: list[int] | None
+    answer_names: list[str] | None
+    scores: list[float] | None
+    on: str
+    output: int | None
+    gap: float | None
+    difference: str
+    tie: bool = False
+
+
+@dataclass(frozen=True)
+class ScoreFigures:
+    """How far the scores of similar people differ, if the spec claims scores; at most `delta` is allowed.
+
+    `counts` says how many inputs have a difference from one of the `edges` to the next.
+    """
+
+    on: str
+    delta: float
+    largest: float
+    median: float
+    p90: float
+    edges: list[float]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class AboveLimit:
+    """How many people have a score disparity of more than so many percentage `points`, and their `share`."""
+
+    points: int
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """How many people would be treated unequally if this `threshold` decided, and their `share`."""
+
+    threshold: float
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class DisparityFigures:
+    """How far the scores of similar people differ, whatever the claim is about.
+
+    The people are those audited, or the rows of a repair's data. `median` to `p99` are the differences that 50, 90, 95
+    and 99 % of them do not exceed; all figures are lower bounds if not `exact`. `counts` says how many have a
+    difference from one of the `edges` to the next. `worst` are the two similar people whose scores differ most. `curve`
+    has the share treated unequally at each threshold, and `threshold` is the one that decides; empty and None for a
+    regression network or more than two classes.
+    """
+
+    on: str
+    exact: bool
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    largest: float
+    above: list[AboveLimit]
+    edges: list[float]
+    counts: list[int]
+    worst: Pair | None
+    threshold: float | None
+    curve: list[AtThreshold]
+
+    def share_above(self, points: int) -> float:
+        """Return the share of people with a larger difference than so many percentage points."""
+        return next(entry.share for entry in self.above if entry.points == points)
+
+    def share_at(self, threshold: float) -> float:
+        """Return the share treated unequally at one of the thresholds, the nearest one."""
+        return min(self.curve, key=lambda entry: abs(entry.threshold - threshold)).share
+
+    @property
+    def peak(self) -> AtThreshold:
+        """The threshold at which most people are treated unequally, the lowest of several."""
+        return max(self.curve, key=lambda entry: (entry.share, -entry.threshold))
+
+
+# What only the page needs
+
+
+@dataclass(frozen=True)
 class ScoreRange:
     """The score of one input (`own`), and the range of the score over its neighbourhood.
 
@@ -195,83 +391,8 @@ class ScoreRanges:
 
 
 @dataclass(frozen=True)
-class LayerChange:
-    """The change of one affine layer: how many weights and biases differ, their l1 distance, the largest change."""
-
-    name: str
-    inputs: int
-    outputs: int
-    changed: int
-    total: int
-    l1: float
-    largest: float
-
-
-@dataclass(frozen=True)
-class WeightChange:
-    """One weight, or the norm of several, before and after; `marked` for a protected input."""
-
-    name: str
-    before: float
-    after: float
-    marked: bool = False
-
-
-@dataclass(frozen=True)
-class WeightChanges:
-    """Which weights changed: by layer, by input column (l1 norm in the first layer), and one by one in the head."""
-
-    layers: list[LayerChange]
-    columns: list[WeightChange]
-    columns_left_out: int
-    head: list[WeightChange]
-    head_left_out: int
-
-
-@dataclass(frozen=True)
-class PolicySummary:
-    """How the method auto selects a candidate; see `fairmend.repairing.options.Policy`. `words` says it in sentences.
-
-    `original` is what the candidates are compared with: the balanced accuracy of the original network on the same rows,
-    or 1 if `prefer` is "decisions"; None if it is not known. `measure` is what the candidates' `balanced_accuracy` is:
-    R² for a regression network.
-    """
-
-    keep: float = 0.0
-    guarantee: str = "any"
-    prefer: str = "accuracy"
-    original: float | None = None
-    words: str = ""
-    measure: str = "balanced accuracy"
-
-
-@dataclass(frozen=True)
-class RecipeSummary:
-    """One candidate of the method auto: a recipe and its figures; `why` says why it was selected or not.
-
-    The candidates that were not run (`ran`) have no figures. `on_frontier` is true if no other candidate is at least as
-    good in guarantee, unfairness left and what is kept, and better in one.
-    """
-
-    name: str
-    guarantee: str
-    balanced_accuracy: float
-    changed: float
-    agreement: float
-    unfair_rate: float
-    chosen: bool
-    proven: bool
-    why: str
-    accuracy: float | None = None
-    blind_features: list[str] = field(default_factory=list)
-    collapsed: bool = False
-    on_frontier: bool = False
-    ran: bool = True
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A person and a counterfactual with another prediction; `id` names the person, if the data has ids.
+class NearestPair:
+    """A person and a counterfactual with another prediction that differs in as few features as possible.
 
     `values` are the person's, by column; `others` are the counterfactual's where it differs, otherwise None. Answers
     (predictions) and scores are those of the two; the ones after the repair are None in an audit. Scores are
@@ -294,7 +415,8 @@ class PairTable:
     """Pairs, the largest difference in score first. `total` people are treated unequally, or more if not `exact`.
 
     The first `varying` columns are those in which similar people may differ. `id_column` is the column of ids, if there
-    is one.
+    is one. `first_row` is the number of the data's first row: 2 for a file, which counts as a spreadsheet does, 1 for
+    samples, 0 in Python.
     """
 
     total: int
@@ -302,8 +424,9 @@ class PairTable:
     columns: list[str]
     varying: int
     columns_left_out: int
-    rows: list[Pair]
-    id_column: str | None = None
+    rows: list[NearestPair]
+    id_column: str | None
+    first_row: int
 
 
 @dataclass(frozen=True)
@@ -318,184 +441,6 @@ class DecisiveFeatures:
     exact: bool
     alone: dict[str, int]
     together: int
-
-
-@dataclass(frozen=True)
-class Repair:
-    """What a repair did and what is proven about it; see `fairmend.RepairResult`.
-
-    If the spec claims scores, `scores_before` and `scores_after` are those of the repair inputs. `test_data` says
-    whether the scored rows are test data; other rows may have been used for training the network.
-    """
-
-    method: str
-    claim: str
-    beyond: str
-    certified: str | None
-    blind: bool
-    strict: bool
-    proven: int
-    inputs: int
-    covers_inference: bool
-    precision: str
-    data_rows: int
-    scored_rows: int
-    held_out: bool
-    before: NetworkFigures
-    after: NetworkFigures
-    changed_predictions: float | None
-    changed_weights: int
-    total_weights: int
-    head_change: float
-    margin: float
-    gap: float
-    seconds: dict[str, float]
-    fair_loss: list[float]
-    task_loss: list[float]
-    weights: WeightChanges
-    candidates: list[RecipeSummary]
-    check: str | None
-    blind_features: list[str] = field(default_factory=list)
-    collapsed: bool = False
-    unlabelled_rows: int = 0
-    policy: PolicySummary | None = None
-    scores_before: ScoreFigures | None = None
-    scores_after: ScoreFigures | None = None
-    test_data: bool = False
-
-
-@dataclass(frozen=True)
-class ScoreFigures:
-    """How far the scores of similar people differ, if the spec claims scores; see `fairmend.AuditResult`.
-
-    `counts` says how many inputs have a difference from one of the `edges` to the next, and `errors` has
-    the figures of a regression network by name.
-    """
-
-    on: str
-    delta: float
-    largest: float
-    median: float
-    p90: float
-    edges: list[float]
-    counts: list[int]
-    errors: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ScorePair:
-    """The two similar people whose scores differ most, the lower score first.
-
-    `values` and `others` are theirs, by column; `answer` names the class whose probability it is, None for a regression
-    network. Both are similar to the person in row `row`, with the id `id` if the data has ids.
-    """
-
-    row: int
-    columns: list[str]
-    columns_left_out: int
-    values: list[str]
-    others: list[str]
-    scores: list[float]
-    answer: str | None = None
-    id: str | None = None
-
-
-@dataclass(frozen=True)
-class DisparityFigures:
-    """How far the scores of similar people differ, whatever the claim is about; see `fairmend.AuditResult`.
-
-    The people are those audited, or the rows of a repair's data. `above` is the share of people with a larger
-    difference than so many percentage points, and `counts` says how many have a difference from one of the `edges` to
-    the next. `unequal` is the share treated unequally at each of the `thresholds`, and `threshold` the one that
-    decides; empty and None for a regression network or more than two classes.
-    """
-
-    on: str
-    exact: bool
-    median: float
-    p90: float
-    p95: float
-    p99: float
-    largest: float
-    above: dict[str, float]
-    edges: list[float]
-    counts: list[int]
-    worst: ScorePair | None = None
-    threshold: float | None = None
-    thresholds: list[float] = field(default_factory=list)
-    unequal: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found; see `fairmend.AuditResult`. The figures of utility are None without labels."""
-
-    count: int
-    total: int
-    rate: float
-    exact: bool
-    sampled: bool
-    interval: list[float] | None
-    evaluations: int
-    seconds: float
-    looked_at: int
-    labelled_rows: int
-    accuracy: float | None
-    balanced_accuracy: float | None
-    positive_rate: float | None
-    auc: float | None
-    worst: list[str]
-    scores: ScoreFigures | None = None
-    method: str = "enumerate"
-    unknown: int = 0
-    disparity: DisparityFigures | None = None
-
-
-@dataclass(frozen=True)
-class UnequalBox:
-    """A box of people of whom some are proven to be treated unequally; `text` says who, and what decides.
-
-    `share` is that of all people, `of_box` that of the box, and `rows` how many rows of the data are in it. `changes`
-    says which protected values give which prediction.
-    """
-
-    text: str
-    share: float
-    of_box: float
-    rows: int | None
-    changes: str
-
-
-@dataclass(frozen=True)
-class RowShares:
-    """How many rows of the data are proven to be treated equally and unequally, and how many are undecided."""
-
-    fair: int
-    unfair: int
-    undecided: int
-
-
-@dataclass(frozen=True)
-class Quantification:
-    """Shares of all people that the spec allows; see `fairmend.QuantifyResult`.
-
-    `own` are the protected features of which own values count, because links depend on them. `delta` is that of a claim
-    about scores.
-    """
-
-    fair: float
-    unfair: float
-    undecided: float
-    precision: str
-    boxes: list[UnequalBox]
-    boxes_left_out: int
-    leaves: int
-    seconds: float
-    sampled: float | None
-    samples: int
-    rows: RowShares | None = None
-    own: list[str] = field(default_factory=list)
-    delta: float | None = None
 
 
 @dataclass(frozen=True)
@@ -627,38 +572,410 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Document:
-    """The whole report. Exactly one of `repair`, `audit` and `quantify` is given, as `kind` says.
+class Page:
+    """What only the page needs: some people in detail, and the networks with which it computes the scores of anyone.
 
-    `first_row` is the number of the data's first row: 2 for a file, which counts as a spreadsheet does, 1 for samples,
-    0 in Python. `notes` say what was done to the data.
-    `threshold` is the probability from which a prediction is positive.
-    `about` says which model it is. `outcomes` is None for a regression network.
-    `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
-    `condition` is what must be true of the program that runs the model, if its file leaves that open.
+    `looked_at` is the size of the random sample that `ranges`, `flips` and `pairs` are about; these are None for a
+    claim about scores. `what_if_left_out` says why `what_if` is None, if the reason is the network or the spec.
     """
 
-    format: str
-    version: int
-    kind: str
-    fairmend: str
-    title: str
-    answers: list[str]
-    origin: Origin
-    similar: Similarity
-    groups: list[FeatureGroups]
-    pairs: PairTable
-    flips: DecisiveFeatures
-    ranges: ScoreRanges
-    warnings: list[str] = field(default_factory=list)
-    repair: Repair | None = None
-    audit: Audit | None = None
-    first_row: int = 0
-    notes: list[str] = field(default_factory=list)
-    threshold: float = 0.5
+    looked_at: int
+    ranges: ScoreRanges | None = None
+    flips: DecisiveFeatures | None = None
+    pairs: PairTable | None = None
     what_if: WhatIf | None = None
     what_if_left_out: str = ""
-    about: About = field(default_factory=About)
-    outcomes: Outcomes | None = None
-    quantify: Quantification | None = None
-    condition: str = ""
+
+
+# Audit
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditDocument(Unequal, Document):
+    """What an audit found among people of a file, or among random samples (`sampled`).
+
+    `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
+    "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
+    `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
+    on `labelled_rows`, and `groups` on all people. `pairs` are the worst ones. `outcomes` is None for a regression
+    network and for samples, and `page` without a report.
+    """
+
+    kind: str = AUDIT
+    sampled: bool
+    interval: list[float] | None
+    unknown: int
+    method: str
+    exact_seconds: float | None
+    evaluations: int
+    seconds: float
+    scores: ScoreFigures | None
+    disparity: DisparityFigures
+    labelled_rows: int
+    utility: UtilityFigures | None
+    groups: list[FeatureGroups]
+    outcomes: Outcomes | None
+    pairs: list[Pair]
+    page: Page | None = None
+
+
+# Repair
+
+
+@dataclass(frozen=True)
+class NetworkFigures:
+    """One network, before or after the repair: who is treated unequally, and how well it predicts.
+
+    `repair_inputs` and `data` count the repair inputs, and the rows of the data, that are treated unequally. For a
+    claim about scores, `scores` is about the repair inputs, and `largest_difference` is the largest one in the rows of
+    the data. `utility` and `groups` are measured on the scored rows, `disparity` on the rows of the data.
+    """
+
+    repair_inputs: Unequal
+    data: Unequal
+    scores: ScoreFigures | None
+    largest_difference: float | None
+    disparity: DisparityFigures
+    utility: UtilityFigures
+    groups: list[FeatureGroups]
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """The change of one affine layer: how many weights and biases differ, their l1 distance, the largest change."""
+
+    name: str
+    inputs: int
+    outputs: int
+    changed: int
+    total: int
+    l1: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class WeightChange:
+    """One weight, or the norm of several, before and after; `marked` for a protected input."""
+
+    name: str
+    before: float
+    after: float
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class WeightChanges:
+    """Which weights changed: by layer, by input column (l1 norm in the first layer), and one by one in the head."""
+
+    layers: list[LayerChange]
+    columns: list[WeightChange]
+    columns_left_out: int
+    head: list[WeightChange]
+    head_left_out: int
+
+
+@dataclass(frozen=True)
+class PolicySummary:
+    """How the method auto selects a candidate; see `fairmend.repairing.options.Policy`. `text` says it in sentences.
+
+    `original_accuracy` and `original_balanced_accuracy` are those of the original network on the rows on which the
+    candidates are measured; None if they are not known. `measure` is what `balanced_accuracy` is: R² for a regression
+    network, which has no accuracy.
+    """
+
+    keep: float
+    guarantee: str
+    prefer: str
+    keep_required: bool
+    original_accuracy: float | None
+    original_balanced_accuracy: float | None
+    measure: str
+    text: str
+
+    @property
+    def original(self) -> float | None:
+        """What the candidates are compared with: the original network's figure, or its agreement with itself."""
+        return self.original_balanced_accuracy if self.prefer == "accuracy" else 1.0
+
+
+@dataclass(frozen=True)
+class RecipeSummary:
+    """One candidate of the method auto: a recipe and its figures; `reason` says why it was selected or not.
+
+    A candidate that is not `proven` has a `problem`, and one that was not run (`ran`) has no figures. `on_frontier` is
+    true if no other candidate is at least as good in guarantee, unfairness left and what is kept, and better in one.
+    `recipe` has the settings of the recipe by name.
+    """
+
+    name: str
+    recipe: dict[str, Any]
+    guarantee: str
+    accuracy: float
+    balanced_accuracy: float
+    changed: float
+    agreement: float
+    unfair_rate: float
+    chosen: bool
+    proven: bool
+    ran: bool
+    problem: str
+    reason: str
+    blind_features: list[str]
+    collapsed: bool
+    on_frontier: bool
+
+    @property
+    def why(self) -> str:
+        """Why it was selected or not, or why there is no network."""
+        return (self.reason or self.problem).removeprefix("not run: ")
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The losses of step 1 after each step: of fairness, and of the task; None if one is not finite."""
+
+    fair: list[float | None]
+    task: list[float | None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A `program` in which the checker ran the model, and the number of `people` on whom."""
+
+    program: str
+    people: int
+
+
+@dataclass(frozen=True)
+class CheckDocument:
+    """What `fairmend check` says; see `fairmend.CheckResult`. `certificate` and `model` are the files, if printed."""
+
+    verdict: str
+    valid: bool
+    reasons: list[str]
+    claim: str
+    condition: str
+    regions: int
+    covers_inference: bool | None
+    least_margin: float | None
+    largest_difference: float | None
+    fair: float | None
+    unfair: float | None
+    boxes: int
+    runs: list[Run]
+    not_run: str
+    model_read: bool
+    seconds: float
+    certificate: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class CertificateSummary:
+    """The certificate that was written: its `claim`, and the `arithmetic` that it is about ("real": exact only).
+
+    It covers so many `inputs`, or claims the shares `fair` and `unfair` of all people. `command` checks it, and `check`
+    is the result of the check before it was written.
+    """
+
+    claim: str
+    arithmetic: str
+    inputs: int | None = None
+    fair: float | None = None
+    unfair: float | None = None
+    command: str | None = None
+    check: CheckDocument | None = None
+
+
+@dataclass(frozen=True)
+class DemoExample:
+    """In the demo: an `applicant` whom the original network treats unequally, and how the counterfactual differs.
+
+    `before` and `after` are the decisions of both networks for both people; `proven` says that the proof covers them.
+    """
+
+    applicant: int
+    difference: str
+    before: list[str]
+    after: list[str]
+    proven: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairDocument(Document):
+    """What a repair did and what is proven about it; see `fairmend.RepairResult`.
+
+    `guarantee` says what is proven and for whom. `proven_repair_inputs` of `repair_inputs` are proven, all of them if
+    `proven`; `proof_covers_inference` says whether the proof covers the rounding errors of inference in the
+    `precision` of the network. `blind` networks provably ignore the protected features; for `everyone`, the
+    `blind_features` are all in which similar people may differ. `collapsed` networks lost a class, or agree with the
+    original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by `scored_on`.
+    `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
+    `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
+    has the duration of each stage, and `examples` are those of the demo.
+    """
+
+    kind: str = REPAIR
+    method: str
+    guarantee: str
+    proven: bool
+    proven_repair_inputs: int
+    repair_inputs: int
+    proof_covers_inference: bool
+    precision: str
+    blind: bool
+    everyone: bool
+    blind_features: list[str]
+    collapsed: bool
+    certificate: CertificateSummary | None
+    repair_rows: list[int] | None
+    calibration_rows: list[int]
+    unlabelled_rows: int
+    data_rows: int
+    scored_rows: int
+    scored_rows_are_held_out: bool
+    scored_rows_are_test_data: bool
+    scored_on: str
+    before: NetworkFigures
+    after: NetworkFigures
+    outcomes: Outcomes | None
+    changed_predictions: float | None
+    changed_weights: int
+    total_weights: int
+    head_change: float
+    gap: float
+    margin: float
+    classes: list[int | None] | None
+    weights: WeightChanges
+    policy: PolicySummary | None
+    candidates: list[RecipeSummary]
+    history: Losses
+    seconds: dict[str, float]
+    examples: list[DemoExample] = field(default_factory=list)
+    page: Page | None = None
+
+
+# Quantify
+
+
+@dataclass(frozen=True)
+class UnequalBox:
+    """A box of people of whom some are proven to be treated unequally; `text` says who, and what decides.
+
+    `features` has the values of each feature that does not have its whole range: the lowest and highest, or the
+    categories. `share` is that of all people, `of_box` that of the box, and `rows` how many rows of the data are in it.
+    `decides` names the protected features that change the class (or the score by more than delta); it is empty if a
+    tolerance or a link changes it. `classes` are the two classes that most of these people get, None for score claims
+    and if no protected feature decides. `positive` and `negative` are protected values with the first and with the
+    second of them, or with a higher and a lower score.
+    """
+
+    features: dict[str, list[Any]]
+    share: float
+    of_box: float
+    decides: list[str]
+    classes: list[int] | None
+    positive: dict[str, Any]
+    negative: dict[str, Any]
+    rows: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class RowShares:
+    """How many rows of the data are proven to be treated equally and unequally, and how many are undecided."""
+
+    fair: int
+    unfair: int
+    undecided: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantifyDocument(Document):
+    """Shares of all people that the spec allows; see `fairmend.QuantifyResult`.
+
+    `boxes` is the map, the largest shares first; `boxes_left_out` more were found. All people were divided into
+    `leaves` boxes. Of `samples` random people, the share `sampled` was found to be treated unequally. `own` are the
+    protected features of which own values count, because links depend on them.
+    """
+
+    kind: str = QUANTIFY
+    fair: float
+    unfair: float
+    undecided: float
+    precision: str
+    boxes: list[UnequalBox]
+    boxes_left_out: int
+    leaves: int
+    seconds: float
+    sampled: float | None
+    samples: int
+    rows: RowShares | None
+    own: list[str]
+    certificate: CertificateSummary | None
+
+
+# Certify and search
+
+
+@dataclass(frozen=True)
+class VerdictCounts:
+    """How many inputs are `fair` (proven), `unfair` (with a witness) and `unknown` (neither)."""
+
+    fair: int
+    unfair: int
+    unknown: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyDocument(Document):
+    """The verdict on each of `inputs` people, in order; see `fairmend.CertifyResult`.
+
+    `rows` and `ids` are theirs. `verdicts` are "fair", "unfair" or "unknown"; `reasons` say why a verdict is unknown,
+    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs.
+    """
+
+    kind: str = CERTIFY
+    engine: str
+    seconds: float
+    inputs: int
+    counts: VerdictCounts
+    unfair_rate: float
+    rows: list[int]
+    ids: list[str | None]
+    verdicts: list[str]
+    reasons: list[str]
+    witnesses: list[Pair | None]
+    certificate: CertificateSummary | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchDocument(Document):
+    """What a fairness tester (`method`) found; see `fairmend.SearchResult`.
+
+    It found `count` people who are treated unequally, from `starts` of its `seeds`, with so many `local_steps` and
+    `calls` of the network. `exact` says whether every counterfactual of an input was tried. `pairs` are some of the
+    results, numbered from 1.
+    """
+
+    kind: str = SEARCH
+    method: str
+    count: int
+    seeds: int
+    starts: int
+    local_steps: int
+    calls: int
+    exact: bool
+    seconds: float
+    pairs: list[Pair]
+
+
+DOCUMENTS: dict[str, type[Document]] = {
+    AUDIT: AuditDocument,
+    REPAIR: RepairDocument,
+    QUANTIFY: QuantifyDocument,
+    CERTIFY: CertifyDocument,
+    SEARCH: SearchDocument,
+}
+"""The documents by kind."""

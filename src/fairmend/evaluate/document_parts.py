@@ -4,35 +4,54 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from fairmend._version import __version__
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
 from fairmend.auditing.result import AuditPair
 from fairmend.base.arrays import histogram
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import plain_value, short
-from fairmend.evaluate.document import DisparityFigures, Origin, ScoreFigures, ScorePair, Similarity, SourceFile
-from fairmend.evaluate.utility import RegressionUtility
+from fairmend.base.text import short
+from fairmend.evaluate.document import (
+    AboveLimit,
+    AtThreshold,
+    CertificateSummary,
+    CheckDocument,
+    DisparityFigures,
+    LeftOutFile,
+    Origin,
+    OutOfRangeValues,
+    OutsideCounts,
+    Pair,
+    Run,
+    ScoreFigures,
+    Similarity,
+    SourceFile,
+    UtilityFigures,
+)
+from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Network
+from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_links
-from fairmend.tables import TableFile
-
-# Where a report comes from: its files with their sha256, the versions of packages, and the date.
-
+from fairmend.spec.out_of_range import OutOfRange
+from fairmend.tables import BrokenFile, TableFile
 
 _PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # all are dependencies of fairmend
 _CHUNK = 1 << 20
+_MOST_CLASSES = 1_000
+_BINS = 40
+
+
+# The origin: files with their sha256, the versions of packages, and the date
 
 
 def describe_origin(
@@ -43,13 +62,14 @@ def describe_origin(
     seed: int | None = None,
     arrays: Mapping[str, npt.ArrayLike] | None = None,
     created: datetime | None = None,
+    digests: bool = True,
 ) -> Origin:
-    """Return the origin of a report from files, and arrays that came from no file, by their role.
+    """Return the origin of a result from files, and arrays that came from no file, by their role.
 
     `parts` are the files of a role that is a table: several files have the sha256 of their bytes one after the other,
-    as ``cat people/*.parquet | sha256sum`` prints it.
+    as ``cat people/*.parquet | sha256sum`` prints it. Without `digests` no file is read.
     """
-    described = [_describe(role, source, (parts or {}).get(role)) for role, source in (files or {}).items()]
+    described = [_describe(role, source, (parts or {}).get(role), digests) for role, source in (files or {}).items()]
     described += [
         SourceFile(role, "passed as an array", _array_digest(values)) for role, values in (arrays or {}).items()
     ]
@@ -75,12 +95,15 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _describe(role: str, source: DataSource, parts: Sequence[str] | None) -> SourceFile:
-    if parts is None:
+def _describe(role: str, source: DataSource, parts: Sequence[str] | None, digests: bool) -> SourceFile:
+    more = "" if parts is None or len(parts) == 1 else f" ({len(parts):,} files)"
+    digest = None
+    if digests and parts is not None:
+        digest = _table_digest(parts)
+    elif digests:
         assert isinstance(source, Path)
-        return SourceFile(role, short(source.name, 200), file_digest(source))
-    more = "" if len(parts) == 1 else f" ({len(parts):,} files)"
-    return SourceFile(role, f"{short(source.name, 200)}{more}", _table_digest(parts))
+        digest = file_digest(source)
+    return SourceFile(role, f"{short(source.name, 200)}{more}", digest)
 
 
 def _table_digest(names: Sequence[str]) -> str:
@@ -99,50 +122,129 @@ def _array_digest(values: npt.ArrayLike) -> str:
 
 def _versions() -> dict[str, str]:
     return {
-        "fairmend": __version__,
         "Python": platform.python_version(),
         **{package: version(package) for package in _PACKAGES},
         "system": f"{platform.system()} {platform.machine()}",
     }
 
 
-# What a spec says, for a report: who counts as similar, and what the classes are called.
+# What the spec and the data say
 
 
-_MOST_CLASSES = 1_000
+def common_parts(
+    net: Network,
+    spec: Spec,
+    origin: Origin,
+    *,
+    title: str,
+    labels: Iterable[object] = (),
+    warnings: Sequence[str] = (),
+    out_of_range: OutOfRange | None = None,
+    broken: Sequence[BrokenFile] = (),
+    condition: str = "",
+    files: Mapping[str, Path] | None = None,
+) -> dict[str, Any]:
+    """Return the fields that every document has; `labels` are the different ones in the data."""
+    return {
+        "title": short(title),
+        "origin": origin,
+        "claim": spec.claim,
+        "similar": describe_similarity(spec),
+        "class_names": class_names(spec, net, labels),
+        "value_names": {f.name: dict(f.names) for f in spec.features if f.names},
+        "threshold": spec.threshold,
+        "about": spec.about,
+        "condition": condition,
+        "out_of_range": None if out_of_range is None else out_of_range_values(out_of_range),
+        "broken_files": [LeftOutFile(file.name, file.reason) for file in broken],
+        "warnings": [short(warning, 2_000) for warning in warnings],
+        "files": {name: str(path) for name, path in (files or {}).items()},
+    }
 
 
-def describe_similarity(spec: Spec, *, exact: bool) -> Similarity:
-    """Return who counts as similar; `exact` says whether every counterfactual was examined."""
+def describe_similarity(spec: Spec) -> Similarity:
+    """Return who counts as similar."""
     tolerances = {short(f.name): float(f.tolerance) for f in spec.features if f.tolerance and f.varies}
     linked, links = [short(f.name) for f in spec.linked], describe_links(spec)
-    return Similarity([short(f.name) for f in spec.protected], tolerances, exact, linked, links)
+    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links)
 
 
-def class_names(spec: Spec, net: Network, frame: pd.DataFrame | None) -> list[str]:
+def class_names(spec: Spec, net: Network, labels: Iterable[object] = ()) -> list[str]:
     """Return the names of the network's classes: the values of the label, or "class 0" etc. if it does not list them.
 
-    `frame` holds rows of the data; its label column names the negative class.
+    `labels` are the different ones in the data, which name the negative class.
     """
     if spec.label is not None and spec.label.classes:
         return [short(name, 40) for name in spec.label.classes[:_MOST_CLASSES]]
     if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
-    values: list[object] = []
-    if frame is not None and spec.label.column in frame.columns:
-        values = frame[spec.label.column].dropna().unique().tolist()
-    return [short(spec.label.name_negative(values), 40), short(spec.label.positive, 40)]
+    return [short(spec.label.name_negative(list(labels)), 40), short(spec.label.positive, 40)]
 
 
-# How far the scores of similar people differ, as a report shows it.
+def out_of_range_values(done: OutOfRange) -> OutOfRangeValues:
+    """Return what was done about values out of range."""
+    return OutOfRangeValues(
+        done.policy,
+        done.rows,
+        {name: OutsideCounts(counts.below, counts.above, counts.unknown) for name, counts in done.features.items()},
+        {name: list(ends) for name, ends in done.ranges.items()},
+        short(done.describe(), 2_000),
+    )
 
 
-_BINS = 40
+def certificate_summary(
+    certificate: Certificate,
+    *,
+    inputs: int | None = None,
+    shares: Mapping[str, float] | None = None,
+    command: str | None = None,
+    check: Mapping[str, Any] | None = None,
+) -> CertificateSummary:
+    """Return what a certificate claims; `shares` are those of all people, `check` is what the checker says, as data."""
+    claimed = shares or {}
+    return CertificateSummary(
+        short(certificate.claim, 4_000),
+        str(certificate.content["arithmetic"]),
+        inputs,
+        claimed.get("fair"),
+        claimed.get("unfair"),
+        command,
+        None if check is None else check_document(check),
+    )
 
 
-def score_figures(
-    scores: ScoreSummary, regression: RegressionUtility | None = None, end: float | None = None
-) -> ScoreFigures:
+def check_document(found: Mapping[str, Any]) -> CheckDocument:
+    """Return what the checker says, from the plain data of its result."""
+    return CheckDocument(**{**found, "runs": [Run(**run) for run in found["runs"]]})
+
+
+# Figures
+
+
+def pair_of(pair: AuditPair) -> Pair:
+    """Return a pair of people as data."""
+    return Pair(
+        row=pair.row,
+        id=pair.id,
+        values=dict(pair.values),
+        other_values=dict(pair.other_values),
+        answers=None if pair.answers is None else list(pair.answers),
+        answer_names=None if pair.answer_names is None else list(pair.answer_names),
+        scores=list(pair.scores),
+        on=pair.on,
+        output=pair.output,
+        gap=pair.gap,
+        difference=pair.difference,
+    )
+
+
+def utility_figures(figures: Utility | RegressionUtility | None) -> UtilityFigures:
+    """Return how well a network predicts."""
+    known = {} if figures is None else asdict(figures)
+    return UtilityFigures(**{name: value for name, value in known.items() if name != "changed"})
+
+
+def score_figures(scores: ScoreSummary, end: float | None = None) -> ScoreFigures:
     """Return how far scores differ, with a histogram from 0 to `end`: the largest difference by default, or delta."""
     end = max(scores.largest, scores.claim.limit) if end is None else end
     counts, edges = histogram(scores.differences, _BINS, end)
@@ -154,61 +256,24 @@ def score_figures(
         p90=scores.most,
         edges=edges.tolist(),
         counts=counts.tolist(),
-        errors=regression_errors(regression),
     )
 
 
-def regression_errors(regression: RegressionUtility | None) -> dict[str, float]:
-    """Return the figures of a regression network by name, without those that are not defined."""
-    figures = {} if regression is None else asdict(regression)
-    return {name: value for name, value in figures.items() if value is not None}
-
-
-# Score disparity as a report shows it: the distribution, the curve over the thresholds, and the worst pair.
-
-
-_MOST_COLUMNS = 16
-
-
-def disparity_figures(
-    disparity: ScoreDisparity, spec: Spec, answers: Sequence[str], end: float | None = None
-) -> DisparityFigures:
-    """Return the figures of a score disparity, with a histogram from 0 to `end`, by default the largest difference.
-
-    `answers` are the names of the classes.
-    """
+def disparity_figures(disparity: ScoreDisparity, end: float | None = None) -> DisparityFigures:
+    """Return the figures of a score disparity, with a histogram from 0 to `end`, by default the largest difference."""
     end = end or disparity.largest or 1.0
     counts, edges = histogram(disparity.differences, _BINS, end)
     total, curve = len(disparity.differences), disparity.curve
+    points = [] if curve is None else zip(curve.thresholds, curve.counts, curve.shares, strict=True)
     return DisparityFigures(
         on=disparity.on,
         exact=disparity.exact,
         **disparity.quantiles,
         largest=disparity.largest,
-        above={f"{100 * limit:g}": count / total for limit, count in disparity.above.items()},
+        above=[AboveLimit(round(100 * limit), count, count / total) for limit, count in disparity.above.items()],
         edges=edges.tolist(),
         counts=counts.tolist(),
-        worst=None if disparity.worst is None else _score_pair(disparity.worst, spec, answers),
+        worst=None if disparity.worst is None else pair_of(disparity.worst),
         threshold=None if curve is None else curve.decision,
-        thresholds=[] if curve is None else curve.thresholds.tolist(),
-        unequal=[] if curve is None else curve.shares.tolist(),
-    )
-
-
-def _score_pair(pair: AuditPair, spec: Spec, answers: Sequence[str]) -> ScorePair:
-    """Return both people, with the features in which similar people may differ first."""
-    varying = {f.name for f in spec.varying}
-    names = sorted((f.name for f in spec.features), key=lambda name: name not in varying)
-    shown, features = names[:_MOST_COLUMNS], {f.name: f for f in spec.features}
-    number = 1 if pair.output is None else pair.output
-    answer = answers[number] if number < len(answers) else f"class {number}"
-    return ScorePair(
-        pair.row,
-        [short(name) for name in shown],
-        len(names) - len(shown),
-        [plain_value(features[name].show(pair.values[name])) for name in shown],
-        [plain_value(features[name].show(pair.other_values[name])) for name in shown],
-        list(pair.scores),
-        None if spec.regression else answer,
-        None if pair.id is None else short(pair.id, 40),
+        curve=[AtThreshold(float(at), int(count), float(share)) for at, count, share in points],
     )

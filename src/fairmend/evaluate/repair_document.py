@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fairmend._version import __version__
+from fairmend.auditing.disparity import ScoreSummary
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
-    FORMAT,
-    REPAIR,
-    VERSION,
-    DecisiveFeatures,
-    Document,
     FeatureGroups,
     LayerChange,
+    Losses,
     NetworkFigures,
     Origin,
-    Outcomes,
-    PairTable,
+    Page,
     PolicySummary,
     RecipeSummary,
-    Repair,
+    RepairDocument,
     ScoreRanges,
+    Unequal,
     WeightChange,
     WeightChanges,
 )
 from fairmend.evaluate.document_parts import (
-    class_names,
-    describe_similarity,
+    certificate_summary,
+    common_parts,
     disparity_figures,
-    regression_errors,
     score_figures,
+    utility_figures,
 )
 from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
@@ -49,10 +48,212 @@ from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
 from fairmend.spec import Spec
 
-# Which weights a repair changed: by layer, by input column, and in the head.
-
-
+MOST_RANGES = 240
 _MOST_COLUMNS, _MOST_UNITS = 30, 40
+
+
+def repair_document(
+    original: Network,
+    comparison: RepairComparison,
+    origin: Origin,
+    *,
+    title: str,
+    command: str | None = None,
+    check: Mapping[str, Any] | None = None,
+    files: Mapping[str, Path] | None = None,
+) -> RepairDocument:
+    """Return what a repair did and what is proven about it.
+
+    `command` checks the certificate, `check` is the result of the check before it was written, as plain data, and
+    `files` are those that the command writes.
+    """
+    people, result = comparison.split, comparison.result
+    spec, repaired = people.spec, result.network
+    label = None if spec.label is None else spec.label.column
+    common = common_parts(
+        original,
+        spec,
+        origin,
+        title=title,
+        labels=people.frame[label].dropna().unique().tolist() if label in people.frame.columns else (),
+        warnings=comparison.warnings,
+        out_of_range=people.out_of_range,
+        condition=model_condition(repaired) if check is None else check["condition"],
+        files=files,
+    )
+    certificate = None
+    if result.certificate is not None:
+        inputs = result.certificate.count
+        certificate = certificate_summary(result.certificate, inputs=inputs, command=command, check=check)
+    values, classes = {}, []
+    if not spec.regression:
+        values = protected_values(spec, comparison.before.scored.X)
+        classes = [comparison.before.scored.classes, comparison.after.scored.classes]
+    groups = [
+        tabulate_groups(spec, values, figures.groups, predicted, classes=original.outputs)
+        for figures, predicted in zip((comparison.before, comparison.after), classes, strict=False)
+    ]
+    scores = _scores(comparison)
+    before, after = (
+        _network_figures(comparison, figures, number, scores, groups)
+        for number, figures in enumerate((comparison.before, comparison.after))
+    )
+    return RepairDocument(
+        **common,
+        method=result.method,
+        guarantee=comparison.statement,
+        proven=result.proven == result.regions,
+        proven_repair_inputs=result.proven,
+        repair_inputs=result.regions,
+        proof_covers_inference=comparison.covers_inference,
+        precision=original.dtype.name,
+        blind=result.blind,
+        everyone=result.everyone,
+        blind_features=[short(name) for name in result.blind_features],
+        collapsed=result.collapsed,
+        certificate=certificate,
+        repair_rows=None if people.repair is None else people.rows.numbers(people.repair).tolist(),
+        calibration_rows=people.rows.numbers(people.calibration).tolist(),
+        unlabelled_rows=len(people.unlabelled),
+        data_rows=len(people.X),
+        scored_rows=len(people.X_scored),
+        scored_rows_are_held_out=people.held_out or people.test is not None,
+        scored_rows_are_test_data=people.test is not None,
+        scored_on=people.describe_scored(),
+        before=before,
+        after=after,
+        outcomes=tabulate_outcomes(spec, values, classes, common["class_names"]) if classes else None,
+        changed_predictions=comparison.changed,
+        changed_weights=result.changed_weights,
+        total_weights=result.total_weights,
+        head_change=result.objective,
+        gap=result.gap,
+        margin=result.margin,
+        classes=result.classes,
+        weights=compare_weights(original, repaired, spec),
+        policy=_policy(result),
+        candidates=[_candidate(candidate) for candidate in result.candidates],
+        history=Losses(_finite(result.history.fair), _finite(result.history.task)),
+        seconds=dict(result.seconds),
+        page=_page(original, comparison),
+    )
+
+
+def _scores(comparison: RepairComparison) -> list[ScoreSummary]:
+    """Return how far the scores of the repair inputs differ, before and after; empty for a claim about classes."""
+    before, after = comparison.before.repair_scores, comparison.after.repair_scores
+    if before is None or after is None:
+        return []
+    if comparison.result.everyone:
+        # What the network ignores changes no score; an audit sees how sums are rounded in different batches.
+        after = replace(after, differences=np.zeros_like(after.differences))
+    return [before, after]
+
+
+def _network_figures(
+    comparison: RepairComparison,
+    figures: Measurement,
+    number: int,
+    scores: list[ScoreSummary],
+    groups: list[list[FeatureGroups]],
+) -> NetworkFigures:
+    """Return the figures of one of the two networks; both have the same scale in each histogram."""
+    end = max(comparison.before.disparity.largest, comparison.after.disparity.largest)
+    allowed = max([summary.claim.limit for summary in scores], default=0.0)
+    score_end = max([allowed, *(summary.largest for summary in scores)])
+    return NetworkFigures(
+        repair_inputs=Unequal(
+            figures.repair.count, len(figures.repair.rows), figures.repair.rate, exact=figures.repair.exact
+        ),
+        data=Unequal(figures.data.count, figures.data.total, figures.data.idi_rate, exact=figures.data.exact),
+        scores=score_figures(scores[number], score_end) if scores else None,
+        largest_difference=None if figures.data.scores is None else figures.data.scores.largest,
+        disparity=disparity_figures(figures.disparity, end),
+        utility=utility_figures(figures.utility or figures.regression),
+        groups=groups[number] if groups else [],
+    )
+
+
+def _policy(result: RepairResult) -> PolicySummary | None:
+    policy = result.policy
+    if policy is None:
+        return None
+    measure = accuracy_measure(result)
+    return PolicySummary(
+        **asdict(policy),
+        original_accuracy=result.original_accuracy,
+        original_balanced_accuracy=result.original_balanced_accuracy,
+        measure=measure,
+        text=describe_policy(policy, measure),
+    )
+
+
+def _candidate(candidate: Candidate) -> RecipeSummary:
+    return RecipeSummary(
+        name=short(candidate.recipe.name),
+        recipe={
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(candidate.recipe).items()
+        },
+        guarantee=candidate.guarantee,
+        accuracy=candidate.accuracy,
+        balanced_accuracy=candidate.balanced_accuracy,
+        changed=candidate.changed,
+        agreement=candidate.agreement,
+        unfair_rate=candidate.unfair_rate,
+        chosen=candidate.chosen,
+        proven=candidate.proven,
+        ran=was_run(candidate),
+        problem=short(candidate.problem, 500),
+        reason=short(candidate.reason, 500),
+        blind_features=[short(name) for name in candidate.blind_features],
+        collapsed=candidate.collapsed,
+        on_frontier=candidate.on_frontier,
+    )
+
+
+def _finite(losses: tuple[float, ...]) -> list[float | None]:
+    return [float(loss) if np.isfinite(loss) else None for loss in losses]
+
+
+# What only the page needs
+
+
+def _page(original: Network, comparison: RepairComparison) -> Page:
+    """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
+    people, unequal = comparison.split, comparison.before.data
+    looked_at = len(unequal.examined.X)
+    if people.spec.claim.is_score:
+        return Page(looked_at)
+    nearest = nearest_in_audit(original, people.spec, unequal)
+    pairs = tabulate_pairs(
+        nearest,
+        people.spec,
+        original,
+        comparison.result.network,
+        total=unequal.count,
+        exact=unequal.exact,
+        numbers=people.rows,
+    )
+    return Page(looked_at, _score_ranges(original, comparison), nearest.decisive_features(), pairs)
+
+
+def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
+    """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
+    both = comparison.before, comparison.after
+    own = order_by_score(comparison.before.inputs)
+    chosen = own[pick_evenly(len(own), MOST_RANGES)]
+    before, after = (compute_score_ranges(comparison.split.spec, figures.inputs.take(chosen)) for figures in both)
+    unequal = [figures.repair.rows[chosen] for figures in both]
+    return ScoreRanges(
+        score_kind(original),
+        len(own),
+        before.exact and after.exact,
+        before.as_list(unequal[0]),
+        after.as_list(unequal[1]),
+    )
+
+
+# Which weights changed: by layer, by input column, and in the head
 
 
 def compare_weights(before: Network, after: Network, spec: Spec) -> WeightChanges:
@@ -133,193 +334,3 @@ def _most_changed(changes: list[WeightChange], most: int) -> list[WeightChange]:
         range(len(changes)), key=lambda i: (not changes[i].marked, -abs(changes[i].after - changes[i].before))
     )
     return [changes[i] for i in sorted(rank[:most])]
-
-
-MOST_RANGES = 240
-_MOST_STEPS = 400
-
-
-def repair_document(
-    original: Network, comparison: RepairComparison, origin: Origin, *, title: str, check: str | None = None
-) -> Document:
-    """Return everything the report says; `check` is the command that checks the certificate."""
-    people, result = comparison.split, comparison.result
-    spec = people.spec
-    unequal = comparison.before.data
-    document = Document(
-        FORMAT,
-        VERSION,
-        REPAIR,
-        __version__,
-        short(title),
-        class_names(spec, original, people.frame),
-        origin,
-        describe_similarity(spec, exact=unequal.method == comparison.after.data.method == "enumerate"),
-        [] if spec.regression else _groups(original, comparison),
-        PairTable(unequal.count, unequal.exact, [], 0, 0, []),
-        DecisiveFeatures(0, unequal.exact, {}, 0),
-        ScoreRanges(score_kind(original), result.regions, unequal.exact, [], []),
-        [short(warning, 2_000) for warning in comparison.warnings[:50]],
-        repair=_repair(original, comparison, check),
-        first_row=people.rows.first,
-        notes=[short(people.out_of_range.describe(), 2_000)] if people.out_of_range.rows else [],
-        threshold=spec.threshold,
-        about=spec.about,
-        condition=model_condition(result.network),
-        outcomes=None if spec.regression else _outcomes(original, comparison),
-    )
-    if spec.claim.is_score:
-        return replace(document, repair=_with_scores(document.repair, comparison))
-    nearest = nearest_in_audit(original, spec, unequal)
-    return replace(
-        document,
-        pairs=tabulate_pairs(
-            nearest,
-            spec,
-            original,
-            result.network,
-            total=unequal.count,
-            exact=unequal.exact,
-            numbers=people.rows,
-        ),
-        flips=nearest.decisive_features(),
-        ranges=_score_ranges(original, comparison),
-    )
-
-
-def _with_scores(repair: Repair | None, comparison: RepairComparison) -> Repair:
-    """Return the repair with the differences of the repair inputs' scores, both on the same scale."""
-    before, after = comparison.before.repair_scores, comparison.after.repair_scores
-    assert repair is not None
-    assert before is not None
-    assert after is not None
-    if comparison.result.everyone:
-        # What the network ignores changes no score; an audit sees how sums are rounded in different batches.
-        after = replace(after, differences=np.zeros_like(after.differences))
-    end = max(before.largest, after.largest, before.claim.limit)
-    return replace(repair, scores_before=score_figures(before, end=end), scores_after=score_figures(after, end=end))
-
-
-def _repair(original: Network, comparison: RepairComparison, check: str | None) -> Repair:
-    people, result = comparison.split, comparison.result
-    names = class_names(people.spec, original, people.frame)
-    return Repair(
-        method=result.method,
-        claim=short(comparison.claim, 4_000),
-        beyond=short(comparison.beyond, 4_000),
-        certified=None if result.certificate is None else short(result.certificate.claim, 4_000),
-        blind=result.blind,
-        strict=all(f.protected for f in people.spec.varying),
-        proven=result.proven,
-        inputs=result.regions,
-        covers_inference=bool(result.proven and result.proof.covers_inference[result.proof.holds].all()),
-        precision=original.dtype.name,
-        data_rows=len(people.X),
-        scored_rows=len(people.X_scored),
-        held_out=people.held_out or people.test is not None,
-        test_data=people.test is not None,
-        before=_network_figures(comparison, comparison.before, names),
-        after=_network_figures(comparison, comparison.after, names),
-        changed_predictions=comparison.changed,
-        changed_weights=result.changed_weights,
-        total_weights=result.total_weights,
-        head_change=result.objective,
-        margin=result.margin,
-        gap=result.gap,
-        seconds=dict(result.seconds),
-        fair_loss=_thinned(result.history.fair),
-        task_loss=_thinned(result.history.task),
-        weights=compare_weights(original, result.network, people.spec),
-        candidates=[_candidate(candidate) for candidate in result.candidates],
-        check=check,
-        blind_features=[short(name) for name in result.blind_features],
-        collapsed=result.collapsed,
-        unlabelled_rows=len(people.unlabelled),
-        policy=_policy(result),
-    )
-
-
-def _policy(result: RepairResult) -> PolicySummary | None:
-    policy = result.policy
-    if policy is None:
-        return None
-    original = result.original_balanced_accuracy if policy.prefer == "accuracy" else 1.0
-    measure = accuracy_measure(result)
-    words = describe_policy(policy, measure)
-    return PolicySummary(policy.keep, policy.guarantee, policy.prefer, original, words, measure)
-
-
-def _network_figures(comparison: RepairComparison, figures: Measurement, names: list[str]) -> NetworkFigures:
-    utility = figures.utility
-    end = max(comparison.before.disparity.largest, comparison.after.disparity.largest)
-    return NetworkFigures(
-        figures.repair.count,
-        figures.repair.exact,
-        figures.data.count,
-        figures.data.idi_rate,
-        figures.data.exact,
-        None if utility is None else utility.accuracy,
-        None if utility is None else utility.balanced_accuracy,
-        None if utility is None else utility.positive_rate,
-        None if utility is None else utility.auc,
-        regression_errors(figures.regression),
-        disparity_figures(figures.disparity, comparison.split.spec, names, end),
-    )
-
-
-def _groups(original: Network, comparison: RepairComparison) -> list[FeatureGroups]:
-    spec, before, after = comparison.split.spec, comparison.before, comparison.after
-    return tabulate_groups(
-        spec,
-        protected_values(spec, before.scored.X),
-        [before.groups, after.groups],
-        [before.scored.classes, after.scored.classes],
-        classes=original.outputs,
-    )
-
-
-def _outcomes(original: Network, comparison: RepairComparison) -> Outcomes:
-    """Return whom both networks select among the same people as in the figures of groups."""
-    people, scored = comparison.split, (comparison.before.scored, comparison.after.scored)
-    names = class_names(people.spec, original, people.frame)
-    values = protected_values(people.spec, scored[0].X)
-    return tabulate_outcomes(people.spec, values, [each.classes for each in scored], names)
-
-
-def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
-    """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
-    both = comparison.before, comparison.after
-    own = order_by_score(comparison.before.inputs)
-    chosen = own[pick_evenly(len(own), MOST_RANGES)]
-    before, after = (compute_score_ranges(comparison.split.spec, figures.inputs.take(chosen)) for figures in both)
-    unequal = [figures.repair.rows[chosen] for figures in both]
-    return ScoreRanges(
-        score_kind(original),
-        len(own),
-        before.exact and after.exact,
-        before.as_list(unequal[0]),
-        after.as_list(unequal[1]),
-    )
-
-
-def _candidate(candidate: Candidate) -> RecipeSummary:
-    return RecipeSummary(
-        short(candidate.recipe.name),
-        candidate.guarantee,
-        candidate.balanced_accuracy,
-        candidate.changed,
-        candidate.agreement,
-        candidate.unfair_rate,
-        candidate.chosen,
-        candidate.proven,
-        short((candidate.reason or candidate.problem).removeprefix("not run: "), 500),
-        candidate.accuracy,
-        [short(name) for name in candidate.blind_features],
-        candidate.collapsed,
-        candidate.on_frontier,
-        was_run(candidate),
-    )
-
-
-def _thinned(losses: tuple[float, ...]) -> list[float]:
-    return [float(losses[i]) for i in pick_evenly(len(losses), _MOST_STEPS) if np.isfinite(losses[i])]

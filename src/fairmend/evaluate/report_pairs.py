@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend.auditing.result import user_values
 from fairmend.base.text import plain_value, short
-from fairmend.evaluate.document import Pair, PairTable
+from fairmend.evaluate.document import NearestPair, PairTable
 from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
 from fairmend.evaluate.row_numbers import RowNumbers
 from fairmend.network import Network
@@ -33,7 +33,7 @@ def tabulate_pairs(
     varying = {f.name for f in spec.varying}
     features = sorted(spec.features, key=lambda f: (f.name not in varying, not f.protected))
     names = [f.name for f in features[:_MOST_COLUMNS]]
-    rows: list[Pair] = []
+    rows: list[NearestPair] = []
     if len(chosen.rows):
         mine, theirs = (_named(spec, user_values(spec, side)) for side in (chosen.X, chosen.other))
         answers, values = _predictions_and_scores(before, chosen)
@@ -42,7 +42,7 @@ def tabulate_pairs(
         for i, row in enumerate(numbers.numbers(chosen.rows).tolist()):
             differs = [name for name, is_so in zip(chosen.features, chosen.differs[i], strict=True) if is_so]
             rows.append(
-                Pair(
+                NearestPair(
                     row,
                     [plain_value(mine[name][i]) for name in names],
                     [_other_value(mine[name][i], theirs[name][i]) if name in differs else None for name in names],
@@ -56,7 +56,8 @@ def tabulate_pairs(
             )
     first = sum(name in varying for name in names)
     column = None if numbers.id_column is None else short(numbers.id_column)
-    return PairTable(total, exact, [short(name) for name in names], first, len(features) - len(names), rows, column)
+    columns = [short(name) for name in names]
+    return PairTable(total, exact, columns, first, len(features) - len(names), rows, column, numbers.first)
 
 
 def _named(spec: Spec, values: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairmend.base.text import at_most_percent, count, listed, number, percent, score_difference
-from fairmend.evaluate.document import Audit, Document, Quantification, Repair, ScoreFigures
+from fairmend.evaluate.document import (
+    AuditDocument,
+    Document,
+    FeatureGroups,
+    QuantifyDocument,
+    RepairDocument,
+    ScoreFigures,
+)
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
-from fairmend.spec import Claim, Spec
+from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     from fairmend.repairing.options import Policy
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from fairmend.repairing.selection import Candidate
 
 
-# The choice that auto made, in sentences: the policy, the recipes not run, and what may help after a collapse.
+# The choice that auto made: the policy, the recipes not run, and what may help after a collapse
 
 
 _LARGE = 10.0
@@ -60,9 +67,8 @@ def was_run(candidate: Candidate) -> bool:
     return not candidate.problem.startswith(("not run", "time limit"))
 
 
-def describe_unrun(candidates: Sequence[Candidate]) -> str:
+def describe_unrun(reasons: Sequence[str]) -> str:
     """Return how many recipes were not run, and why, in one sentence; empty if all were."""
-    reasons = [candidate.problem for candidate in candidates if not was_run(candidate)]
     if not reasons:
         return ""
     recipes = "1 recipe was" if len(reasons) == 1 else f"{len(reasons)} recipes were"
@@ -113,13 +119,13 @@ class Summary:
 
 
 def summarize(document: Document) -> Summary:
-    """Return the summary of a report."""
-    if document.repair is not None:
-        return _summarize_repair(document, document.repair)
-    if document.quantify is not None:
-        return _summarize_shares(document, document.quantify)
-    assert document.audit is not None
-    return _summarize_audit(document, document.audit)
+    """Return the summary of an audit, of a repair or of quantify."""
+    if isinstance(document, RepairDocument):
+        return _summarize_repair(document)
+    if isinstance(document, QuantifyDocument):
+        return _summarize_shares(document)
+    assert isinstance(document, AuditDocument)
+    return _summarize_audit(document)
 
 
 def gap_widened(before: float | None, after: float | None) -> bool:
@@ -127,25 +133,32 @@ def gap_widened(before: float | None, after: float | None) -> bool:
     return before is not None and after is not None and after - before > 0.005
 
 
+def _some_gap_widened(before: FeatureGroups, after: FeatureGroups) -> bool:
+    return gap_widened(before.demographic_parity_difference, after.demographic_parity_difference) or gap_widened(
+        before.equalized_odds_difference, after.equalized_odds_difference
+    )
+
+
 # Repairs
 
 _COLLAPSE = "the repair collapsed: the model lost a class, or agrees with the original hardly more than chance would"
 
 
-def _summarize_repair(document: Document, repair: Repair) -> Summary:
-    scores = repair.scores_after
+def _summarize_repair(repair: RepairDocument) -> Summary:
+    similar = repair.similar
     guarantee = Guarantee(
-        tuple(repair.blind_features or document.similar.protected) if repair.blind else (),
-        tuple(document.similar.protected),
-        document.similar.tolerances,
-        repair.proven,
-        repair.inputs,
-        repair.precision if repair.covers_inference else "real",
-        linked=tuple(document.similar.linked),
-        claim=Claim() if scores is None else Claim("score", scores.delta, scores.on),
-        threshold=document.threshold,
+        tuple(repair.blind_features or similar.protected) if repair.blind else (),
+        tuple(similar.protected),
+        similar.tolerances,
+        repair.proven_repair_inputs,
+        repair.repair_inputs,
+        repair.precision if repair.proof_covers_inference else "real",
+        linked=tuple(similar.linked),
+        claim=repair.claim,
+        threshold=repair.threshold,
     )
-    unequal = UnequalCount(repair.after.unfair_inputs, repair.inputs, repair.after.unfair_inputs_exact)
+    left = repair.after.repair_inputs
+    unequal = UnequalCount(left.count, repair.repair_inputs, left.exact)
     status = "good" if guarantee.complete else "open" if guarantee.everyone else "bad"
     headline = guarantee.headline(repair.method, unequal)
     if repair.collapsed:
@@ -157,33 +170,28 @@ def _summarize_repair(document: Document, repair: Repair) -> Summary:
         (
             Section("What is proven", guarantee.explanation()),
             Section("For whom", guarantee.coverage()),
-            Section("What is not proven", _limits_of_repair(document, repair, guarantee)),
+            Section("What is not proven", _limits_of_repair(repair, guarantee)),
         ),
     )
 
 
-def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) -> tuple[str, ...]:
-    limits = []
+def _limits_of_repair(repair: RepairDocument, guarantee: Guarantee) -> tuple[str, ...]:
+    limits, left = [], repair.after.data
     if not guarantee.covers_everyone:
-        unequal = UnequalCount(repair.after.unfair_rows, repair.data_rows, repair.after.unfair_rate_exact)
-        share = percent(repair.after.unfair_rate, 1 if repair.after.unfair_rate >= 0.001 else 2)
-        limits.append(
-            f"Other people: of the {count(repair.data_rows)} rows of the data, {unequal.still_unequal(share)}."
-        )
-    grown = [
-        f.feature
-        for f in document.groups
-        if gap_widened(f.parity_before, f.parity_after) or gap_widened(f.odds_before, f.odds_after)
-    ]
+        unequal = UnequalCount(left.count, left.total, left.exact)
+        share = percent(left.idi_rate, 1 if left.idi_rate >= 0.001 else 2)
+        limits.append(f"Other people: of the {count(left.total)} rows of the data, {unequal.still_unequal(share)}.")
+    both = list(zip(repair.before.groups, repair.after.groups, strict=True))
+    grown = [before.feature for before, after in both if _some_gap_widened(before, after)]
     gaps = f"some gaps for {listed(grown)} have grown (below)" if grown else "the gaps are shown below"
     return (
         *limits,
-        _proxies(document),
-        f"Equal outcomes: groups may still have different selection rates; {gaps}.{_below_four_fifths(document)}"
-        if document.groups
+        _proxies(repair),
+        f"Equal outcomes: groups may still have different selection rates; {gaps}.{_below_four_fifths(repair)}"
+        if both
         else "Equal outcomes: groups may still have different scores on average.",
         "Accurate predictions: how well the model still predicts is shown below."
-        if repair.after.errors
+        if repair.outcomes is None
         else "Correct predictions: what the model still gets right is shown below.",
     )
 
@@ -191,23 +199,21 @@ def _limits_of_repair(document: Document, repair: Repair, guarantee: Guarantee) 
 # Audits
 
 
-def _summarize_audit(document: Document, audit: Audit) -> Summary:
-    status, tag, headline = _audit_headline(document, audit)
-    if audit.scores is not None:
-        status, tag, headline = _score_headline(audit, audit.scores)
-    few = _below_four_fifths(document)
+def _summarize_audit(audit: AuditDocument) -> Summary:
+    status, tag, headline = _audit_headline(audit) if audit.scores is None else _score_headline(audit, audit.scores)
+    few = _below_four_fifths(audit)
     return Summary(
         status,
         tag,
         headline,
         (
-            Section("What was examined", (_examined(document, audit),)),
+            Section("What was examined", (_examined(audit),)),
             Section("Who was examined", _people(audit)),
             Section(
                 "What this audit does not show",
                 (
                     "Proof: an audit says nothing about other people. To prove more, run fairmend certify or repair.",
-                    _proxies(document),
+                    _proxies(audit),
                     f"Equal outcomes: selection rates are another question; the gaps are shown below.{few}"
                     if audit.scores is None
                     else "Equal outcomes: groups may still have different scores on average.",
@@ -217,16 +223,16 @@ def _summarize_audit(document: Document, audit: Audit) -> Summary:
     )
 
 
-def _audit_headline(document: Document, audit: Audit) -> tuple[str, str, str]:
+def _audit_headline(audit: AuditDocument) -> tuple[str, str, str]:
     """Return the status, the tag and the headline."""
-    near = listed(_amounts(document), "or")
-    different = f"{listed(document.similar.protected, 'or')} were different{_linked(document)}"
+    near = listed(_amounts(audit), "or")
+    different = f"{listed(audit.similar.protected, 'or')} were different{_linked(audit)}"
     different += f", or their {near}" if near else ""
     people = "samples of the input space" if audit.sampled else "people"
-    prediction = f"a different prediction{_at_threshold(document)}"
+    prediction = f"a different prediction{_at_threshold(audit)}"
     if audit.count:
         least = "" if audit.exact else "at least "
-        rate = percent(audit.rate, 2)
+        rate = percent(audit.idi_rate, 2)
         sentence = (
             f"{least}{count(audit.count)} of {count(audit.total)} {people} ({rate}) would get {prediction} "
             f"if only their {different}."
@@ -243,7 +249,7 @@ def _at_threshold(document: Document) -> str:
     return "" if document.threshold == DEFAULT_THRESHOLD else f" at the threshold {document.threshold!r}"
 
 
-def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
+def _score_headline(audit: AuditDocument, scores: ScoreFigures) -> tuple[str, str, str]:
     """Return the status, the tag and the headline of an audit of scores."""
     total = f"{count(audit.total)} {'samples of the input space' if audit.sampled else 'people'}"
     least = "" if audit.exact else "at least "
@@ -253,7 +259,7 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
     most = score_difference(scores.largest, scores.on)
     largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{most}."
     if audit.count:
-        rate = percent(audit.rate, 2)
+        rate = percent(audit.idi_rate, 2)
         sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
         return "bad", _capitalize(f"{least}{rate} treated unequally"), sentence
     if audit.exact:
@@ -262,9 +268,9 @@ def _score_headline(audit: Audit, scores: ScoreFigures) -> tuple[str, str, str]:
     return "open", "No one found", f"None of the {total} was found to have {differ}, {tried}. {largest}"
 
 
-def _examined(document: Document, audit: Audit) -> str:
-    near = listed(_amounts(document))
-    values = f"{listed(document.similar.protected)}{_linked(document)}{f', with changes of {near},' if near else ''}"
+def _examined(audit: AuditDocument) -> str:
+    near = listed(_amounts(audit))
+    values = f"{listed(audit.similar.protected)}{_linked(audit)}{f', with changes of {near},' if near else ''}"
     who = "sample" if audit.sampled else "person"
     scores = f"{count(audit.evaluations)} scores"
     if audit.method == "enumerate":
@@ -276,7 +282,7 @@ def _examined(document: Document, audit: Audit) -> str:
     return f"{tried} Anyone for whom nothing was found may still be treated unequally."
 
 
-def _people(audit: Audit) -> tuple[str, ...]:
+def _people(audit: AuditDocument) -> tuple[str, ...]:
     if not audit.sampled:
         return (f"The {count(audit.total)} people in the data.",)
     uniform = "Uniform samples of all inputs that the spec allows, whether they are likely or not."
@@ -287,7 +293,7 @@ def _people(audit: Audit) -> tuple[str, ...]:
     return (uniform, f"Of the whole input space, {between} is treated unequally (95 % interval).")
 
 
-def _below_four_fifths(document: Document) -> str:
+def _below_four_fifths(document: AuditDocument | RepairDocument) -> str:
     """Return a sentence about the features whose groups have an impact ratio below four fifths, or nothing."""
     tables = [] if document.outcomes is None else document.outcomes.tables
     flagged = [t for t in tables if (t.flagged_before if t.flagged_after is None else t.flagged_after)]
@@ -315,8 +321,8 @@ def _capitalize(sentence: str) -> str:
 # Shares of all people
 
 
-def _summarize_shares(document: Document, shares: Quantification) -> Summary:
-    similar = document.similar
+def _summarize_shares(shares: QuantifyDocument) -> Summary:
+    similar = shares.similar
     proven = ProvenShares(
         shares.fair,
         shares.unfair,
@@ -324,14 +330,14 @@ def _summarize_shares(document: Document, shares: Quantification) -> Summary:
         tuple(similar.protected),
         bool(similar.tolerances),
         tuple(shares.own),
-        shares.delta,
+        shares.claim.delta,
     )
     limits = [
         "How many of your own people are treated unequally: few of all possible people look like them. Pass --data to "
         "count the rows of your data too."
         if shares.rows is None
         else "How many people like those in the data, but not in it, are treated unequally: only the rows are counted.",
-        _proxies(document),
+        _proxies(shares),
     ]
     if shares.undecided > 0:
         undecided = at_most_percent(shares.undecided)

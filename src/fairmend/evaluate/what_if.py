@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.document import (
+    AuditDocument,
     CarriedNetwork,
     CarriedNode,
-    Document,
     LinkChange,
     LinkCondition,
+    Page,
+    RepairDocument,
     StepRounding,
     WhatIf,
     WhatIfFeature,
@@ -37,12 +39,12 @@ from fairmend.network import (
     Sum,
 )
 from fairmend.network.folding import Fold, Line
-from fairmend.network.functions.base import Precision
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.products import encode_column
+from fairmend_check.kernel.rounding import Precision
 
 MOST_WEIGHTS = 100_000
 """The page carries no larger network: two of this size take about 1 MB, and one score a fraction of a millisecond."""
@@ -62,8 +64,11 @@ _BESIDE = 8  # roundings of several steps besides their products and norms
 _TINIES = 16  # numbers too small to be normal that may be lost on the way
 
 
+AnyDocument = TypeVar("AnyDocument", AuditDocument, RepairDocument)
+
+
 def add_what_if(
-    document: Document,
+    document: AnyDocument,
     spec: Spec,
     X: FloatArray,
     before: Network,
@@ -73,7 +78,7 @@ def add_what_if(
     numbers: RowNumbers | None = None,
     rows: int = WHAT_IF_ROWS,
     seed: int = 0,
-) -> Document:
+) -> AnyDocument:
     """Return the document with all that its page needs to compute scores, or with the reason why it has not.
 
     X (inputs, width) holds inputs, among them those of the pairs; `people` (inputs,) are their places among all people,
@@ -81,19 +86,22 @@ def add_what_if(
     `rows` random inputs.
     """
     reason = _reason_to_leave_out(spec, [network for network in (before, after) if network is not None])
+    page = document.page
+    assert page is not None
     if reason:
-        return replace(document, what_if_left_out=reason)
+        return replace(document, page=replace(page, what_if_left_out=reason))
+    kind = "Sample" if isinstance(document, AuditDocument) and document.sampled else "Row"
     described = WhatIf(
         features=[_feature(feature, spec.features) for feature in spec.features],
         links=[_link(link, spec.features) for link in spec.links],
         before=_carry(before),
         after=None if after is None else _carry(after),
-        scores=_score_names(spec, before, document.answers),
+        scores=_score_names(spec, before, document.class_names),
         regression=spec.regression,
         threshold=spec.threshold if before.outputs <= 2 and not spec.regression else None,
-        people=_people(document, spec, X, np.arange(len(X)) if people is None else people, numbers, rows, seed),
+        people=_people(page, kind, spec, X, np.arange(len(X)) if people is None else people, numbers, rows, seed),
     )
-    return replace(document, what_if=described)
+    return replace(document, page=replace(page, what_if=described))
 
 
 def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
@@ -130,7 +138,7 @@ def _carry_node(node: Node, width: int) -> CarriedNode:
         return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias), rounding=rounding)
     if isinstance(operation, Scale):
         factor, shift = _base64(operation.factor), _base64(operation.shift)
-        rounding = _scale_rounding(operation.line, Precision.of(operation.factor.dtype).unit)
+        rounding = _scale_rounding(operation.line, Precision.of(operation.factor.dtype.name).u)
         return replace(plain, weight=factor, bias=shift, rounding=rounding)
     if isinstance(operation, Lookup):
         return replace(plain, weight=_base64(operation.table))
@@ -144,13 +152,13 @@ def _carry_node(node: Node, width: int) -> CarriedNode:
 
 
 def _folded_rounding(fold: Fold) -> StepRounding:
-    """Return the numbers in the bound of `fairmend.bounds.running_error` that do not depend on the inputs."""
+    """Return the numbers in the bound of the error of inference that do not depend on the inputs."""
     inner, outer = fold.lines()
     weight, bias = np.abs(fold.weight.astype(np.float64)), fold.bias_size
     entering, leaving = float(inner.reach.max()), float(outer.reach.max())
     beside = (1 + entering) * (1 + leaving) * float((1 + weight.sum(axis=1) + bias).max())
     reach = beside * (1 + entering) * (1 + weight.shape[1] + float(inner.size.sum())) + float(outer.size.max())
-    norms = sum(line.all_roundings(Precision.of(fold.weight.dtype).unit) for line in (inner, outer))
+    norms = sum(line.all_roundings(Precision.of(fold.weight.dtype.name).u) for line in (inner, outer))
     return StepRounding(
         roundings=weight.shape[1] + norms + fold.extra_roundings + _BESIDE,
         constants=_base64((weight @ inner.size + bias) * np.abs(outer.factor) + outer.size),
@@ -233,17 +241,24 @@ def _score_names(spec: Spec, network: Network, answers: Sequence[str]) -> list[s
 
 
 def _people(
-    document: Document, spec: Spec, X: FloatArray, people: Ints, numbers: RowNumbers | None, rows: int, seed: int
+    page: Page,
+    kind: str,
+    spec: Spec,
+    X: FloatArray,
+    people: Ints,
+    numbers: RowNumbers | None,
+    rows: int,
+    seed: int,
 ) -> list[WhatIfPerson]:
-    """Return the people of the first pairs, then random ones in order."""
+    """Return the people of the first pairs, then random ones in order; `kind` is what their numbers count."""
     named = RowNumbers() if numbers is None else numbers
     shown = named.numbers(people).tolist()
     place = {number: i for i, number in enumerate(shown)}
-    unequal = [place[pair.row] for pair in document.pairs.rows[:_MOST_UNEQUAL]]
+    pairs = [] if page.pairs is None else page.pairs.rows
+    unequal = [place[pair.row] for pair in pairs[:_MOST_UNEQUAL]]
     others = np.setdiff1d(np.arange(len(X)), unequal)
     drawn = np.sort(np.random.default_rng(seed).choice(others, min(rows, len(others)), replace=False)).tolist()
     chosen = [*unequal, *drawn]
-    kind = "Sample" if document.audit is not None and document.audit.sampled else "Row"
     ids = named.ids(people[chosen])
     return [
         WhatIfPerson(f"{kind} {shown[i]}" + (f", {short(name, 40)}" if name else ""), _values(spec, X[i]), i in unequal)

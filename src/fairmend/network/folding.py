@@ -2,7 +2,7 @@
 
 A framework computes a norm as a step of its own, with its own roundings. The folded layer is what fairmend computes and
 bounds. Its `Fold` keeps the layer and the norms as they are stored, for two purposes: the error of inference is that of
-the steps which the framework computes (`bounds.inference`), and a repaired layer is written back into the same steps.
+the steps which the framework computes, and a repaired layer is written back into the same steps.
 
 The folded numbers are defined operation by operation (docs/certificate.md, "Folded layers"), because the checker folds
 independently and must get the same bits.

@@ -5,8 +5,8 @@
     audit_report(result, network, spec, data).save("report.html")
     repair_report(result, spec, original, X_repair, data).save("report.html")
 
-`fairmend audit`, `repair` and `demo` write the same page, and beside it report.json, from which `fairmend report`
-regenerates the page. docs/report-format.md documents report.json.
+`fairmend audit`, `repair`, `quantify` and `demo` write the same page, and beside it result.json, from which `fairmend
+report` regenerates the page. docs/reference/json.md documents it.
 """
 
 from fairmend.report.build import audit_report, repair_report

@@ -86,7 +86,7 @@ def repair_report(
     warnings = [] if test is None else training_row_warnings(people, everyone, before.scored)
     comparison = RepairComparison.of(people, result, before, after, (*warnings, *result.warnings))
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
-    document = repair_document(original, comparison, where, title=title, check=check)
+    document = repair_document(original, comparison, where, title=title, command=check)
     if what_if:
         document = add_what_if(
             document, spec, X, original, result.network, numbers=rows, rows=what_if_rows, seed=seed or 0
@@ -151,7 +151,7 @@ def audit_report(
         describe_origin(command=command, seed=seed, arrays=arrays),
         title=title,
         labelled=labelled,
-        frame=frame,
+        labels=_different_labels(spec, frame),
         warnings=audit_warnings(network, spec, found, labelled),
         rows=numbers,
     )
@@ -199,3 +199,10 @@ def _row_numbers(spec: Spec, frame: pd.DataFrame | None) -> RowNumbers:
     rows = RowNumbers(0, spec.id_column if spec.id_column in frame.columns else None)
     rows.add(frame)
     return rows
+
+
+def _different_labels(spec: Spec, frame: pd.DataFrame | None) -> list[object]:
+    """Return the different labels of a data frame, in order."""
+    if frame is None or spec.label is None or spec.label.column not in frame.columns:
+        return []
+    return list(frame[spec.label.column].dropna().unique())

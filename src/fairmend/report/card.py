@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fairmend.base.text import (
     at_least_percent,
@@ -16,25 +16,30 @@ from fairmend.base.text import (
     percent,
     printable,
     ratio,
+    short,
 )
 from fairmend.evaluate.document import (
+    AuditDocument,
     DisparityFigures,
     Document,
     NetworkFigures,
     Outcomes,
     OutcomeTable,
-    Quantification,
+    QuantifyDocument,
+    RepairDocument,
     Selection,
+    UtilityFigures,
 )
-from fairmend.evaluate.split import describe_scored
 from fairmend.evaluate.summary import summarize
+from fairmend.report.page import REGRESSION_ERRORS, class_name, pair_columns
+from fairmend.report.report import PagedDocument
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 _MOST_WARNINGS = 50
 _MOST_BOXES = 10
 
 
-def model_card(document: Document) -> str:
+def model_card(document: PagedDocument) -> str:
     """Return the card; its head names the model, and its first lines are those of the page."""
     summary = summarize(document)
     lines = [
@@ -50,7 +55,7 @@ def model_card(document: Document) -> str:
     if document.warnings:
         lines += ["## Warnings", "", *(f"- {_escape(text)}" for text in document.warnings[:_MOST_WARNINGS]), ""]
     lines += ["## Figures", "", *_figures(document)]
-    if document.outcomes is not None:
+    if not isinstance(document, QuantifyDocument) and document.outcomes is not None:
         lines += list(_outcomes(document, document.outcomes))
     lines += [*_check(document), "## Origin", "", *_table(("", ""), _origin(document))]
     return "\n".join(lines).rstrip() + "\n"
@@ -58,10 +63,7 @@ def model_card(document: Document) -> str:
 
 def _head(document: Document) -> list[str]:
     """Return the YAML that Hugging Face reads; a JSON text is also a YAML text."""
-    task = "tabular-classification" if document.outcomes is not None or document.groups else "tabular-regression"
-    sampled = document.audit is not None and document.audit.sampled and document.audit.scores is None
-    if sampled or document.quantify is not None:
-        task = "tabular-classification"
+    task = "tabular-regression" if document.claim.on == "output" else "tabular-classification"
     name = document.about.name or document.title
     tags = ["fairness", "individual-fairness", "fairmend", f"fairmend-{document.kind}"]
     return [
@@ -91,33 +93,34 @@ def _about(document: Document) -> Iterator[tuple[str, str]]:
 # Figures
 
 
-def _figures(document: Document) -> list[str]:
-    if document.repair is not None:
-        repair = document.repair
-        before, after = (list(_of_network(figures, document)) for figures in (repair.before, repair.after))
+def _figures(document: PagedDocument) -> list[str]:
+    if isinstance(document, QuantifyDocument):
+        return list(_shares(document))
+    if isinstance(document, RepairDocument):
+        before, after = (list(_of_network(figures, document)) for figures in (document.before, document.after))
         compared = [(name, old, new) for (name, old), (_, new) in zip(before, after, strict=True)]
-        scored = describe_scored(repair.scored_rows, test=repair.test_data, held_out=repair.held_out)
         return [
             *_table(("Figure", "Before", "After"), compared),
-            f"Accuracy and the positive rate are measured on {_escape(scored)}.",
+            f"Accuracy and the positive rate are measured on {_escape(document.scored_on)}.",
             "",
-            *_worst_pairs({"before": repair.before.disparity, "after": repair.after.disparity}),
+            *_worst_pair(document, document.before.disparity, " before"),
+            *_worst_pair(document, document.after.disparity, " after"),
         ]
-    if document.quantify is not None:
-        return list(_shares(document.quantify))
-    audit = document.audit
-    assert audit is not None
+    return _audit_figures(document)
+
+
+def _audit_figures(audit: AuditDocument) -> list[str]:
     least = "" if audit.exact else "at least "
     rows = [
         ("Audited", f"{count(audit.total)} {'samples' if audit.sampled else 'people'}"),
-        ("Treated unequally", f"{least}{count(audit.count)} ({percent(audit.rate, 2)})"),
+        ("Treated unequally", f"{least}{count(audit.count)} ({percent(audit.idi_rate, 2)})"),
+        *_disparity(audit.disparity),
     ]
-    rows += [] if audit.disparity is None else list(_disparity(audit.disparity))
-    rows += [(name, percent(value)) for name, value in _rates(audit) if value is not None]
-    return [*_table(("Figure", "Value"), rows), *_worst_pairs({"": audit.disparity})]
+    rows += [] if audit.utility is None else list(_utility(audit.utility, audit.utility))
+    return [*_table(("Figure", "Value"), rows), *_worst_pair(audit, audit.disparity)]
 
 
-def _shares(shares: Quantification) -> Iterator[str]:
+def _shares(shares: QuantifyDocument) -> Iterator[str]:
     """Yield the shares of all people, and the boxes with the largest ones that are treated unequally."""
     rows = shares.rows
     names = (("equally", "fair"), ("unequally", "unfair"), ("undecided", "undecided"))
@@ -148,61 +151,53 @@ def _disparity(figures: DisparityFigures) -> Iterator[tuple[str, str]]:
         ("the largest", figures.largest),
     ):
         yield f"Score disparity: {name}", f"{least}{in_points(value) if points else number(value)}"
-    for limit, share in figures.above.items():
-        yield f"Score disparity: more than {limit} point{'' if limit == '1' else 's'}", f"{least}{percent(share)}"
+    for limit in figures.above:
+        unit = "point" if limit.points == 1 else "points"
+        yield f"Score disparity: more than {limit.points} {unit}", f"{least}{percent(limit.share)}"
 
 
-def _worst_pairs(sides: Mapping[str, DisparityFigures | None]) -> list[str]:
-    """Return a sentence for each side about the two similar people whose scores differ most."""
-    lines = []
-    for when, figures in sides.items():
-        if figures is None or figures.worst is None:
-            continue
-        pair, points = figures.worst, figures.on == "probability"
-        first, second = (percent(score) if points else number(score) for score in pair.scores)
-        score = f"the probability of “{pair.answer}”" if points else "the output"
-        changed = [
-            f"{name} {other} instead of {own}"
-            for name, own, other in zip(pair.columns, pair.values, pair.others, strict=True)
-            if own != other
-        ]
-        where = f"row {pair.row}{f' ({pair.id})' if pair.id else ''}"
-        lines += [
-            _escape(
-                f"Largest score disparity{f' {when}' if when else ''}, {where}: {score} is {second} instead of {first} "
-                f"with {', '.join(changed)}."
-            ),
-            "",
-        ]
-    return lines
+def _worst_pair(document: Document, figures: DisparityFigures, when: str = "") -> list[str]:
+    """Return a sentence about the two similar people whose scores differ most, if there are any."""
+    pair, points = figures.worst, figures.on == "probability"
+    if pair is None:
+        return []
+    first, second = (percent(score) if points else number(score) for score in pair.scores or ())
+    name = class_name(document, 1 if pair.output is None else pair.output)
+    score = f"the probability of “{name}”" if points else "the output"
+    columns, _ = pair_columns(pair, document)
+    changed = [f"{name} {other} instead of {own}" for name, own, other in columns if own != other]
+    where = f"row {pair.row}{f' ({short(pair.id, 40)})' if pair.id else ''}"
+    sentence = f"Largest score disparity{when}, {where}: {score} is {second} instead of {first}"
+    return [_escape(f"{sentence} with {', '.join(changed)}."), ""]
 
 
-def _of_network(figures: NetworkFigures, document: Document) -> Iterator[tuple[str, str]]:
-    repair = document.repair
-    assert repair is not None
-    least = "" if figures.unfair_inputs_exact else "at least "
-    yield "Repair inputs treated unequally", f"{least}{count(figures.unfair_inputs)} of {count(repair.inputs)}"
-    least = "" if figures.unfair_rate_exact else "at least "
-    unequal = f"{least}{count(figures.unfair_rows)} of {count(repair.data_rows)} ({percent(figures.unfair_rate, 2)})"
+def _of_network(figures: NetworkFigures, repair: RepairDocument) -> Iterator[tuple[str, str]]:
+    inputs, data = figures.repair_inputs, figures.data
+    least = "" if inputs.exact else "at least "
+    yield "Repair inputs treated unequally", f"{least}{count(inputs.count)} of {count(inputs.total)}"
+    least = "" if data.exact else "at least "
+    unequal = f"{least}{count(data.count)} of {count(data.total)} ({percent(data.idi_rate, 2)})"
     yield "People in the data treated unequally", unequal
-    yield from ((name, percent(value)) for name, value in _rates(repair.before, figures) if value is not None)
-    yield from ((name.replace("_", " "), number(figures.errors.get(name))) for name in repair.before.errors)
-    yield from () if figures.disparity is None else _disparity(figures.disparity)
+    yield from _utility(repair.before.utility, figures.utility)
+    yield from _disparity(figures.disparity)
 
 
-def _rates(known: object, figures: object | None = None) -> Iterator[tuple[str, float | None]]:
-    """Yield the rates that `known` has, with the values of `figures`."""
-    for name in ("accuracy", "balanced_accuracy", "positive_rate"):
-        if getattr(known, name) is not None:
-            yield name.replace("_", " ").capitalize(), getattr(known if figures is None else figures, name)
+def _utility(known: UtilityFigures, figures: UtilityFigures) -> Iterator[tuple[str, str]]:
+    """Yield the figures that `known` has, with the values of `figures`."""
+    for key in ("accuracy", "balanced_accuracy", "positive_rate"):
+        if getattr(known, key) is not None:
+            yield key.replace("_", " ").capitalize(), percent(getattr(figures, key))
+    for name, key in REGRESSION_ERRORS:
+        if getattr(known, key) is not None:
+            yield name, number(getattr(figures, key))
 
 
 # Outcomes
 
 
 def _outcomes(document: Document, outcomes: Outcomes) -> Iterator[str]:
-    two = len(document.answers) == 2
-    selected = f"the prediction “{document.answers[1]}”" if two else "the class that the table names"
+    two = len(document.class_names) == 2
+    selected = f"the prediction “{document.class_names[1]}”" if two else "the class that the table names"
     yield "## Equal outcomes: selection rates and impact ratios"
     yield ""
     yield (
@@ -248,16 +243,16 @@ def _selection(selection: Selection) -> tuple[str, str, str]:
 
 
 def _check(document: Document) -> list[str]:
-    repair = document.repair
-    if repair is None or not repair.certified:
+    if not isinstance(document, RepairDocument) or document.certificate is None:
         return []
-    lines = ["## Check it yourself", "", f"The certificate states: {_escape(repair.certified)}", ""]
-    if repair.check:
+    certificate = document.certificate
+    lines = ["## Check it yourself", "", f"The certificate states: {_escape(certificate.claim)}", ""]
+    if certificate.command:
         # Indented code ends only with the line, whatever the names of the files are.
         lines += [
             "This command checks it against the model file, from these two files alone:",
             "",
-            f"    {printable(repair.check)}",
+            f"    {printable(certificate.command)}",
             "",
         ]
     return lines
@@ -269,8 +264,10 @@ def _origin(document: Document) -> Iterator[tuple[str, str]]:
         yield "Command", origin.command
     if origin.seed is not None:
         yield "Seed", str(origin.seed)
-    yield from ((file.role.capitalize(), f"{file.name}, sha256 {file.sha256}") for file in origin.files)
-    yield "Versions", ", ".join(f"{name} {version}" for name, version in origin.versions.items())
+    for file in origin.files:
+        yield file.role.capitalize(), f"{file.name}{f', sha256 {file.sha256}' if file.sha256 else ''}"
+    versions = {"fairmend": document.fairmend, **origin.versions}
+    yield "Versions", ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 # Markdown

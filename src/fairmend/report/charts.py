@@ -9,8 +9,9 @@ from markupsafe import Markup, escape
 
 from fairmend.base.text import fine_percent, number, percent, printable, score_difference
 from fairmend.evaluate.document import DisparityFigures, ScoreFigures, ScoreRange, WeightChange
+from fairmend.evaluate.nearest_counterfactuals import pick_evenly
 
-# Write SVG element by element. Every attribute and every text is escaped here, and nowhere else.
+# SVG, element by element: every attribute and every text is escaped here, and nowhere else
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -56,7 +57,7 @@ def _plain(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else printable(value)
 
 
-# The chart of differences of scores: how many people have which, with the delta of a claim marked.
+# Differences of scores: how many people have which, with the delta of a claim marked
 
 
 _DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, _DIFFERENCE_LEFT, _DIFFERENCE_RIGHT, _DIFFERENCE_TOP, _DIFFERENCE_FLOOR = (
@@ -105,7 +106,7 @@ def difference_chart(scores: ScoreFigures | DisparityFigures) -> Markup:
     return drawing(_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, label, *parts)
 
 
-# The chart of the share treated unequally against the threshold of the decision.
+# The share treated unequally against the threshold of the decision
 
 
 _CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_LEFT, _CURVE_RIGHT, _CURVE_TOP, _CURVE_FLOOR = 520, 250, 56, 14, 18, 206
@@ -114,7 +115,7 @@ _TOPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.
 
 def threshold_chart(figures: DisparityFigures) -> Markup:
     """Draw the curve from threshold 0 to 1, with the threshold that decides and the highest point."""
-    most = max(figures.unequal, default=0.0)
+    most = max((point.share for point in figures.curve), default=0.0)
     top = next(end for end in _TOPS if end >= most or end == 1.0)
 
     def across(threshold: float) -> float:
@@ -132,12 +133,14 @@ def threshold_chart(figures: DisparityFigures) -> Markup:
         ]
     for mark in (0, 0.25, 0.5, 0.75, 1):
         parts.append(text(across(mark), _CURVE_FLOOR + 20, f"{mark:g}", anchor="middle", class_="tick"))
-    points = list(zip(figures.thresholds, figures.unequal, strict=True))
-    steps = [f"{'L' if i else 'M'}{across(t):.1f} {up(share):.1f}" for i, (t, share) in enumerate(points)]
+    steps = [
+        f"{'L' if i else 'M'}{across(point.threshold):.1f} {up(point.share):.1f}"
+        for i, point in enumerate(figures.curve)
+    ]
     parts.append(path(steps, "curve two"))
-    if figures.threshold is not None and points:
+    if figures.threshold is not None and figures.curve:
         at = across(figures.threshold)
-        mine = _share_at(figures, figures.threshold)
+        mine = figures.share_at(figures.threshold)
         side = "end" if at > _CURVE_WIDTH / 2 else "start"
         parts += [
             line(at, _CURVE_TOP - 6, at, _CURVE_FLOOR, "decision"),
@@ -157,9 +160,8 @@ def describe_curve(figures: DisparityFigures) -> str:
     if figures.threshold is None:
         return ""
     least = "" if figures.exact else "at least "
-    share = max(figures.unequal)
-    at = figures.thresholds[figures.unequal.index(share)]
-    mine = _share_at(figures, figures.threshold)
+    at, share = figures.peak.threshold, figures.peak.share
+    mine = figures.share_at(figures.threshold)
     if share == 0:
         return "no one, at any threshold" if figures.exact else "no one was found, at any threshold"
     return (
@@ -167,18 +169,12 @@ def describe_curve(figures: DisparityFigures) -> str:
     )
 
 
-def _share_at(figures: DisparityFigures, threshold: float) -> float:
-    return figures.unequal[figures.thresholds.index(threshold)]
-
+# Score ranges
 
 _WIDTH, _HEIGHT = 520, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
 _FLOOR = _HEIGHT - _BOTTOM
-_VISIBLE = 0.004  # the part of a bar that a share takes at least
 _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is visible
-
-
-# Score ranges
 
 
 def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, order: str, threshold: float = 0.5) -> Markup:
@@ -235,6 +231,14 @@ def _bar(x: float, low: float, high: float, line_at: float | None) -> str:
 
 # Losses
 
+_MOST_STEPS = 400
+
+
+def shown_losses(losses: Sequence[float | None]) -> list[float]:
+    """Return the losses that a chart shows: of some steps, evenly spaced, where they are finite."""
+    chosen = [losses[i] for i in pick_evenly(len(losses), _MOST_STEPS)]
+    return [loss for loss in chosen if loss is not None]
+
 
 def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
     """Draw a loss over the steps, from 0 up."""
@@ -257,6 +261,8 @@ def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
 
 
 # Small charts in tables
+
+_VISIBLE = 0.004  # the part of a bar that a share takes at least
 
 
 def before_after(before: float | None, after: float | None, most: float = 1.0, least: float = 0.0) -> Markup:

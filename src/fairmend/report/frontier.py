@@ -26,13 +26,12 @@ def proven_candidates(candidates: Sequence[RecipeSummary]) -> list[RecipeSummary
     return [candidate for candidate in candidates if candidate.proven]
 
 
-def frontier_chart(candidates: Sequence[RecipeSummary], policy: PolicySummary | None = None) -> Markup:
+def frontier_chart(candidates: Sequence[RecipeSummary], policy: PolicySummary) -> Markup:
     """Draw each proven candidate in the lane of its guarantee: the further up and to the right, the better.
 
     A circle grows with the share that is still treated unequally. The dashed line is the original network, and the
     band the loss that the policy allows.
     """
-    policy = policy or PolicySummary()
     proven = proven_candidates(candidates)
     levels = [guarantee for guarantee in GUARANTEES if any(c.guarantee == guarantee for c in proven)]
     axis = _Axis([_kept(c, policy) for c in proven], policy)

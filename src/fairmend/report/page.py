@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -11,13 +12,13 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-from fairmend.auditing.result import wilson_interval
+from fairmend.auditing.result import name_row, wilson_interval
 from fairmend.base import text
-from fairmend.evaluate.document import Document, Pair, PairTable
-from fairmend.evaluate.split import describe_scored
+from fairmend.evaluate.document import Document, NearestPair, Pair, PairTable, QuantifyDocument, UnequalBox
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
+from fairmend.report.report import PagedDocument
 from fairmend.report.what_if import what_if_data
 
 LARGEST = 4_500_000
@@ -27,17 +28,30 @@ _PAIRS_BYTES = 2_000_000
 _WHAT_IF_SCRIPTS = ("what_if_functions.js", "what_if_network.js", "what_if_model.js", "what_if.js")
 
 
-def render(document: Document) -> str:
+_MOST_COLUMNS = 16
+
+REGRESSION_ERRORS = (
+    ("R²", "r2"),
+    ("Mean absolute error", "mean_absolute_error"),
+    ("Root mean squared error", "root_mean_squared_error"),
+)
+"""The figures of a regression network, with their names."""
+
+
+def render(document: PagedDocument) -> str:
     """Return the page, with as many pairs in its table as fit."""
-    shown = _pairs_that_fit(document.pairs)
+    if isinstance(document, QuantifyDocument) or document.page is None or document.page.pairs is None:
+        return _render(document)
+    pairs = document.page.pairs
+    shown = _pairs_that_fit(pairs)
     while True:
-        page = _render(replace(document, pairs=replace(document.pairs, rows=shown)))
+        page = _render(replace(document, page=replace(document.page, pairs=replace(pairs, rows=shown))))
         if len(page.encode("utf-8")) <= LARGEST or not shown:
             return page
         shown = shown[: len(shown) // 2]
 
 
-def _pairs_that_fit(pairs: PairTable) -> list[Pair]:
+def _pairs_that_fit(pairs: PairTable) -> list[NearestPair]:
     shown, size = [], 0
     for pair in pairs.rows:
         texts = [*pair.values, *(other for other in pair.others if other is not None), *pair.differs]
@@ -48,18 +62,93 @@ def _pairs_that_fit(pairs: PairTable) -> list[Pair]:
     return shown
 
 
-def _render(document: Document) -> str:
-    what_if = document.what_if is not None
+def _render(document: PagedDocument) -> str:
+    what_if = None
+    if not isinstance(document, QuantifyDocument) and document.page is not None:
+        what_if = document.page.what_if
     style = _join("style.css", *(["what_if.css"] if what_if else []))
     script = _join("script.js", *(_WHAT_IF_SCRIPTS if what_if else ()))
     return _template().render(
         doc=document,
-        what_if_data=what_if_data(document),
+        what_if_data="" if what_if is None else what_if_data(what_if, document.class_names),
         summary=summarize(document),
         style=style,
         script=script,
         policy=_policy(style, script),
     )
+
+
+# People and boxes in words
+
+
+def class_name(document: Document, number: int) -> str:
+    """Return what a class means."""
+    names = document.class_names
+    return names[number] if number < len(names) else f"class {number}"
+
+
+def pair_columns(pair: Pair, document: Document) -> tuple[list[tuple[str, str, str]], int]:
+    """Return features with the values of both people, under their names, and how many more there are.
+
+    Those come first in which similar people may differ.
+    """
+    similar = document.similar
+    varying = {*similar.protected, *similar.tolerances, *similar.linked}
+    names = sorted(pair.values, key=lambda name: text.short(name) not in varying)
+    shown = [
+        (text.short(name), _shown(document, name, pair.values[name]), _shown(document, name, pair.other_values[name]))
+        for name in names[:_MOST_COLUMNS]
+    ]
+    return shown, len(names) - len(shown)
+
+
+def _shown(document: Document, name: str, value: object) -> str:
+    return text.plain_value(document.value_names.get(name, {}).get(text.as_text(value), value))
+
+
+def describe_pair(pair: Pair, document: Document) -> str:
+    """Return both people of a pair with their predictions and scores."""
+    claimed, values = document.claim.on, pair.scores or ()
+    difference, name = (_capitalize(part) for part in (pair.difference, name_row(pair.row, pair.id)))
+    if claimed is not None or pair.answers is None:
+        own, other = (_describe_score(value, claimed) for value in values)
+        which = "" if pair.output is None else f", output {pair.output}"
+        return text.short(f"{name}{which}: {own}. {difference}: {other}.", 600)
+    first, second = (class_name(document, answer) for answer in pair.answers)
+    two = pair.output is None
+    what = "score" if two else f"probability of “{first}”"
+    scores = text.probabilities(values, document.threshold if two else None)
+    own, other = (f"“{answer}” ({what} {value})" for answer, value in zip((first, second), scores, strict=True))
+    return text.short(f"{name}: {own}. {difference}: {other}.", 600)
+
+
+def _describe_score(value: float, claimed: str | None) -> str:
+    if claimed == "probability":
+        return f"probability {text.percent(value, 2)}"
+    return f"{claimed or 'score'} {text.number(value)}"
+
+
+def _capitalize(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
+def describe_box(box: UnequalBox, document: Document) -> str:
+    """Return which protected values give which prediction, or a higher and a lower score."""
+    changes = ""
+    if box.classes is not None:
+        sides = zip(box.classes, (box.positive, box.negative), strict=True)
+        changes = "; ".join(f"{class_name(document, label)} with {_values(box, values)}" for label, values in sides)
+    elif box.decides:  # a claim about scores
+        changes = f"higher with {_values(box, box.positive)}; lower with {_values(box, box.negative)}"
+    return text.short(changes, 1_000)
+
+
+def _values(box: UnequalBox, values: Mapping[str, object]) -> str:
+    """Return the protected values that differ: "sex Female"."""
+    return text.listed([f"{name} {value}" for name, value in values.items() if name in box.decides])
+
+
+# The file
 
 
 def _policy(style: str, script: str) -> str:
@@ -119,14 +208,17 @@ def _template() -> jinja2.Template:
     }
     environment.globals |= {
         "charts": charts,
+        "describe_box": describe_box,
         "describe_curve": describe_curve,
+        "describe_pair": describe_pair,
         "difference_chart": difference_chart,
         "frontier": frontier,
         "interval": _interval,
         "interval_of": lambda share, rows: _interval(round(share * rows), rows),
+        "pair_columns": pair_columns,
         "points": text.points,
         "probabilities": text.probabilities,
-        "describe_scored": describe_scored,
+        "regression_errors": REGRESSION_ERRORS,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
     }

@@ -1,11 +1,10 @@
-"""A report: its data, the HTML page and the model card drawn from it, and the files that hold them."""
+"""A report: a document, the HTML page and the model card drawn from it, and the files that hold them."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -16,182 +15,51 @@ from fairmend.base.files import write_json, write_text
 from fairmend.base.text import printable
 from fairmend.evaluate.document import (
     AUDIT,
+    DOCUMENTS,
     FORMAT,
     QUANTIFY,
     REPAIR,
     VERSION,
+    AuditDocument,
     DisparityFigures,
-    Document,
     FeatureGroups,
-    OutcomeTable,
+    NearestPair,
+    Outcomes,
+    Page,
     Pair,
+    QuantifyDocument,
+    RepairDocument,
     ScoreFigures,
 )
 from fairmend.report.frontier import GUARANTEES
-from fairmend.report.schema import from_plain
 from fairmend.report.what_if import what_if_problems
 from fairmend.spec.claim import About, as_about
 
-# Read report.json back, and refuse a file from which no page can be drawn.
-
-
-_STATES = ("one", "two", "open")
-_SCORES = ("positive", "own")
-_CLAIMED = ("probability", "logit", "output")
-_PREFERENCES = ("accuracy", "decisions")
-_AGAIN = "Run the command that wrote it again"
-
-
-def load_report(path: str | PathLike[str]) -> Report:
-    """Read a report.json, or the one in a folder that `fairmend repair`, `audit`, `quantify` or `demo` wrote."""
-    file = Path(path)
-    if file.is_dir():
-        file = file / DATA_NAME
-        if not file.exists():
-            raise FairmendError(
-                f"{path}: the folder holds no {DATA_NAME}. Give a folder that fairmend repair, audit, quantify or demo "
-                "wrote"
-            )
-    try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FairmendError(f"{file}: cannot read the report's data ({error.strerror or error})") from error
-    except (ValueError, RecursionError) as error:
-        raise FairmendError(f"{file}: not valid JSON ({error}). {_AGAIN}") from error
-    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        raise FairmendError(f"{file}: not the data of a report. Run fairmend repair or fairmend audit again")
-    if plain.get("version") != VERSION:
-        raise FairmendError(
-            f"{file}: has version {plain.get('version')!r:.20}; this fairmend reads version {VERSION}. {_AGAIN}"
-        )
-    try:
-        document = from_plain(Document, plain)
-        for problem in _inconsistencies(document):
-            raise FairmendError(problem)
-    except FairmendError as error:
-        raise FairmendError(f"{file}: {error}. {_AGAIN}") from error
-    return Report(document)
-
-
-def _inconsistencies(document: Document) -> Iterator[str]:
-    """Yield what the codec cannot find, because each field by itself is valid."""
-    present = {kind: getattr(document, kind) is not None for kind in (REPAIR, AUDIT, QUANTIFY)}
-    if not present.pop(document.kind, False) or any(present.values()):
-        yield f"kind is {document.kind!r:.40}; the file must hold either a repair or an audit or quantify, as it says"
-    shares = document.quantify
-    if shares is not None and not all(0 <= share <= 1 for share in (shares.fair, shares.unfair, shares.undecided)):
-        yield "quantify: a share is not from 0 to 1"
-    if len(document.answers) < 2:
-        yield "answers: at least two are needed"
-    if not 0 < document.threshold < 1:
-        yield f"threshold: {document.threshold:g} is not a probability above 0 and below 1"
-    ranges = document.ranges
-    if ranges.score not in _SCORES:
-        yield f"ranges.score: {ranges.score!r:.40} is not one of {', '.join(_SCORES)}"
-    if any(entry.state not in _STATES for entry in (*ranges.before, *ranges.after)):
-        yield f"ranges: a state is not one of {', '.join(_STATES)}"
-    columns, repaired = len(document.pairs.columns), document.kind == REPAIR
-    for number, pair in enumerate(document.pairs.rows):
-        if not _fits(pair, columns, repaired):
-            yield f"pairs.rows[{number}]: its values, answers and scores do not fit the columns"
-    for feature in document.groups:
-        if not _shares_fit(feature, len(document.answers), repaired):
-            yield f"groups of {feature.feature!r:.40}: the shares of classes do not fit the answers"
-    for table in [] if document.outcomes is None else document.outcomes.tables:
-        if not _outcomes_fit(table, repaired):
-            yield f"outcomes of {', '.join(table.features)!r:.40}: the groups do not fit the features or the networks"
-    if document.repair is not None and any(
-        candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.repair.candidates
-    ):
-        yield f"repair.candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
-    for where, scores in _score_figures(document):
-        if len(scores.edges) != len(scores.counts) + 1 or not scores.edges[-1] > 0:
-            yield f"{where}: the edges and the counts do not fit"
-        if scores.on not in _CLAIMED or not 0 < scores.delta < (1 if scores.on == "probability" else math.inf):
-            yield f"{where}: no claim about scores has on = {scores.on!r:.40} and delta = {scores.delta:g}"
-    for where, disparity in _disparities(document):
-        yield from (f"{where}: {problem}" for problem in _disparity_problems(disparity))
-    policy = None if document.repair is None else document.repair.policy
-    if policy is not None and policy.prefer not in _PREFERENCES:
-        yield f"repair.policy.prefer: {policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
-    if document.audit is not None and document.audit.interval is not None and len(document.audit.interval) != 2:
-        yield "audit.interval: must hold a lower and an upper end"
-    if document.what_if is not None:
-        yield from what_if_problems(document.what_if, repaired)
-
-
-def _disparities(document: Document) -> Iterator[tuple[str, DisparityFigures]]:
-    found = {} if document.audit is None else {"audit.disparity": document.audit.disparity}
-    if document.repair is not None:
-        sides = {"before": document.repair.before, "after": document.repair.after}
-        found |= {f"repair.{when}.disparity": figures.disparity for when, figures in sides.items()}
-    yield from ((where, disparity) for where, disparity in found.items() if disparity is not None)
-
-
-def _disparity_problems(disparity: DisparityFigures) -> Iterator[str]:
-    if disparity.on not in ("probability", "output"):
-        yield f"on = {disparity.on!r:.40} is not one of probability, output"
-    if len(disparity.edges) != len(disparity.counts) + 1 or not disparity.edges[-1] > 0:
-        yield "the edges and the counts do not fit"
-    curve = len(disparity.thresholds) == len(disparity.unequal)
-    if not curve or (disparity.threshold is None) != (not disparity.thresholds):
-        yield "the thresholds and the shares do not fit"
-    elif disparity.threshold is not None and disparity.threshold not in disparity.thresholds:
-        yield "the threshold that decides is not one of the thresholds"
-    pair = disparity.worst
-    if pair is not None and not (len(pair.columns) == len(pair.values) == len(pair.others) and len(pair.scores) == 2):
-        yield "the values and scores of the worst pair do not fit its columns"
-
-
-def _score_figures(document: Document) -> Iterator[tuple[str, ScoreFigures]]:
-    found = {
-        "audit.scores": None if document.audit is None else document.audit.scores,
-        "repair.scores_before": None if document.repair is None else document.repair.scores_before,
-        "repair.scores_after": None if document.repair is None else document.repair.scores_after,
-    }
-    yield from ((where, scores) for where, scores in found.items() if scores is not None)
-
-
-def _outcomes_fit(table: OutcomeTable, repaired: bool) -> bool:
-    """Return whether every group has a value of each feature, and figures of each network."""
-    return (table.flagged_after is not None) == repaired and all(
-        len(group.values) == len(table.features) and (group.after is not None) == repaired for group in table.groups
-    )
-
-
-def _shares_fit(feature: FeatureGroups, answers: int, repaired: bool) -> bool:
-    """Return whether every group has the shares of the same classes."""
-    before = [len(group.classes_before) for group in feature.groups]
-    after = [len(group.classes_after) for group in feature.groups]
-    same = len(set(before)) <= 1 and max(before, default=0) <= answers
-    return same and after == (before if repaired else [0] * len(before))
-
-
-def _fits(pair: Pair, columns: int, repaired: bool) -> bool:
-    twos: list[list[int] | list[float]] = [pair.answers, pair.scores]
-    if repaired:
-        twos += [pair.answers_after or [], pair.scores_after or []]
-    both = all(len(two) == 2 for two in twos) and min(pair.answers) >= 0
-    return both and len(pair.values) == len(pair.others) == columns
-
-
-DATA_NAME, PAGE_NAME = "report.json", "report.html"
+DATA_NAME, PAGE_NAME = "result.json", "report.html"
 """The files that the commands write into their folder."""
 
 CARD_NAME = "report.md"
 """The model card that `fairmend report` writes."""
 
+PagedDocument = AuditDocument | RepairDocument | QuantifyDocument
+"""The documents that a page is drawn from."""
+
+_STATES = ("one", "two", "open")
+_SCORES = ("positive", "own")
+_PREFERENCES = ("accuracy", "decisions")
+_AGAIN = "Run the command that wrote it again"
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A report on a repair or an audit.
+    """A report on a repair, on an audit or on shares of all people.
 
     Attributes
     ----------
     document : everything the report says, as data
     """
 
-    document: Document
+    document: PagedDocument
 
     def __repr__(self) -> str:
         """Return the kind of the report, its subject and its date."""
@@ -217,7 +85,10 @@ class Report:
 
     def without_what_if(self) -> Report:
         """Return the report without the networks and the rows of the data with which the page computes scores."""
-        return Report(replace(self.document, what_if=None, what_if_left_out=""))
+        document = self.document
+        if isinstance(document, QuantifyDocument) or document.page is None:
+            return self
+        return Report(replace(document, page=replace(document.page, what_if=None, what_if_left_out="")))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the page. An existing file is replaced as a whole or not at all."""
@@ -228,5 +99,158 @@ class Report:
         write_text(path, self.markdown)
 
     def save_data(self, path: str | PathLike[str]) -> None:
-        """Write the data as JSON, which `load_report` reads."""
-        write_json(path, asdict(self.document))
+        """Write the document as JSON, which `load_report` reads."""
+        write_json(path, self.document.as_dict())
+
+
+def load_report(path: str | PathLike[str]) -> Report:
+    """Read a result.json, or the one in a folder that `fairmend repair`, `audit`, `quantify` or `demo` wrote."""
+    from fairmend.report.schema import from_plain
+
+    file = Path(path)
+    if file.is_dir():
+        file = file / DATA_NAME
+        if not file.exists():
+            raise FairmendError(
+                f"{path}: the folder holds no {DATA_NAME}. Give a folder that fairmend repair, audit, quantify or demo "
+                "wrote"
+            )
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FairmendError(f"{file}: cannot read the result ({error.strerror or error})") from error
+    except (ValueError, RecursionError) as error:
+        raise FairmendError(f"{file}: not valid JSON ({error}). {_AGAIN}") from error
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise FairmendError(f"{file}: not a result of fairmend. Run fairmend repair or fairmend audit again")
+    if plain.get("version") != VERSION:
+        raise FairmendError(
+            f"{file}: has version {plain.get('version')!r:.20}; this fairmend reads version {VERSION}. {_AGAIN}"
+        )
+    if plain.get("kind") not in (REPAIR, AUDIT, QUANTIFY):
+        raise FairmendError(
+            f"{file}: kind is {plain.get('kind')!r:.40}; only a repair, an audit and quantify have a page"
+        )
+    try:
+        document = from_plain(DOCUMENTS[plain["kind"]], plain)
+        assert isinstance(document, PagedDocument)
+        for problem in _inconsistencies(document):
+            raise FairmendError(problem)
+    except FairmendError as error:
+        raise FairmendError(f"{file}: {error}. {_AGAIN}") from error
+    return Report(document)
+
+
+def _inconsistencies(document: PagedDocument) -> Iterator[str]:
+    """Yield what the reader cannot find, because each field by itself is valid."""
+    if len(document.class_names) < 2:
+        yield "class_names: at least two are needed"
+    if not 0 < document.threshold < 1:
+        yield f"threshold: {document.threshold:g} is not a probability above 0 and below 1"
+    if isinstance(document, QuantifyDocument):
+        if not all(0 <= share <= 1 for share in (document.fair, document.unfair, document.undecided)):
+            yield "a share is not from 0 to 1"
+        return
+    repaired = isinstance(document, RepairDocument)
+    if document.page is None:
+        yield "page: nothing to draw a page from"
+    else:
+        yield from _page_problems(document.page, repaired, document.claim.is_score)
+    if document.outcomes is not None:
+        yield from _outcome_problems(document.outcomes, repaired)
+    if isinstance(document, AuditDocument):
+        if document.interval is not None and len(document.interval) != 2:
+            yield "interval: must hold a lower and an upper end"
+        figures = {"": (document.scores, document.disparity, document.groups)}
+        pairs = document.pairs
+    else:
+        yield from _candidate_problems(document)
+        sides = {"before.": document.before, "after.": document.after}
+        figures = {where: (side.scores, side.disparity, side.groups) for where, side in sides.items()}
+        pairs = []
+        if [len(f.groups) for f in document.before.groups] != [len(f.groups) for f in document.after.groups]:
+            yield "groups: those before and after do not fit"
+    yield from (f"pairs[{i}]: its answers and scores do not fit" for i, pair in enumerate(pairs) if not _is_two(pair))
+    for where, (scores, disparity, groups) in figures.items():
+        if (scores is not None) != document.claim.is_score:
+            yield f"{where}scores: must be given for a claim about scores, and only then"
+        for problem in [] if scores is None else _histogram_problems(scores):
+            yield f"{where}scores: {problem}"
+        yield from (f"{where}disparity: {problem}" for problem in _disparity_problems(disparity))
+        for feature in groups:
+            if not _shares_fit(feature, len(document.class_names)):
+                yield f"{where}groups of {feature.feature!r:.40}: the shares of classes do not fit the class names"
+
+
+def _page_problems(page: Page, repaired: bool, score: bool) -> Iterator[str]:
+    if any((part is None) != score for part in (page.ranges, page.flips, page.pairs)):
+        yield "page: ranges, flips and pairs must be given unless the claim is about scores"
+    if page.ranges is not None:
+        if page.ranges.score not in _SCORES:
+            yield f"page.ranges.score: {page.ranges.score!r:.40} is not one of {', '.join(_SCORES)}"
+        if any(entry.state not in _STATES for entry in (*page.ranges.before, *page.ranges.after)):
+            yield f"page.ranges: a state is not one of {', '.join(_STATES)}"
+    for number, pair in enumerate([] if page.pairs is None else page.pairs.rows):
+        if not _fits(pair, len(page.pairs.columns if page.pairs else ()), repaired):
+            yield f"page.pairs.rows[{number}]: its values, answers and scores do not fit the columns"
+    if page.what_if is not None:
+        yield from (f"page.{problem}" for problem in what_if_problems(page.what_if, repaired))
+
+
+def _candidate_problems(document: RepairDocument) -> Iterator[str]:
+    if any(candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.candidates):
+        yield f"candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
+    if document.policy is None:
+        yield from ["policy: must be given with candidates"] if document.candidates else []
+    elif document.policy.prefer not in _PREFERENCES:
+        yield f"policy.prefer: {document.policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
+
+
+def _histogram_problems(figures: ScoreFigures | DisparityFigures) -> Iterator[str]:
+    if len(figures.edges) != len(figures.counts) + 1 or not figures.edges[-1] > 0:
+        yield "the edges and the counts do not fit"
+
+
+def _disparity_problems(disparity: DisparityFigures) -> Iterator[str]:
+    if disparity.on not in ("probability", "output"):
+        yield f"on = {disparity.on!r:.40} is not one of probability, output"
+    yield from _histogram_problems(disparity)
+    thresholds = [entry.threshold for entry in disparity.curve]
+    if (disparity.threshold is None) != (not thresholds):
+        yield "the threshold and the curve do not fit"
+    elif disparity.threshold is not None and disparity.threshold not in thresholds:
+        yield "the threshold that decides is not one of the curve's"
+    if disparity.on == "probability" and [entry.points for entry in disparity.above] != [1, 5, 10]:
+        yield "the shares above 1, 5 and 10 points are needed"
+    if disparity.worst is not None and not _is_two(disparity.worst):
+        yield "the values and scores of the worst pair do not fit"
+
+
+def _is_two(pair: Pair) -> bool:
+    """Return whether there are two people with a value of each feature, two scores and two answers, if any."""
+    two = all(values is None or len(values) == 2 for values in (pair.answers, pair.answer_names))
+    return two and pair.scores is not None and len(pair.scores) == 2 and pair.values.keys() == pair.other_values.keys()
+
+
+def _outcome_problems(outcomes: Outcomes, repaired: bool) -> Iterator[str]:
+    """Yield the tables whose groups lack a value of a feature, or figures of a network."""
+    for table in outcomes.tables:
+        fits = (table.flagged_after is not None) == repaired and all(
+            len(group.values) == len(table.features) and (group.after is not None) == repaired for group in table.groups
+        )
+        if not fits:
+            yield f"outcomes of {', '.join(table.features)!r:.40}: the groups do not fit the features or the networks"
+
+
+def _shares_fit(feature: FeatureGroups, classes: int) -> bool:
+    """Return whether every group has the shares of the same classes."""
+    counts = [len(group.class_rates) for group in feature.groups]
+    return len(set(counts)) <= 1 and max(counts, default=0) <= classes
+
+
+def _fits(pair: NearestPair, columns: int, repaired: bool) -> bool:
+    twos: list[list[int] | list[float]] = [pair.answers, pair.scores]
+    if repaired:
+        twos += [pair.answers_after or [], pair.scores_after or []]
+    both = all(len(two) == 2 for two in twos) and min(pair.answers) >= 0
+    return both and len(pair.values) == len(pair.others) == columns

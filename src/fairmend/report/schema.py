@@ -1,6 +1,12 @@
-"""The JSON schema of report.json, from the classes of the document. report.schema.json holds it for other programs.
+"""Documents as JSON: their schema, and the strict reader of result.json. Both follow from the classes.
 
-`python -m fairmend.report.schema FILE` writes it.
+result.schema.json holds the schema for other programs; `python -m fairmend.report.schema FILE` writes it.
+
+The reader builds dataclasses from plain data: result.json may have been edited, cut off, or come from elsewhere. Every
+field is required, unknown fields and other types are refused, numbers must be finite, and each error names the path of
+its field. cattrs was tried in its place and was not shorter: by default it converts (a string becomes a list of
+characters, "3" becomes 3), so every basic type, list, dict and dataclass needed a hook, and its errors, which quote
+Python's own, had to be translated one by one.
 """
 
 from __future__ import annotations
@@ -9,24 +15,22 @@ import math
 import sys
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_json
-from fairmend.evaluate.document import AUDIT, FORMAT, QUANTIFY, REPAIR, VERSION, Document
+from fairmend.evaluate.document import DOCUMENTS, FORMAT, VERSION, CheckDocument
 
-# Build dataclasses from plain data, strictly: report.json may have been edited, cut off, or come from elsewhere.
-#
-# Every field is required unless it has a default, unknown fields and other types are refused, numbers must be finite,
-# and each error names the path of its field. cattrs was tried in place of this module and was not shorter: by default
-# it converts (a string becomes a list of characters, "3" becomes 3), so every basic type, list, dict and dataclass
-# needed a hook, and its errors, which quote Python's own, had to be translated one by one.
-
+SCHEMA_NAME = "result.schema.json"
 
 _T = TypeVar("_T")
 _NAMES = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}
+_BASIC = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+# Read
 
 
 def from_plain(kind: type[_T], value: object, where: str = "") -> _T:
@@ -36,6 +40,8 @@ def from_plain(kind: type[_T], value: object, where: str = "") -> _T:
 
 def _read(kind: Any, value: object, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return _plain_value(value, where)
     if origin in (Union, types.UnionType):
         return None if value is None else _read(next(a for a in arguments if a is not types.NoneType), value, where)
     if origin is list:
@@ -52,20 +58,34 @@ def _read(kind: Any, value: object, where: str) -> Any:
 
 
 def _dataclass(kind: Any, value: Mapping[str, object], where: str) -> Any:
-    known = _fields(kind)
+    known = _types(kind)
     for name in value:
         if name not in known:
             raise FairmendError(f"{_join(where, name)}: unknown field")
-    for name, (entry, _) in known.items():
-        if name not in value and entry.default is MISSING and entry.default_factory is MISSING:
+    for name in known:
+        if name not in value:
             raise FairmendError(f"{_join(where, name)}: the field is missing")
-    return kind(**{name: _read(known[name][1], entry, _join(where, name)) for name, entry in value.items()})
+    found = {name: _read(known[name], entry, _join(where, name)) for name, entry in value.items()}
+    try:
+        return kind(**found)
+    except FairmendError as error:
+        raise FairmendError(f"{where}: {error}") from error
 
 
 @cache
-def _fields(kind: Any) -> dict[str, tuple[Field[Any], Any]]:
+def _types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return {entry.name: (entry, hints[entry.name]) for entry in fields(kind)}
+    return {entry.name: hints[entry.name] for entry in fields(kind)}
+
+
+def _plain_value(value: object, where: str) -> object:
+    """Return one of the user's values, or a list of them."""
+    for entry in value if isinstance(value, list) else [value]:
+        if isinstance(entry, float):
+            _number(entry, where)
+        elif entry is not None and not isinstance(entry, str | int):
+            raise FairmendError(f"{where}: {value!r:.60} is not a text or a number")
+    return value
 
 
 def _number(value: object, where: str) -> float:
@@ -89,44 +109,52 @@ def _join(where: str, name: object) -> str:
     return f"{where}.{name}" if where else str(name)
 
 
-SCHEMA_NAME = "report.schema.json"
-
-_BASIC = {bool: "boolean", int: "integer", float: "number", str: "string"}
+# Schema
 
 
 def document_schema() -> dict[str, Any]:
-    """Return the schema (JSON Schema, draft 2020-12)."""
+    """Return the schema (JSON Schema, draft 2020-12): one definition for each kind of result, and for their parts.
+
+    What `--json` prints has no `page`, so that no document requires it.
+    """
     definitions: dict[str, Any] = {}
-    _define(Document, definitions)
-    whole = definitions.pop(Document.__name__)
-    whole["properties"] |= {
-        "format": {"const": FORMAT},
-        "version": {"const": VERSION},
-        "kind": {"enum": [REPAIR, AUDIT, QUANTIFY]},
-    }
+    for kind, document in DOCUMENTS.items():
+        _define(document, definitions)
+        definition = definitions[document.__name__]
+        definition["properties"] |= {
+            "format": {"const": FORMAT},
+            "version": {"const": VERSION},
+            "kind": {"const": kind},
+        }
+        definition["required"] = [name for name in definition["required"] if name != "page"]
+    _define(CheckDocument, definitions)
+    whole = [*DOCUMENTS.values(), CheckDocument]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "fairmend report",
-        **whole,
+        "title": FORMAT,
+        "oneOf": [{"$ref": f"#/$defs/{document.__name__}"} for document in whole],
         "$defs": dict(sorted(definitions.items())),
     }
 
 
 def _define(kind: Any, definitions: dict[str, Any]) -> None:
     """Add the schema of a dataclass, and of those that it holds."""
-    hints = get_type_hints(kind)
+    if kind.__name__ in definitions:
+        return
     definitions[kind.__name__] = {}  # so that a class that holds itself ends
     definitions[kind.__name__] = {
         "description": (kind.__doc__ or "").partition("\n")[0],
         "type": "object",
         "additionalProperties": False,
-        "required": [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING],
-        "properties": {f.name: _schema(hints[f.name], definitions) for f in fields(kind)},
+        "required": list(_types(kind)),
+        "properties": {name: _schema(entry, definitions) for name, entry in _types(kind).items()},
     }
 
 
 def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return {"type": ["string", "number", "boolean", "array", "null"]}
     if origin in (Union, types.UnionType):
         given = next(argument for argument in arguments if argument is not types.NoneType)
         return {"anyOf": [_schema(given, definitions), {"type": "null"}]}
@@ -135,8 +163,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
     if is_dataclass(kind):
-        if kind.__name__ not in definitions:  # type: ignore[union-attr]
-            _define(kind, definitions)
+        _define(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}  # type: ignore[union-attr]
     return {"type": _BASIC[kind]}
 

@@ -1,10 +1,10 @@
-"""What if?, between report.json and the page: what the page's script reads, and what makes it unusable."""
+"""What if?, between result.json and the page: what the page's script reads, and what makes it unusable."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.document import CarriedNetwork, CarriedNode, Document, WhatIf, WhatIfFeature, WhatIfLink
+from fairmend.evaluate.document import CarriedNetwork, CarriedNode, WhatIf, WhatIfFeature, WhatIfLink
 from fairmend.network import (
     Activation,
     Affine,
@@ -33,11 +33,9 @@ _KINDS = ("continuous", "integer", "categorical")
 _PLAIN: dict[str, Operation] = {"sum": Sum(), "concatenate": Concatenate()}
 
 
-def what_if_data(document: Document) -> str:
-    """Return what the page's script reads, as JSON in ASCII; empty if there is nothing."""
-    if document.what_if is None:
-        return ""
-    return json.dumps({**asdict(document.what_if), "answers": document.answers}, separators=(",", ":"))
+def what_if_data(what_if: WhatIf, answers: Sequence[str]) -> str:
+    """Return what the page's script reads, as JSON in ASCII; `answers` are the names of the classes."""
+    return json.dumps({**asdict(what_if), "answers": answers}, separators=(",", ":"))
 
 
 def what_if_problems(what_if: WhatIf, repaired: bool) -> Iterator[str]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.device import current_device
-from fairmend.bounds.either import as_array, on_device
 from fairmend.network import Activation, Affine, Network
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.value_space import Values
@@ -41,7 +40,10 @@ def _product(first: Floats, second: Floats) -> Floats:
     device = current_device()
     if device is None or first.size * second.shape[1] < _WORTH_MOVING:
         return first @ second
-    return as_array(on_device(first, device) @ on_device(second, device))
+    import torch
+
+    one, other = (torch.tensor(part, dtype=torch.float64, device=device) for part in (first, second))
+    return np.asarray((one @ other).cpu().numpy())
 
 
 def layer_nodes(net: Network) -> list[int]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fairmend._version import __version__
 from fairmend.auditing.comparisons import reads_what_varies
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.result import AuditResult
@@ -17,6 +15,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.folders import check_folder, staged_folder
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import audit_document, audit_warnings
+from fairmend.evaluate.document import AuditDocument
 from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
 from fairmend.evaluate.pairs_file import PairsFile
@@ -42,7 +41,7 @@ from fairmend.workflows.inputs import (
     silent,
     widened_spec_file,
 )
-from fairmend.workflows.outputs import REPORT_FILES, WIDENED, write_report
+from fairmend.workflows.outputs import REPORT_FILES, WIDENED, write_report, written_files
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class AuditedFiles:
     ----------
     result : the audit
     labelled : figures of the rows that have a label
-    document : the result as plain data, as --json prints it
+    document : the result as data, with what only the page of a report needs, if there is one
     files : what was written, by what it is: "out", "report" and "widened_spec"; None where nothing was
     warnings : signs that the spec is wrong, and files that were left out
     spec, network : as they were used: with wider ranges, and at the threshold
@@ -63,7 +62,7 @@ class AuditedFiles:
 
     result: AuditResult
     labelled: LabelledFigures
-    document: Mapping[str, Any]
+    document: AuditDocument
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
@@ -153,49 +152,36 @@ def audit_files(
     broken = () if table is None else table.broken
     warnings = [*describe_broken(broken), *labelled.warnings(table_at), *audit_warnings(net, used, result, figures)]
     title = f"{model.name} on {table_at.name if table_at else 'random samples'}{at_threshold(used)}"
-    if folder is not None:
-        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
-        sources |= {} if table_at is None else {"data": table_at}
-        parts = None if table is None else {"data": table.files}
-        page = audit_document(
-            net,
-            used,
-            result,
-            describe_origin(sources, parts=parts, command=command, seed=seed),
-            title=title,
-            labelled=figures,
-            frame=labelled.distinct_labels(),
-            warnings=warnings,
-            rows=numbers,
-            out_of_range=done,
-        )
-        if what_if_rows is not None:
-            examined = result.examined
-            page = add_what_if(
-                page, used, examined.X, net, people=examined.rows, numbers=numbers, rows=what_if_rows, seed=seed
-            )
-        with staged_folder(folder) as stage:
-            write_report(stage, page)
-            save_widened_spec(used, done, stage / WIDENED)
+    sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
+    sources |= {} if table_at is None else {"data": table_at}
+    parts = None if table is None else {"data": table.files}
     wider = save_widened_spec(used, done, spec_out)
     wider = folder / WIDENED if folder is not None and done.ranges else wider
     files = {"out": out, "report": None if folder is None else folder / PAGE_NAME, "widened_spec": wider}
-    document = {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": None if table_at is None else table_at.name,
-        "seed": seed,
-        "threshold": used.threshold,
-        "about": used.about.to_dict(),
-        **result.as_dict(),
-        **_labelled_figures(figures),
-        "out": out,
-        "report": files["report"],
-        "out_of_range": done.as_dict(),
-        "widened_spec": wider,
-        "broken_files": [each.as_dict() for each in broken],
-        "warnings": warnings,
-    }
+    document = audit_document(
+        net,
+        used,
+        result,
+        describe_origin(sources, parts=parts, command=command, seed=seed, digests=folder is not None),
+        title=title,
+        labelled=figures,
+        labels=labelled.distinct_values,
+        warnings=warnings,
+        rows=numbers,
+        out_of_range=done,
+        broken=broken,
+        files=written_files(folder, out, wider),
+        page=folder is not None,
+    )
+    if folder is not None:
+        if what_if_rows is not None:
+            examined = result.examined
+            document = add_what_if(
+                document, used, examined.X, net, people=examined.rows, numbers=numbers, rows=what_if_rows, seed=seed
+            )
+        with staged_folder(folder) as stage:
+            write_report(stage, document)
+            save_widened_spec(used, done, stage / WIDENED)
     return AuditedFiles(result, figures, document, files, tuple(warnings), used, net, done, title)
 
 
@@ -205,15 +191,3 @@ def _open_table(data: DataSource, spec: Spec, engine: Engine, progress: Progress
     wanted = {*needed, *useful}
     table = stream_table(data, keep_going=keep_going, spool=wanted, engine=engine, progress=progress)
     return table.only(needed, useful)
-
-
-def _labelled_figures(labelled: LabelledFigures) -> dict[str, object]:
-    utility = None if labelled.utility is None else asdict(labelled.utility)
-    if utility is not None:
-        del utility["changed"]  # there is no other network to compare with
-    return {
-        "labelled_rows": labelled.rows,
-        "utility": utility,
-        "regression": None if labelled.regression is None else asdict(labelled.regression),
-        "groups": [asdict(group) for group in labelled.groups],
-    }

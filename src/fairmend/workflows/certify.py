@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
-from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
+from fairmend.evaluate.build_document import certify_document
+from fairmend.evaluate.document import CertificateSummary, CertifyDocument
+from fairmend.evaluate.document_parts import certificate_summary, describe_origin
 from fairmend.evaluate.people import People
 from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_fair
@@ -27,13 +28,14 @@ from fairmend.workflows.inputs import (
     PathLike,
     as_path,
     as_source,
+    at_threshold,
     load_model,
     load_people,
     save_widened_spec,
     silent,
     widened_spec_file,
 )
-from fairmend.workflows.outputs import check_certificate
+from fairmend.workflows.outputs import check_certificate, written_files
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class CertifiedFiles:
     ----------
     result : the verdicts
     people : those that were certified, in the same order
-    document : the result as plain data, as --json prints it; "certified" is how many inputs a certificate covers
+    document : the result as data
     files : what was written, by what it is: "certificate" and "widened_spec"; None where nothing was
     warnings : signs that the spec is wrong, and files that were left out
     spec, network : as they were used: with wider ranges, and at the threshold
@@ -52,7 +54,7 @@ class CertifiedFiles:
 
     result: CertifyResult
     people: People
-    document: Mapping[str, Any]
+    document: CertifyDocument
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
@@ -84,11 +86,13 @@ def certify_files(
     ignore_scores: bool = False,
     certificate: PathLike | None = None,
     out_of_range: str = "refuse",
+    command: str | None = None,
     progress: Progress | None = None,
 ) -> CertifiedFiles:
     """Certify the people in the data, as `fairmend certify` does.
 
-    `certificate` is a file for the certificate of those who are FAIR. Other arguments are the options of the command.
+    `certificate` is a file for the certificate of those who are FAIR. `command` is what the document says was typed.
+    Other arguments are the options of the command.
     """
     model, spec_file, table, file = Path(model), Path(spec), as_source(data), as_path(certificate)
     report = progress or silent
@@ -111,25 +115,20 @@ def certify_files(
             seed=seed,
             progress=lambda _, done, total: report("certify", done, total),
         )
-        written = {} if file is None else _write_certificate(file, model, net, people, result, report)
+        certified = None if file is None else _write_certificate(file, model, net, people, result, report)
     warnings = describe_broken(people.broken)
     warnings += [] if used.regression else spec_warnings(net.predict(X), classes=used.classes)
     wider = save_widened_spec(used, people.out_of_range, spec_out)
-    document = {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": table.name,
-        "seed": seed,
-        "rows": people.rows,
-        "ids": people.ids,
-        "threshold": used.threshold,
-        **result.as_dict(used, people.negative if net.outputs <= 2 else None),
-        **written,
-        "out_of_range": people.out_of_range.as_dict(),
-        "widened_spec": wider,
-        "broken_files": [each.as_dict() for each in people.broken],
-        "warnings": warnings,
-    }
+    document = certify_document(
+        net,
+        people,
+        result,
+        describe_origin({"model": model, "spec": spec_file, "data": table}, command=command, seed=seed, digests=False),
+        title=f"{model.name} on {table.name}{at_threshold(used)}",
+        warnings=warnings,
+        certificate=certified,
+        files=written_files(None, file, wider),
+    )
     files = {"certificate": file, "widened_spec": wider}
     return CertifiedFiles(result, people, document, files, tuple(warnings), used, net)
 
@@ -142,8 +141,8 @@ def require_folder(certificate: Path | None) -> None:
 
 def _write_certificate(
     path: Path, model: Path, net: Network, people: People, result: CertifyResult, progress: Progress
-) -> dict[str, Any]:
-    """Write a certificate for the FAIR inputs and return its file, how many it covers, and in which arithmetic."""
+) -> CertificateSummary:
+    """Write a certificate for the FAIR inputs and return what it claims, and for how many."""
     fair = np.array([verdict is Verdict.FAIR for verdict in result.verdicts])
     if not fair.any():
         raise FairmendError("no input is FAIR, so there is nothing to certify; repair the network first")
@@ -155,6 +154,7 @@ def _write_certificate(
         )
     with TemporaryDirectory() as folder:  # so that a file at `path` is replaced only by a valid certificate
         certificate.save(Path(folder, "certificate.json"), model)
-        check_certificate(Path(folder, "certificate.json"), model, real=certificate.real_only, progress=progress)
+        file = Path(folder, "certificate.json")
+        checked = check_certificate(file, model, real=certificate.real_only, progress=progress)
     certificate.save(path, model)
-    return {"certificate": path, "certified": int(covered.sum()), "arithmetic": certificate.content["arithmetic"]}
+    return certificate_summary(certificate, inputs=int(covered.sum()), check=checked.as_dict())

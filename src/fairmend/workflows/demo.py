@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmend.base.files import write_json
 from fairmend.base.folders import staged_folder
 from fairmend.base.progress import Progress
 from fairmend.base.threads import few_threads
 from fairmend.evaluate.compare import Measurement, RepairComparison, measure
 from fairmend.evaluate.demo_pairs import ExamplePair, UnequalRows, choose_example_pairs
+from fairmend.evaluate.document import DemoExample
 from fairmend.evaluate.split import DataSplit, split_data
 from fairmend.evaluate.what_if import WHAT_IF_ROWS
 from fairmend.network import Network, load_network
@@ -32,7 +32,6 @@ FILES = {
     "repaired-model.onnx": "the repaired network",
     "certificate.json": "the certificate, for fairmend check",
     "repair_inputs.csv": "the applicants it was repaired with",
-    "result.json": "all figures, losses and warnings",
     **REPORT_FILES,
 }
 ANSWERS = ("refused", "approved")
@@ -201,7 +200,6 @@ def write_demo(
     """Write the folder of the demo, once its certificate is checked."""
     net, people, result = biased.network, biased.people, comparison.result
     assert result.certificate is not None
-    document = {**comparison.as_dict(), "seed": seed, "pairs": _plain_pairs(biased, comparison)}
     with staged_folder(out) as stage:
         write_csv(stage / "applicants.csv", people.frame)
         people.spec.save(stage / "spec.toml")
@@ -213,24 +211,25 @@ def write_demo(
         result.certificate.save(certificate, model)
         checked = check_certificate(certificate, model, real=result.certificate.real_only)
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
-        write_json(stage / "result.json", document)
         sources = {role: stage / name for role, name in _SOURCES.items()}
-        page = describe_repair(net, comparison, out, stage, model.name, sources, command, seed, WHAT_IF_ROWS)
-        write_report(stage, page)
-    document |= {"certificate_check": checked.as_dict(), "files": {name: out / name for name in FILES}}
+        document = describe_repair(
+            net, comparison, out, stage, model.name, sources, command, seed, WHAT_IF_ROWS, checked, FILES
+        )
+        document = replace(document, examples=_examples(biased, comparison))
+        write_report(stage, document)
     return RepairedFiles(comparison, checked, document, out, FILES, model.name, replaced=False, removed=())
 
 
-def _plain_pairs(biased: BiasedNetwork, comparison: RepairComparison) -> list[dict[str, object]]:
+def _examples(biased: BiasedNetwork, comparison: RepairComparison) -> list[DemoExample]:
     people, result = comparison.split, comparison.result
     assert people.repair is not None
     return [
-        {
-            "applicant": biased.number(pair),
-            "difference": people.spec.describe_pair(pair.x, pair.other),
-            "before": list(biased.answers(pair, biased.network)),
-            "after": list(biased.answers(pair, result.network)),
-            "proven": result.blind or bool(pair.row in people.repair),
-        }
+        DemoExample(
+            applicant=biased.number(pair),
+            difference=people.spec.describe_pair(pair.x, pair.other),
+            before=list(biased.answers(pair, biased.network)),
+            after=list(biased.answers(pair, result.network)),
+            proven=result.blind or bool(pair.row in people.repair),
+        )
         for pair in biased.pairs
     ]

@@ -8,29 +8,34 @@ from pathlib import Path
 from fairmend import CheckResult, check
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.evaluate.document import Document
 from fairmend.network import Network
 from fairmend.network.formats import form_changes, write_network
 from fairmend.prove.certificate import Certificate
 from fairmend.report import Report
-from fairmend.report.report import DATA_NAME, PAGE_NAME
+from fairmend.report.report import DATA_NAME, PAGE_NAME, PagedDocument
 from fairmend_check.errors import CheckError
 from fairmend_check.readers.read_model import read_model
 
 WIDENED = "spec.toml"  # the spec in the folder of a report, if its ranges were widened
 REPORT_FILES = {
     PAGE_NAME: "the report, for a browser",
-    DATA_NAME: "the data of the report, for fairmend report",
+    DATA_NAME: "the result as data, for fairmend report and other programs",
 }
 
 _SELF_CONTAINED = (".onnx", ".h5", ".hdf5", ".keras")  # files that name their layers and activations
 
 
-def write_report(folder: Path, document: Document) -> None:
-    """Write the page and its data into a folder."""
+def write_report(folder: Path, document: PagedDocument) -> None:
+    """Write the page and the document into a folder."""
     report = Report(document)
     report.save_data(folder / DATA_NAME)
     report.save(folder / PAGE_NAME)
+
+
+def written_files(folder: Path | None, *others: Path | None) -> dict[str, Path]:
+    """Return the files of a report in a folder, and others, by name."""
+    report = [] if folder is None else [folder / name for name in REPORT_FILES]
+    return {path.name: path for path in (*report, *others) if path is not None}
 
 
 class UncheckableFileError(FairmendError):

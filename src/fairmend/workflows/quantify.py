@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from fairmend._version import __version__
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.base.folders import check_folder, staged_folder
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import quantify_document
-from fairmend.evaluate.document_parts import describe_origin
+from fairmend.evaluate.document import QuantifyDocument
+from fairmend.evaluate.document_parts import certificate_summary, describe_origin
 from fairmend.network import Network
 from fairmend.quantifying.certificate import confirmed_certificate
 from fairmend.quantifying.result import QuantifyResult
@@ -36,7 +35,7 @@ from fairmend.workflows.inputs import (
     save_widened_spec,
     widened_spec_file,
 )
-from fairmend.workflows.outputs import REPORT_FILES, write_report
+from fairmend.workflows.outputs import REPORT_FILES, write_report, written_files
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class QuantifiedFiles:
     Attributes
     ----------
     result : the shares and the map
-    document : the result as plain data, as --json prints it; "certified" are the shares that a certificate claims
+    document : the result as data
     files : what was written, by what it is: "report", "certificate" and "widened_spec"; None where nothing was
     warnings : signs that the spec is wrong, and files that were left out
     spec, network : as they were used: with wider ranges, and at the threshold
@@ -55,7 +54,7 @@ class QuantifiedFiles:
     """
 
     result: QuantifyResult
-    document: Mapping[str, Any]
+    document: QuantifyDocument
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
@@ -132,39 +131,26 @@ def quantify_files(
     within = f", {used.claim.on} within {used.claim.delta:g}" if used.claim.is_score else ""
     title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(used)}{within}"
     done = None if people is None else people.out_of_range
-    if folder is not None:
-        sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
-        sources |= {} if table is None else {"data": table}
-        broken = [] if people is None else [each.name for each in people.broken]
-        parts = None if table is None else {"data": [f.name for f in find_files(table) if f.name not in broken]}
-        page = quantify_document(
-            net,
-            used,
-            found,
-            describe_origin(sources, parts=parts, command=command, seed=seed),
-            title=title,
-            boxes=boxes,
-            frame=None if people is None else people.frame,
-            out_of_range=done,
-            warnings=warnings,
-        )
-        with staged_folder(folder) as stage:
-            write_report(stage, page)
-    figures = found.as_dict()
-    document = {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": None if table is None else table.name,
-        "seed": seed,
-        "threshold": used.threshold,
-        "out_of_range": None if done is None else done.as_dict(),
-        "broken_files": [] if people is None else [each.as_dict() for each in people.broken],
-        "report": None if folder is None else folder / PAGE_NAME,
-        "warnings": warnings,
-        **figures,
-        "boxes": figures["boxes"][:boxes],
-    }
-    files = {"report": document["report"], "certificate": file, "widened_spec": None}
+    sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
+    sources |= {} if table is None else {"data": table}
+    broken = () if people is None else people.broken
+    left_out = [each.name for each in broken]
+    parts = None if table is None else {"data": [f.name for f in find_files(table) if f.name not in left_out]}
+    document = quantify_document(
+        net,
+        used,
+        found,
+        describe_origin(sources, parts=parts, command=command, seed=seed, digests=folder is not None),
+        title=title,
+        boxes=boxes,
+        labels=() if people is None else people.labels,
+        out_of_range=done,
+        broken=broken,
+        warnings=warnings,
+        files=written_files(folder),
+    )
+    _write_report(folder, document)
+    files = {"report": None if folder is None else folder / PAGE_NAME, "certificate": file, "widened_spec": None}
     result = QuantifiedFiles(found, document, files, tuple(warnings), used, net, done, title)
     if on_result is not None:
         on_result(result)
@@ -173,6 +159,16 @@ def quantify_files(
     claim = confirmed_certificate(found.evidence, found.fair, found.unfair, progress)
     claim.save(file, model)
     wider = None if done is None else save_widened_spec(used, done, spec_out)
-    certified = {name: claim.content["shares"][name] for name in ("fair", "unfair")}
-    written = {"certificate": file, "certified": certified, "widened_spec": wider}
-    return replace(result, document={**document, **written}, files={**files, "widened_spec": wider})
+    document = replace(
+        document,
+        certificate=certificate_summary(claim, shares=claim.content["shares"]),
+        files={name: str(path) for name, path in written_files(folder, file, wider).items()},
+    )
+    _write_report(folder, document)
+    return replace(result, document=document, files={**files, "widened_spec": wider})
+
+
+def _write_report(folder: Path | None, document: QuantifyDocument) -> None:
+    if folder is not None:
+        with staged_folder(folder) as stage:
+            write_report(stage, document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ from typing import Any
 from fairmend import CheckResult
 from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
-from fairmend.base.files import write_json
 from fairmend.base.folders import check_folder, staged_folder
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.compare import RepairComparison, claim_needs_range, measure, repair_and_compare
-from fairmend.evaluate.document import Document
+from fairmend.evaluate.document import RepairDocument
 from fairmend.evaluate.document_parts import describe_origin, file_digest
 from fairmend.evaluate.people import choose_policy, require_given_scores
 from fairmend.evaluate.repair_document import repair_document
@@ -47,7 +46,7 @@ class RepairedFiles:
     ----------
     comparison : the network before and after, and in `comparison.result` the repair
     check : the result of checking the certificate; None without one
-    document : the result as plain data, as --json prints it
+    document : the result as data, with what only the page of the report needs
     folder, contents : the folder, and what each file in it is
     model : the name of the repaired network in the folder
     replaced : whether the folder held an earlier repair
@@ -56,7 +55,7 @@ class RepairedFiles:
 
     comparison: RepairComparison
     check: CheckResult | None
-    document: Mapping[str, Any]
+    document: RepairDocument
     folder: Path
     contents: Mapping[str, str]
     model: str
@@ -117,7 +116,6 @@ def repair_files(
         "certificate.json": "the certificate, for fairmend check",
         "spec.toml": "the spec",
         "repair_inputs.csv": "the repair inputs",
-        "result.json": "all figures, losses and warnings",
         **REPORT_FILES,
     }
     local = [path for source in tables.values() for path in local_files(source)]
@@ -151,29 +149,15 @@ def repair_files(
     )
     before = measure(net, people, stage="audit original", seed=seed, progress=progress)
     comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=chosen)
-    about_run = {
-        "seed": seed,
-        "threshold": used.threshold,
-        "about": used.about.to_dict(),
-        "model": model.name,
-        "data": tables["data"].name,
-        "test_data": tables["test data"].name if "test data" in tables else None,
-    }
     sources = {"model": model, "data": tables["data"], "spec": spec_file, **tables}
-    comparison, checked = _write(
-        folder, net, comparison, about_run, sources, command, seed, what_if_rows, without=removed
+    if comparison.result.certificate is None:
+        del contents["certificate.json"]
+    comparison, checked, document = _write(
+        folder, net, comparison, sources, contents, command, seed, what_if_rows, without=removed
     )
     covers = comparison.guarantee.partial_coverage()
-    if checked is None:
-        del contents["certificate.json"]
-    elif covers:
+    if checked is not None and covers:
         contents["certificate.json"] = f"a certificate for {covers}, for fairmend check"
-    document = {
-        **comparison.as_dict(),
-        **about_run,
-        "certificate_check": None if checked is None else checked.as_dict(),
-        "files": {name: folder / name for name in contents},
-    }
     name = f"model{model.suffix.lower()}"
     return RepairedFiles(comparison, checked, document, folder, contents, name, replaced, tuple(removed))
 
@@ -202,18 +186,18 @@ def _write(
     out: Path,
     original: Network,
     comparison: RepairComparison,
-    about_run: Mapping[str, object],
     sources: Mapping[str, DataSource],
+    files: Iterable[str],
     command: str | None,
     seed: int,
     what_if_rows: int | None,
     *,
     without: Sequence[str],
-) -> tuple[RepairComparison, CheckResult | None]:
+) -> tuple[RepairComparison, CheckResult | None, RepairDocument]:
     """Write the folder, once the certificate is checked; return the result of that check, or None without one.
 
-    The comparison is returned with a warning if the file has another form than the original. Files named in `without`
-    are deleted, unless they are written anew.
+    The comparison is returned with a warning if the file has another form than the original. `files` are the names of
+    all that is written; those named in `without` are deleted, unless they are written anew.
     """
     certificate, checked = comparison.result.certificate, None
     # a certificate of an earlier repair is about another network
@@ -228,10 +212,11 @@ def _write(
             comparison = replace(comparison, warnings=(*comparison.warnings, other))
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
-        write_json(stage / "result.json", {**comparison.as_dict(), **about_run})
-        page = describe_repair(original, comparison, out, stage, model.name, sources, command, seed, what_if_rows)
-        write_report(stage, page if checked is None else replace(page, condition=checked.condition))
-    return comparison, checked
+        document = describe_repair(
+            original, comparison, out, stage, model.name, sources, command, seed, what_if_rows, checked, files
+        )
+        write_report(stage, document)
+    return comparison, checked, document
 
 
 def describe_repair(
@@ -244,10 +229,13 @@ def describe_repair(
     command: str | None,
     seed: int,
     what_if_rows: int | None,
-) -> Document:
+    check: CheckResult | None = None,
+    written: Iterable[str] = (),
+) -> RepairDocument:
     """Describe a repair whose files are in `stage` and will move to `folder`; `repaired` is the name of its model.
 
-    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None.
+    The page computes the scores of any person, and holds so many random rows, unless `what_if_rows` is None. `check` is
+    what the checker says of the certificate, and `written` are the names of all files.
     """
     files: dict[str, DataSource] = {**sources, "repaired model": stage / repaired}
     how_to_check = None
@@ -258,8 +246,15 @@ def describe_repair(
         real = ["--real"] if claimed is not None and claimed.real_only else []
         how_to_check = shlex.join(["fairmend", "check", str(folder / certificate.name), str(folder / repaired), *real])
     parts = {role: [file.name for file in find_files(files[role])] for role in _TABLES if role in files}
-    where = describe_origin(files, parts=parts, command=command, seed=seed)
-    document = repair_document(original, comparison, where, title=sources["model"].name, check=how_to_check)
+    document = repair_document(
+        original,
+        comparison,
+        describe_origin(files, parts=parts, command=command, seed=seed),
+        title=sources["model"].name,
+        command=how_to_check,
+        check=None if check is None else check.as_dict(),
+        files={name: folder / name for name in written},
+    )
     if what_if_rows is None:
         return document
     people, network = comparison.split, comparison.result.network

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from fairmend._version import __version__
 from fairmend.auditing.result import AuditPair, make_pairs
 from fairmend.base.progress import Progress, shows_progress
+from fairmend.evaluate.build_document import search_document
+from fairmend.evaluate.document import SearchDocument
+from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.pairs_file import PairsFile
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows
@@ -26,11 +27,13 @@ from fairmend.workflows.inputs import (
     PathLike,
     as_path,
     as_source,
+    at_threshold,
     load_model,
     load_people,
     save_widened_spec,
     widened_spec_file,
 )
+from fairmend.workflows.outputs import written_files
 
 _SHOWN = 5
 
@@ -43,7 +46,7 @@ class SearchedFiles:
     ----------
     result : the search
     pairs : a few of the pairs that it found, spread over all of them; `row` is their number, counted from 1
-    document : the result as plain data, as --json prints it
+    document : the result as data
     files : what was written, by what it is: "out" and "widened_spec"; None where nothing was
     warnings : signs that the spec is wrong, and files that were left out
     spec, network : as they were used: with wider ranges, and at the threshold
@@ -52,7 +55,7 @@ class SearchedFiles:
 
     result: SearchResult
     pairs: list[AuditPair]
-    document: Mapping[str, Any]
+    document: SearchDocument
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
@@ -80,11 +83,13 @@ def search_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    command: str | None = None,
     progress: Progress | None = None,
 ) -> SearchedFiles:
     """Search from the people in the data, as `fairmend search` does.
 
-    `out` is a CSV file for everyone found to be treated unequally. Other arguments are the options of the command.
+    `out` is a CSV file for everyone found to be treated unequally. `command` is what the document says was typed. Other
+    arguments are the options of the command.
     """
     model, spec_file, table, out = Path(model), Path(spec), as_source(data), as_path(out)
     used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
@@ -112,21 +117,17 @@ def search_files(
     wider = save_widened_spec(used, people.out_of_range, spec_out)
     warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(X), classes=used.classes)]
     pairs = _some_pairs(net, used, result)
-    document = {
-        "fairmend": __version__,
-        "model": model.name,
-        "data": table.name,
-        "seed": seed,
-        "threshold": used.threshold,
-        "local_steps": local_steps,
-        **result.as_dict(),
-        "pairs": [pair.as_dict() for pair in pairs],
-        "out": out,
-        "out_of_range": people.out_of_range.as_dict(),
-        "widened_spec": wider,
-        "broken_files": [each.as_dict() for each in people.broken],
-        "warnings": warnings,
-    }
+    document = search_document(
+        net,
+        people,
+        result,
+        describe_origin({"model": model, "spec": spec_file, "data": table}, command=command, seed=seed, digests=False),
+        title=f"{model.name}, searched from {table.name}{at_threshold(used)}",
+        local_steps=local_steps,
+        pairs=pairs,
+        warnings=warnings,
+        files=written_files(None, out, wider),
+    )
     files = {"out": out, "widened_spec": wider}
     return SearchedFiles(result, pairs, document, files, tuple(warnings), used, net, people.out_of_range)
 

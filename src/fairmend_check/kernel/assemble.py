@@ -103,7 +103,7 @@ class Graph:
         return self._add(Affine(weight, bias), (source,), len(weight), weight.size)
 
     def norm(self, source: int, norm: Norm) -> int:
-        """Return a batch normalisation or scaling of each column (`norms.batch_norm`, `norms.scaling`)."""
+        """Return a batch normalisation or scaling of each column (`batch_norm`, `scaling`)."""
         return self._add(norm, (source,), self.width(source))
 
     def function(self, source: int, activation: Activation) -> int:

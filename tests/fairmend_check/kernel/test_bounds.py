@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from fairmend_check.kernel import bounds
+from fairmend_check.kernel import inference_error as inference
 from fairmend_check.kernel.bounds import form_bounds, interval_layers, leads
-from fairmend_check.kernel.inference_error import inference_error
+from fairmend_check.kernel.inference_error import inference_error, output_errors
 from fairmend_check.kernel.model import Activation, make_model
 from support.checker_models import PIECEWISE, exact_outputs, random_model
 
 
-def margin_bounds(model, classes, lower, upper):
-    return form_bounds(model, leads(model, classes), lower, upper)[0].min(axis=1)
+def margin_bounds(model, classes, lower, upper, quick=False):
+    return form_bounds(model, leads(model, classes), lower, upper, quick=quick)[0].min(axis=1)
 
 
 @pytest.mark.parametrize("activation", PIECEWISE, ids=str)
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_margins_are_below_the_exact_ones_everywhere(activation, outputs):
+@pytest.mark.parametrize("quick", [False, True])
+def test_margins_are_below_the_exact_ones_everywhere(activation, outputs, quick):
     rng = np.random.default_rng(4)
     model = random_model(rng, [3, 6, 5, outputs], activation)
     count = 12
@@ -26,7 +28,7 @@ def test_margins_are_below_the_exact_ones_everywhere(activation, outputs):
     upper = lower + rng.choice([0.0, 0.01, 1.0], size=(count, 3))
     for label in range(max(2, outputs)):
         classes = np.full(count, label)
-        bounds = margin_bounds(model, classes, lower, upper)
+        bounds = margin_bounds(model, classes, lower, upper, quick)
         for box in range(count):
             for _ in range(8):
                 share = rng.random(3).round(int(rng.integers(0, 3)))
@@ -63,6 +65,31 @@ def test_units_that_are_all_off_leave_a_constant():
     found = margin_bounds(model, np.array([1]), np.zeros((1, 3)), np.ones((1, 3)))
     assert found == pytest.approx([0.5])
     assert found[0] <= 0.5
+
+
+def test_quick_bounds_are_as_tight_where_functions_are_straight():
+    """Units on one side of a kink keep wide intervals, and lose nothing: their line is exact."""
+    rng = np.random.default_rng(8)
+    model = random_model(rng, [3, 40, 40, 1], Activation("relu"))
+    lower = rng.normal(size=(20, 3))
+    boxes = np.ones(20, dtype=int), lower, lower + 0.01
+    tight = margin_bounds(model, *boxes)
+    assert margin_bounds(model, *boxes, quick=True) == pytest.approx(tight, abs=1e-3 * np.abs(tight).max())
+    full, quick = (form_bounds(model, leads(model, boxes[0]), *boxes[1:], quick=each)[1] for each in (False, True))
+    assert sum((high - low).sum() for low, high in full) < sum((high - low).sum() for low, high in quick)
+
+
+@pytest.mark.parametrize("room", [1, 50, 1000])
+def test_units_are_bounded_some_at_a_time(room, monkeypatch):
+    rng = np.random.default_rng(9)
+    model = random_model(rng, [3, 12, 10, 2], Activation("tanh"))
+    lower, forms = rng.normal(size=(5, 3)), np.broadcast_to(np.eye(2), (5, 2, 2))
+    whole, nodes = form_bounds(model, forms, lower, lower + 0.3)
+    errors = output_errors(model, lower, lower + 0.3, nodes, forms, thorough=True)
+    monkeypatch.setattr(bounds, "_ROOM", room)
+    monkeypatch.setattr(inference, "_ROOM", room)
+    assert form_bounds(model, forms, lower, lower + 0.3)[0] == pytest.approx(whole, rel=1e-12)
+    assert output_errors(model, lower, lower + 0.3, nodes, forms, thorough=True) == pytest.approx(errors, rel=1e-9)
 
 
 def test_overflow_gives_no_bound():

@@ -28,10 +28,3 @@ def test_ends_must_be_in_order(ends):
 def test_an_infinite_end_becomes_the_largest_number_of_the_network():
     one_sided = Activation("clip", parameters=(0.5, np.inf)).astype(np.float32)
     assert one_sided.parameters == (0.5, float(np.finfo(np.float32).max))
-
-
-def test_a_unit_between_the_ends_is_the_identity():
-    clip, one = Activation("clip", parameters=(0, 6)).function, np.ones(1)
-    ends = np.array([0.1]), np.array([5.0])
-    assert clip.lowest(one, *ends) == clip.highest(one, *ends) == 0
-    assert clip.slope_range(*ends) == (1, 1)

@@ -7,15 +7,6 @@ import torch
 from fairmend.network import Activation
 
 
-def test_a_knot_that_is_no_float_is_allowed_for():
-    """-0.5 / 0.2 in exact arithmetic, with 0.2 as a float, is not -2.5."""
-    function = Activation("hardsigmoid", parameters=(0.2, 0.5)).function
-    assert function.knots[0] == -2.5
-    assert 0 < function.inexact < 1e-14
-    ends, slope = (np.array([-2.5]), np.array([-2.5])), np.array([100.0])
-    assert function.lowest(slope, *ends) <= 250 <= function.highest(slope, *ends)
-
-
 def test_the_lines_pass_through_the_knots():
     relu6 = Activation("clip", parameters=(0, 6)).function
     lines = [float(line) for line in relu6.relax(torch.tensor([-2.0]), torch.tensor([10.0]))]

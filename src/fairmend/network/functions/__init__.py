@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from fairmend.network.functions.base import Function, Lines, Precision
+from fairmend.network.functions.base import Function, Lines
 
-__all__ = ["FUNCTIONS", "Function", "Lines", "Precision", "find_function"]
+__all__ = ["FUNCTIONS", "Function", "Lines", "find_function"]
 
 FUNCTIONS = {
     "relu": "Relu",

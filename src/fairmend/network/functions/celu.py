@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import MOST, UNIT
+from fairmend.network.functions.base import MOST
 from fairmend.network.functions.elu import Elu
 
 
@@ -15,4 +15,3 @@ class Celu(Elu):
             raise FairmendError(f"celu({alpha:g}): alpha must lie between {1 / MOST:.0e} and {MOST:.0e}")
         self.depth, self.rate = alpha, 1 / alpha
         self.convex = True
-        self.lipschitz = 1 + 8 * UNIT

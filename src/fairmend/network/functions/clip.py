@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import Precision, size_of
 from fairmend.network.functions.clipped import Clipped
 
 if TYPE_CHECKING:
@@ -33,7 +32,3 @@ class Clip(Clipped):
     def torch(self, z: Tensor) -> Tensor:
         """Return the clip of z."""
         return z.clamp(self.low, self.high)
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return how much is lost if a subnormal number is taken as 0."""
-        return np.minimum(precision.tiny, size_of(least, most))

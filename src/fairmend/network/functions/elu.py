@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import LIBRARY, MOST, TINY, UNIT, Precision, size_of, unless_overflow
+from fairmend.network.functions.base import MOST
 from fairmend.network.functions.curved import Curved
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class Elu(Curved):
     def _set(self, depth: float) -> None:
         self.depth = depth
         self.convex = depth * self.rate <= self.gain
-        self.lipschitz = max(depth * self.rate, self.gain) * (1 + 8 * UNIT)
 
     def apply(self, values: FloatArray) -> None:
         """Replace the values by their ELU."""
@@ -56,28 +55,15 @@ class Elu(Curved):
         below = self.depth * self.rate * (self.rate * z.clamp(max=0)).exp()
         return torch.where(z >= 0, torch.full_like(z, self.gain), below)
 
-    def value(self, z: Floats) -> tuple[Floats, Floats]:
-        """Return the value, exact above 0 if the gain is 1."""
-        x = np.minimum(z, 0.0) * self.rate
-        y = np.where(z > 0, z * self.gain, self.depth * np.expm1(x))
-        exact = (z > 0) & (self.gain == 1)
-        return y, np.where(exact, 0.0, (LIBRARY + 8 * UNIT) * np.abs(y) + TINY)
-
-    def slope_on(self, piece: int, z: Floats) -> tuple[Floats, Floats]:
+    def slope_on(self, piece: int, z: Floats) -> Floats:
         """Return depth·rate·exp(rate·z) left of 0, and the gain right of it."""
         if piece:
-            error = 0.0 if self.gain == 1 else 2 * UNIT * self.gain
-            return np.full_like(z, self.gain), np.full_like(z, error)
+            return np.full_like(z, self.gain)
         x = np.maximum(np.minimum(z, 0.0) * self.rate, -1000.0)
         slope: Floats = self.depth * self.rate * np.exp(x)
-        return slope, (LIBRARY + 2 * UNIT * (4 - x)) * slope + TINY
+        return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
         """Return the inverse of the derivative."""
         z: Floats = np.log(np.maximum(slope, 0.0) / (self.depth * self.rate)) / self.rate
         return z
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return 16 units of alpha below 0, where exp(z) - 1 cancels (2.4 were seen); above 0, z is exact."""
-        bound = np.where(least < 0, 16 * precision.unit * self.depth, 0.0) + 4 * precision.tiny
-        return unless_overflow(bound, size_of(least, most), precision)

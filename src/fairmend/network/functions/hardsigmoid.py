@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import MOST, Precision, size_of, unless_overflow
+from fairmend.network.functions.base import MOST
 from fairmend.network.functions.clipped import Clipped
 
 if TYPE_CHECKING:
@@ -38,8 +38,3 @@ class Hardsigmoid(Clipped):
     def torch(self, z: Tensor) -> Tensor:
         """Return the hard sigmoid of z."""
         return (self.gain * z + self.offset).clamp(0, 1)
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return 8 units: between the knots, the product is at most 1 + |offset|."""
-        bound = 8 * precision.unit * (1 + abs(self.offset)) + 4 * precision.tiny
-        return unless_overflow(np.full(np.shape(least), bound), size_of(least, most), precision)

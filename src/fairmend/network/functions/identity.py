@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fairmend.base.arrays import FloatArray, Floats
-from fairmend.network.functions.base import Lines, Precision
+from fairmend.base.arrays import FloatArray
+from fairmend.network.functions.base import Lines
 from fairmend.network.functions.kinked import Kinked
 
 if TYPE_CHECKING:
@@ -32,7 +30,3 @@ class Identity(Kinked):
 
         one, zero = torch.ones_like(lower), torch.zeros_like(lower)
         return Lines(one, zero, one, zero)
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return how much is lost if a subnormal number is taken as 0."""
-        return np.minimum(precision.tiny, np.maximum(most, -least))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import SLACK, Lines, Precision
+from fairmend.network.functions.base import Lines
 from fairmend.network.functions.kinked import Kinked, relax_relu
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ class LeakyRelu(Kinked):
         if not 0 <= slope < np.inf:
             raise FairmendError(f"leaky_relu has slope {slope}; it must be a number from 0 on")
         self.negative = slope
-        self.lipschitz = max(1.0, slope)
         self._slope = slope
 
     def apply(self, values: FloatArray) -> None:
@@ -50,8 +49,3 @@ class LeakyRelu(Kinked):
             slope + rest * relu.upper_slope,
             relu.upper_intercept,
         )
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return three roundings: of the slope, and of the product with it; a subnormal slope may be taken as 0."""
-        factor = 3 * precision.unit * self._slope + precision.tiny
-        return np.asarray(factor * np.maximum(-least, 0.0) * (1 + SLACK) + 2 * precision.tiny)

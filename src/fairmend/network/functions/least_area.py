@@ -111,7 +111,7 @@ def _two_points(function: Curved, lower: Floats, upper: Floats, side: int) -> tu
     going = np.arange(lower.size)
     for _ in range(_STEPS):
         start, end, low, high = left[going], right[going], lower[going], upper[going]
-        slope = (function.value(end)[0] - function.value(start)[0]) / (end - start)
+        slope = (function.value(end) - function.value(start)) / (end - start)
         z = function.touch(slope, low, high, side)
         closest[going] = z
         gain = _difference(function, slope, start, side) - _difference(function, slope, z, side)
@@ -125,5 +125,5 @@ def _two_points(function: Curved, lower: Floats, upper: Floats, side: int) -> tu
 
 
 def _difference(function: Curved, slope: Floats, z: Floats, side: int) -> Floats:
-    difference: Floats = side * (function.value(z)[0] - slope * z)
+    difference: Floats = side * (function.value(z) - slope * z)
     return difference

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import SLACK, Lines, Precision
+from fairmend.network.functions.base import Lines
 from fairmend.network.functions.kinked import Kinked, relax_relu
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ class Prelu(Kinked):
             raise FairmendError("prelu needs a finite slope for each unit")
         self.negative = np.array(slopes)
         self.increasing = min(slopes) >= 0
-        self.lipschitz = max(1.0, *map(abs, slopes))
 
     def apply(self, values: FloatArray) -> None:
         """Multiply negative values by the slope of their unit."""
@@ -54,8 +53,3 @@ class Prelu(Kinked):
         import torch
 
         return torch.as_tensor(self.negative, dtype=like.dtype, device=like.device)
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return three roundings: of the slope, and of the product with it; a subnormal slope may be taken as 0."""
-        factor = 3 * precision.unit * np.abs(self.negative) + precision.tiny
-        return np.asarray(factor * np.maximum(-least, 0.0) * (1 + SLACK) + 2 * precision.tiny)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray, Floats
-from fairmend.network.functions.base import Lines, Precision
+from fairmend.base.arrays import FloatArray
+from fairmend.network.functions.base import Lines
 from fairmend.network.functions.kinked import Kinked, relax_relu
 
 if TYPE_CHECKING:
@@ -41,7 +41,3 @@ class Relu(Kinked):
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
         """Return the lines of CROWN (Zhang et al., 2018)."""
         return relax_relu(lower, upper)
-
-    def rounding(self, least: Floats, most: Floats, precision: Precision) -> Floats:
-        """Return how much is lost if a subnormal result is taken as 0; nothing if it is 0 anyway."""
-        return np.minimum(precision.tiny, np.maximum(most, 0.0))

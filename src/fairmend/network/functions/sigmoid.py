@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class Sigmoid(SShaped):
     """1 / (1 + exp(-z))."""
 
-    FLOOR = 0.0
-
     def apply(self, values: FloatArray) -> None:
         """Replace the values by their sigmoid."""
         # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
@@ -36,30 +34,3 @@ class Sigmoid(SShaped):
 
     def _slope_from(self, value: Tensor) -> Tensor:
         return value * (1 - value)
-
-    def _computed(self, z: Floats) -> Floats:
-        y: Floats = 1 / (1 + np.exp(-z))  # exp may overflow where the real value is below TINY, and y is then 0
-        return y
-
-    def _steepness(self, z: Floats) -> Floats:
-        return steepness(z)
-
-    def _where_slope_is(self, slope: Floats) -> Floats:
-        return where_slope_is(slope)
-
-    def _mirrored(self, intercept: Floats) -> Floats:
-        return 1 - intercept
-
-
-def steepness(z: Floats) -> Floats:
-    """Return sigmoid'(z) = q / (1 + q)² with q = exp(-|z|), accurate in the tails."""
-    q = np.exp(-np.abs(z))
-    slope: Floats = q / ((1 + q) * (1 + q))
-    return slope
-
-
-def where_slope_is(slope: Floats) -> Floats:
-    """Return about the z >= 0 with sigmoid'(z) = slope: infinite for slopes <= 0, 0 for too large ones."""
-    s = np.clip(slope, 0.0, 0.25)
-    z: Floats = -np.log(2 * s / (1 - 2 * s + np.sqrt(1 - 4 * s)))
-    return z

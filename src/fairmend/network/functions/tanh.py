@@ -8,7 +8,6 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.network.functions.s_shaped import SShaped
-from fairmend.network.functions.sigmoid import steepness, where_slope_is
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
 class Tanh(SShaped):
     """tanh(z) = 2 sigmoid(2z) - 1."""
-
-    FLOOR = -1.0
 
     def apply(self, values: FloatArray) -> None:
         """Replace the values by their tanh."""
@@ -33,15 +30,3 @@ class Tanh(SShaped):
 
     def _slope_from(self, value: Tensor) -> Tensor:
         return 1 - value * value
-
-    def _computed(self, z: Floats) -> Floats:
-        return np.tanh(z)
-
-    def _steepness(self, z: Floats) -> Floats:
-        return 4 * steepness(2 * z)
-
-    def _where_slope_is(self, slope: Floats) -> Floats:
-        return where_slope_is(slope / 4) / 2
-
-    def _mirrored(self, intercept: Floats) -> Floats:
-        return -intercept

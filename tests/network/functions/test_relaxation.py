@@ -6,7 +6,6 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairmend.bounds import apply_activation, relax
 from fairmend.network import Activation
 from support.strategies import ACTIVATIONS
 
@@ -52,7 +51,7 @@ def intervals(draw: st.DrawFn) -> tuple[float, float]:
 @example(Activation("sigmoid"), (-17.0, 16.0), torch.float32)
 def test_lines_enclose_the_activation_on_a_dense_grid(activation, interval, dtype):
     lower, upper = (torch.tensor([end], dtype=dtype) for end in interval)
-    lines = [line.double().numpy() for line in relax(activation, lower, upper)]
+    lines = [line.double().numpy() for line in activation.function.relax(lower, upper)]
     assert np.isfinite(lines).all()
     lower_slope, lower_intercept, upper_slope, upper_intercept = lines
     assert lower_slope >= 0
@@ -72,21 +71,19 @@ def test_lines_enclose_the_activation_on_a_dense_grid(activation, interval, dtyp
 def test_apply_is_the_activation(activation, interval, dtype):
     z = torch.tensor(interval, dtype=dtype)
     y = reference(activation, z.double().numpy())
-    assert np.allclose(
-        apply_activation(activation, z).double().numpy(), y, rtol=16 * torch.finfo(dtype).eps, atol=1e-37
-    )
+    assert np.allclose(activation.function.torch(z).double().numpy(), y, rtol=16 * torch.finfo(dtype).eps, atol=1e-37)
 
 
 @pytest.mark.parametrize("activation", [a for a in ACTIVATIONS if a.name not in S_SHAPED], ids=str)
 @pytest.mark.parametrize(("low", "high"), [(0.0, 3.0), (0.5, 3.0), (-3.0, 0.0), (-3.0, -0.5)])
 def test_a_kinked_unit_of_one_sign_is_relaxed_exactly(activation, low, high):
-    lines = relax(activation, torch.tensor([low]), torch.tensor([high]))
+    lines = activation.function.relax(torch.tensor([low]), torch.tensor([high]))
     slope = 1.0 if high > 0 else {"relu": 0.0, "identity": 1.0}.get(activation.name, activation.slope)
     assert [float(line) for line in lines] == pytest.approx([slope, 0, slope, 0], abs=1e-9)
 
 
 def test_upper_line_of_the_papers_example_1():
-    lines = relax(Activation("relu"), torch.tensor([-6.0]), torch.tensor([14.0]))
+    lines = Activation("relu").function.relax(torch.tensor([-6.0]), torch.tensor([14.0]))
     assert float(lines.upper_slope) == pytest.approx(0.7)
     assert float(lines.upper_intercept) == pytest.approx(4.2)
     assert (float(lines.lower_slope), float(lines.lower_intercept)) == (1, 0)
@@ -94,7 +91,7 @@ def test_upper_line_of_the_papers_example_1():
 
 @pytest.mark.parametrize(("low", "high", "slope"), [(-6, 14, 1), (-14, 6, 0), (-5, 5, 0), (0, 0, 0)])
 def test_the_lower_relu_line_is_the_one_of_smaller_area(low, high, slope):
-    lines = relax(Activation("relu"), torch.tensor([float(low)]), torch.tensor([float(high)]))
+    lines = Activation("relu").function.relax(torch.tensor([float(low)]), torch.tensor([float(high)]))
     assert float(lines.lower_slope) == slope
 
 
@@ -116,7 +113,7 @@ SPECIAL = [
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_gradients_are_finite_at_special_intervals(activation, dtype):
     ends = torch.tensor(SPECIAL, dtype=dtype, requires_grad=True)
-    total = sum(line.sum() for line in relax(activation, ends[:, 0], ends[:, 1]))
+    total = sum(line.sum() for line in activation.function.relax(ends[:, 0], ends[:, 1]))
     if total.requires_grad:  # the lines of the identity are constants
         total.backward()
         assert torch.isfinite(ends.grad).all()
@@ -130,6 +127,6 @@ def test_gradients_agree_with_finite_differences(activation):
 
     def lines(lower, width):
         # The lower ReLU slope is a step, without a gradient wherever it has one.
-        return [line for line in relax(activation, lower, lower + width) if line.requires_grad]
+        return [line for line in activation.function.relax(lower, lower + width) if line.requires_grad]
 
     assert torch.autograd.gradcheck(lines, (lower, width))
