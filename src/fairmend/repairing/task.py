@@ -57,8 +57,9 @@ class Deadline:
 class RepairTask:
     """The inputs of a repair: ``X_repair (inputs, width)``, ``X_cal (rows, width)``, ``y_cal (rows,)``.
 
-    ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``device`` is
-    where networks are trained. ``split`` names whole-number features whose values are proven one by one, without those
+    ``X_unlabelled (rows, width)`` holds further rows of the data without labels, possibly none. ``data`` are the
+    calibration rows, then the unlabelled rows, with what the network computes for them. ``device`` is where networks
+    are trained. ``split`` names whole-number features whose values are proven one by one, without those
     between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
     ``most_solves`` limits the solver runs of step 2.
     """
@@ -69,6 +70,7 @@ class RepairTask:
     X_cal: FloatArray
     y_cal: np.ndarray
     X_unlabelled: FloatArray
+    data: ScoredRows
     head_options: HeadOptions
     seed: int
     deadline: Deadline
@@ -93,22 +95,22 @@ class RepairTask:
         return measure_of(self.spec)
 
     @cached_property
-    def data(self) -> ScoredRows:
-        """The calibration rows, then the unlabelled rows, with what the original network computes for them."""
-        return ScoredRows.of(self.network, np.concatenate([self.X_cal, self.X_unlabelled]))
-
-    @cached_property
     def original_predictions(self) -> np.ndarray:
-        """The original network's predictions for the same rows."""
+        """The original network's predictions for the rows of ``data``."""
         return self.measure.predictions(self.network, self.data.logits)
 
     def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
         """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
+        X_cal, X_unlabelled = (
+            np.delete(self.X_cal, labelled, axis=0),
+            np.delete(self.X_unlabelled, unlabelled, axis=0),
+        )
         return replace(
             self,
-            X_cal=np.delete(self.X_cal, labelled, axis=0),
+            X_cal=X_cal,
             y_cal=np.delete(self.y_cal, labelled, axis=0),
-            X_unlabelled=np.delete(self.X_unlabelled, unlabelled, axis=0),
+            X_unlabelled=X_unlabelled,
+            data=ScoredRows.of(self.network, np.concatenate([X_cal, X_unlabelled])),
         )
 
 
@@ -147,6 +149,7 @@ def prepare_task(
         calibration,
         labels,
         unlabelled,
+        ScoredRows.of(network, np.concatenate([calibration, unlabelled])),
         head_options,
         seed,
         deadline or Deadline(None),

@@ -1,4 +1,8 @@
-"""Tables that are read piece by piece or whole, and the slices of them that one process reads, here or elsewhere."""
+"""Tables that are read piece by piece or whole, and the slices of them that one process reads, here or elsewhere.
+
+pandas parses CSV files, and pyarrow decodes row groups of Parquet files. `pyarrow.dataset` could do both, but of a CSV
+file it takes an empty field of a text column for a text, and the space after a comma for a part of the value.
+"""
 
 from __future__ import annotations
 

@@ -7,5 +7,6 @@
 - `plain_data`: the form in which results come back and are kept
 
 Dask and Ray are called by their own futures and not through joblib: joblib's backend for Ray loses the tasks of a
-worker that dies, and cannot give back results while later tasks are still to be made.
+worker that dies, and cannot give back results while later tasks are still to be made. Nor are the processes of this
+machine joblib's: as a generator it makes and runs all tasks, however few results were taken, so that memory grows.
 """

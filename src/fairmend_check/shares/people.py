@@ -349,7 +349,11 @@ class People:
     @cached_property
     def values(self) -> Cases:
         """Cells of protected values, each with a choice of linked ones: all combinations, or a grid if many."""
-        counts = divide(self._counts, MAX_VALUES)
+        return self.some_values(MAX_VALUES)
+
+    def some_values(self, most: int) -> Cases:
+        """Return at most so many of the combinations of protected values."""
+        counts = divide(self._counts, most)
         ranges = [np.linspace(0, size - 1, n).round() for size, n in zip(self._counts, counts, strict=True)]
         return self._combined(np.array(list(product(*ranges)), np.int64))
 

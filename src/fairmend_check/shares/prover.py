@@ -32,6 +32,7 @@ _PER_INPUT_LINK, _PER_INPUT_CATEGORY = 50, 100  # what an input costs for each l
 _PER_STEP = 100_000  # what a step costs for leaves that are proven at once, however few they are
 _PER_REPLACED = 300  # what it costs beside that to replace a category of a linked feature
 _EVALUATED = 2**21  # numbers in the columns of the inputs that are evaluated at once
+_FEW_VALUES = 16  # protected values that are tried, each of which takes time, unless `evaluate` is fast
 _FINE = 2  # times as many sums, where few people are between two numbers
 PRECISE = 128  # terms are rounded to this part of what stays open in a box; so with six terms, 5 % more stays open
 
@@ -101,6 +102,7 @@ class Prover:
     ) -> None:
         self.model, self.people, self.work = model, people, Work(model, people, limit)
         self._evaluate = self._outputs if evaluate is None else evaluate
+        self._values = people.values if evaluate is not None else people.some_values(_FEW_VALUES)
         self.requirement, self._precision = requirement_of(model, spec, people), precision
 
     def prove(self, boxes: Boxes, count: Bools) -> Counts:
@@ -189,13 +191,13 @@ class Prover:
         if self.people.single and self.people.links is None:
             return self._count_apart(boxes, forms, unit)
         counts = np.zeros(len(boxes))
-        inputs = self.people.inputs(boxes.middle, self.people.values)
+        inputs = self.people.inputs(boxes.middle, self._values)
         self.work.add(self.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
             outputs = np.nan_to_num(self._evaluate(inputs)).reshape(len(boxes), -1, self.model.outputs)
             rows, pair = self.requirement.unequal_values(outputs)
         if len(rows):
-            values, both = self.people.values, pair.ravel()
+            values, both = self._values, pair.ravel()
             cases = Cases(values.first[both], values.last[both], values.choice[both])
             some = boxes.take(rows)
             exactly = self.requirement.forms(self.bound(some, cases, error[rows].max(axis=1)))
