@@ -310,7 +310,7 @@ def saved_tensors(path):
     ],
 )
 def test_every_method_gives_back_a_module_that_loads_strictly_without_biases(method, head_only, tmp_path):
-    options = {} if method == "auto" else {"steps": 5}
+    options = {} if method == "auto" else {"training": fairmend.TrainingOptions(steps=5)}
     result = repaired_and_checked(without_biases(head_only), tmp_path / "m.pth", method, **options)
     for tensors in (result.network.to_module().state_dict(), torch.load(tmp_path / "m.pth", weights_only=True)):
         module = without_biases(head_only)
