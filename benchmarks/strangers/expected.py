@@ -221,11 +221,15 @@ def pair(world: World, shown: dict[str, Any], measured: Measured) -> dict[str, A
 
 
 def worst_pairs(world: World, shown: list[dict[str, Any]], measured: Measured) -> list[dict[str, Any]]:
-    """Return the people whose score differs most from that of a counterfactual with another prediction."""
+    """Return the people whose score differs most from that of a counterfactual with another prediction.
+
+    Of people with equal values, only one is shown.
+    """
     mine, theirs = measured.of_own_class(measured.own), measured.of_own_class(measured.each)
     gap = np.where(measured.decisions != measured.decision, np.abs(theirs - mine), 0).max(axis=0)
-    largest, found = np.sort(gap)[::-1], []
-    for number in range(min(MOST_PAIRS, int(measured.unequal.sum()))):
+    _, different = np.unique(world.encode(measured.frame), axis=0, return_index=True)
+    largest, found = np.sort(gap[different])[::-1], []
+    for number in range(min(MOST_PAIRS, int(measured.unequal[different].sum()))):
         entry = pair(world, shown[number], measured) if number < len(shown) else {}
         person = shown[number]["row"] - FIRST_ROW if entry else 0
         own = {name: world.value(name, measured.frame[name].iloc[person]) for name in world.features}
