@@ -222,7 +222,7 @@ def test_without_a_useful_bound_the_page_names_its_rule_of_thumb(open_report):
     frame = people_of_every_kind(40)
     page = open_report(audit_report(fairmend.audit(net, spec, frame, pairs=0), net, spec, frame), "thumb")
     note = page.locator(".ask-note").inner_text()
-    assert "called close to the threshold by a rule of thumb" in note
+    assert "“Close to the threshold” is a rule of thumb here" in note
     assert "proven" not in note
 
 
