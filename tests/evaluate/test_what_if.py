@@ -9,7 +9,7 @@ import pytest
 
 import fairmend
 from fairmend.auditing import tally
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.network import Affine, Concatenate, Input, Network, Node, Scale
 from fairmend.network.folding import Fold, Norm, Part

@@ -25,7 +25,7 @@ from fairmend.evaluate.document import (
     WhatIfLink,
     WhatIfPerson,
 )
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.people import RowNumbers
 from fairmend.network import (
     Activation,
     Affine,
