@@ -126,7 +126,7 @@ class Operation:
         raise NotImplementedError
 
     def relaxed(self, reads: Sequence[Interval]) -> Any:
-        """Return what `substitute` needs to know of these intervals, once for all forms."""
+        """Return what `substitute` needs to know of these intervals, once for all forms: here, how many there are."""
         return len(reads)
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
