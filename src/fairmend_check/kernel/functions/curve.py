@@ -53,7 +53,7 @@ class Curve:
         raise NotImplementedError
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z); at a break point the slope on one side is enough."""
+        """Enclose f'(z); at a break point where it jumps, the slope on the side of the part that bends."""
         raise NotImplementedError
 
     def rough(self, z: Array) -> tuple[Array, Array]:

@@ -161,7 +161,7 @@ class Elu(Curve):
     def slopes(self, z: Array) -> tuple[Array, Array]:
         """Enclose f'(z)."""
         share = np.minimum(z, 0.0) / self.length
-        slope = np.where(z < 0, self.height / self.length * np.exp(share), self.right)
+        slope = np.where(z <= 0, self.height / self.length * np.exp(share), self.right)
         return enclosed(slope, (64 + 4 * np.minimum(-share, 1000.0)) * U * slope)
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
@@ -230,7 +230,7 @@ class Hardswish(Curve):
         """Enclose f'(z)."""
         low, high = enclosed((2 * z + 3) / 6, 8 * U * (np.abs(z) + 3))
         straight = np.where(z > 0, 1.0, 0.0)
-        inside = np.abs(z) < 3
+        inside = np.abs(z) <= 3  # at the ends, the slope of the parabola: straight parts need no tangent
         return np.where(inside, low, straight), np.where(inside, high, straight)
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
