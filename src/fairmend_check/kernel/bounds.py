@@ -15,7 +15,7 @@ import numpy as np
 
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
-from fairmend_check.kernel.operations.base import Bools, Form, Interval, dot, magnitude, total
+from fairmend_check.kernel.operations.base import Bools, Form, Interval, Lines, dot, magnitude, total
 from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma
 
 Intervals = list[Interval]  # of each node (boxes, width)
@@ -25,10 +25,14 @@ _ROOM = 2**18  # numbers in the largest array of coefficients: more do not fit i
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known so far: the intervals of each node, and what operations make of them."""
+    """What is known so far: the intervals of each node, and what operations make of them.
+
+    With ``chords``, lines are parallel to the chords of functions.
+    """
 
     model: Model
     intervals: Intervals
+    chords: bool = False
     relaxed: dict[int, Any] = field(default_factory=dict)
 
 
@@ -81,29 +85,35 @@ def form_bounds(
 class InputForms:
     """Linear forms of the inputs below forms of the outputs, for every x in a box: A·x + c (boxes, forms, inputs).
 
-    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last.
+    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last, and
+    ``lines`` those that took the place of each function, by the number of its node.
     """
 
     A: Array
     c: Array
     least: Array
     nodes: Intervals
+    lines: dict[int, Lines]
 
 
-def input_forms(model: Model, forms: Array, lower: Array, upper: Array, *, quick: bool = False) -> InputForms:
+def input_forms(
+    model: Model, forms: Array, lower: Array, upper: Array, *, quick: bool = False, chords: bool = False
+) -> InputForms:
     """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
 
-    Where a number overflows, A is 0 and c is -inf. ``quick`` is that of `form_bounds`.
+    Where a number overflows, A is 0 and c is -inf. ``quick`` is that of `form_bounds`. With ``chords``, lines below and
+    above a function that bends are parallel to its chord: of all parallel lines, these two are closest.
     """
     widest = max(model.widths)
     step = max(1, _ROOM // max(model.held, widest * max(widest, forms.shape[1])))
     A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
     least = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
+    relaxed: list[dict[int, Any]] = []
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            known = _bound_nodes(model, lower[part], upper[part], quick=quick)
+            known = _bound_nodes(model, lower[part], upper[part], quick=quick, chords=chords)
             form = Form({})
             _substitute(known, len(model.nodes) - 1, forms[part], form)
             least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
@@ -111,16 +121,24 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array, *, quick
             c[part] = down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
             for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
                 low[part], high[part] = low_here, high_here
+            relaxed.append(known.relaxed)
+    lines = {number: Lines.joined([part[number] for part in relaxed]) for number in _functions(model, relaxed)}
     usable = np.isfinite(A).all(axis=2) & np.isfinite(c)
-    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
+    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes, lines)
 
 
-def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool) -> Known:
+def _functions(model: Model, relaxed: list[dict[int, Any]]) -> list[int]:
+    """Return the nodes that are functions and were relaxed, in all parts of the boxes."""
+    numbers = relaxed[0] if relaxed else ()
+    return [number for number in numbers if isinstance(model.nodes[number].operation, Activation)]
+
+
+def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chords: bool) -> Known:
     """Return intervals of every node but the last.
 
     Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
-    read, known = _read_by_functions(model), Known(model, [(lower, upper)])
+    read, known = _read_by_functions(model), Known(model, [(lower, upper)], chords)
     middle = interval_layers(model, *[0.5 * lower + 0.5 * upper] * 2) if quick else []
     for number, node in enumerate(model.nodes[1:-1], start=1):
         low, high = _interval(node, known.intervals)
@@ -157,11 +175,18 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
 
 
 def _improve(known: Known, node: Node, best: Array, units: np.ndarray, sign: float) -> None:
-    """Raise lower bounds (boxes, width) of the next node times the sign, for these units, some at a time."""
+    """Raise lower bounds (boxes, width) of the next node times the sign, for these units, some at a time.
+
+    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads.
+    """
+    if isinstance(node.operation, Dense) and node.sources == (0,):
+        return
     step = max(1, _ROOM // (max(known.model.widths) * len(best)))
     for start in range(0, len(units), step):
         part = units[start : start + step]
-        best[:, part] = _lower_bounds(known, _forms_of(known, node, part, sign), best[:, part])
+        form = _forms_of(known, node, part, sign)
+        start_too = not isinstance(node.operation, Dense)
+        best[:, part] = _lower_bounds(known, form, best[:, part], start_too=start_too)
 
 
 def _forms_of(known: Known, node: Node, units: np.ndarray, sign: float) -> Form:
@@ -177,13 +202,14 @@ def _forms_of(known: Known, node: Node, units: np.ndarray, sign: float) -> Form:
     return form
 
 
-def _lower_bounds(known: Known, form: Form, best: Array) -> Array:
+def _lower_bounds(known: Known, form: Form, best: Array, *, start_too: bool = True) -> Array:
     """Return lower bounds of forms (boxes, forms), where ``best`` is one already; the forms are used up.
 
-    Forms are substituted backward to the input. Before the first node, and after every node on the way but functions,
-    their values over the known intervals are a bound as well, and the best bound counts.
+    Forms are substituted backward to the input. Before the first node (if ``start_too``), and after every node on the
+    way but functions, their values over the known intervals are a bound as well, and the best bound counts.
     """
-    best = np.maximum(best, _over_boxes(known, form))
+    if start_too:
+        best = np.maximum(best, _over_boxes(known, form))
     for number in range(max(form.coefficients, default=0), 0, -1):
         if number in form.coefficients:
             _substitute(known, number, form.coefficients.pop(number), form)
@@ -216,7 +242,10 @@ def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> N
     node = known.model.nodes[number]
     reads = [known.intervals[source] for source in node.sources]
     if number not in known.relaxed:
-        known.relaxed[number] = node.operation.relaxed(reads)
+        if known.chords and isinstance(node.operation, Activation):
+            known.relaxed[number] = node.operation.lines(reads[0], function_of(node.operation).chords)
+        else:
+            known.relaxed[number] = node.operation.relaxed(reads)
     parts = node.operation.substitute(coefficients, known.relaxed[number], form)
     for source, part, ends in zip(node.sources, parts, reads, strict=False):  # a look-up passes nothing on
         form.add(source, part, magnitude(*ends))

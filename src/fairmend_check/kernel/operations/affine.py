@@ -200,14 +200,19 @@ class Dense(Operation):
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Multiply by the weights."""
+        rows = len(coefficients)
+        if not coefficients.strides[0]:
+            coefficients = coefficients[:1]  # all boxes have the same
         used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
         if (used != relaxed.used).any():
             relaxed.used, relaxed.weight = used, self.weight[used]
-        coefficients, weight = coefficients[:, :, used], relaxed.weight
-        lost = lost_in_products(coefficients, relaxed.size[:, used]) + relaxed.underflow
-        form.add_constant(coefficients @ self.bias[used], lost)
+        weight, bias, size = relaxed.weight, self.bias, relaxed.size
+        if not used.all():
+            coefficients, bias, size = coefficients[:, :, used], bias[used], size[:, used]
+        form.add_constant(coefficients @ bias, lost_in_products(coefficients, size) + relaxed.underflow)
         boxes, forms, width = coefficients.shape
-        return [(coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])]
+        product = (coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])
+        return [np.broadcast_to(product, (rows, *product.shape[1:]))]
 
     def passed_on(self, errors: Sequence[Array]) -> Array:
         """Multiply by the sizes of the weights."""

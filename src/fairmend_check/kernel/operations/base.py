@@ -65,6 +65,12 @@ class Lines:
     above: Array
     magnitude: Array
 
+    @staticmethod
+    def joined(parts: Sequence[Lines]) -> Lines:
+        """Return the lines of all boxes, from those of some each."""
+        each = zip(*((p.slope_below, p.slope_above, p.below, p.above, p.magnitude) for p in parts), strict=True)
+        return Lines(*map(np.concatenate, each))
+
 
 @dataclass(frozen=True, eq=False)
 class Terms:
@@ -200,7 +206,12 @@ def one_source(widths: Sequence[int], wanted: int | None = None, name: str = "no
 
 
 def dot(coefficients: Array, values: Array) -> Array:
-    """Return the products of forms (boxes, forms, width) and values (boxes, width): (boxes, forms)."""
+    """Return the products of forms (boxes, forms, width) and values (boxes, width): (boxes, forms).
+
+    Forms that all boxes share may be given once (1, forms, width).
+    """
+    if len(coefficients) == 1:
+        return np.asarray(values @ coefficients[0].T)
     return np.asarray((coefficients @ values[:, :, None])[:, :, 0])
 
 
