@@ -16,11 +16,12 @@ import numpy as np
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
 from fairmend_check.kernel.operations.base import Bools, Form, Interval, Lines, dot, magnitude, total
-from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma
+from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma, up
 
 Intervals = list[Interval]  # of each node (boxes, width)
 
-_ROOM = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
+NUMBERS_AT_ONCE = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
+_POINTS = 2**18  # numbers in the widest layer, for the points that are evaluated at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,51 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
     for node in model.nodes[1:]:
         found.append(_interval(node, found))
     return found
+
+
+def point_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
+    """Return bounds of the outputs at points (points, inputs), each (points, outputs), and how far off these can be.
+
+    One evaluation in double precision; how far it is off is bounded for many points at once. Where numbers may
+    overflow, bounds are infinite.
+    """
+    low, high = np.empty((2, len(points), model.outputs))
+    step, furthest = max(1, _POINTS // max(model.widths)), 0.0
+    with np.errstate(all="ignore"):
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            values, error = _values_and_error(model, points[part])
+            low[part], high[part] = down(values - error), up(values + error)
+            furthest = max(furthest, float(error.max()))
+    return low, high, furthest
+
+
+def _values_and_error(model: Model, points: Array) -> tuple[Array, Array]:
+    """Return the outputs as computed (points, outputs), and how far the exact ones are from them at most (1, outputs).
+
+    The error of a node is what it rounds itself, given that its values are not larger than over the smallest box of
+    all points, and what it passes on of the errors before it. Exact and computed values of a node are in an interval
+    over this box, but for the error. If all intervals and errors are finite, nothing overflows.
+    """
+    over = interval_layers(model, points.min(axis=0, keepdims=True), points.max(axis=0, keepdims=True))
+    found = [(points, np.zeros((1, points.shape[1])))]
+    for node in model.nodes[1:]:
+        reads, errors = [found[source][0] for source in node.sources], [found[source][1] for source in node.sources]
+        sizes = [up(magnitude(*over[source]) + found[source][1]) for source in node.sources]
+        values, own = node.operation.at_points(reads, sizes)
+        if isinstance(node.operation, Activation):
+            low, high = over[node.sources[0]]
+            slopes = function_of(node.operation).slope_range(down(low - errors[0]), up(high + errors[0]))
+            passed = np.where(errors[0] == 0, 0.0, magnitude(*slopes) * errors[0])
+        else:
+            passed = node.operation.passed_on(errors)
+        outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 8)
+        error = (passed + own) * outward + np.where((passed == 0) & (own == 0), 0.0, TINY)
+        found.append((values, error))
+    values, error = found[-1]
+    if all(np.isfinite(magnitude(*ends) + off).all() for ends, (_, off) in zip(over, found, strict=True)):
+        return values, error
+    return np.zeros_like(values), np.full_like(error, np.inf)
 
 
 def _interval(node: Node, found: Intervals) -> Interval:
@@ -105,7 +151,7 @@ def input_forms(
     above a function that bends are parallel to its chord: of all parallel lines, these two are closest.
     """
     widest = max(model.widths)
-    step = max(1, _ROOM // max(model.held, widest * max(widest, forms.shape[1])))
+    step = max(1, NUMBERS_AT_ONCE // max(model.held, widest * max(widest, forms.shape[1])))
     A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
     least = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
@@ -181,7 +227,7 @@ def _improve(known: Known, node: Node, best: Array, units: np.ndarray, sign: flo
     """
     if isinstance(node.operation, Dense) and node.sources == (0,):
         return
-    step = max(1, _ROOM // (max(known.model.widths) * len(best)))
+    step = max(1, NUMBERS_AT_ONCE // (max(known.model.widths) * len(best)))
     for start in range(0, len(units), step):
         part = units[start : start + step]
         form = _forms_of(known, node, part, sign)

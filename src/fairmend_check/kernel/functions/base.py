@@ -54,6 +54,13 @@ class Activation(Operation):
         """Enclose the values of the function."""
         return function_of(self).value_range(*reads[0])
 
+    def at_points(self, reads: Sequence[Array], sizes: Sequence[Array]) -> tuple[Array, Array]:
+        """Return lower bounds of the values, and how far those above are."""
+        low, high = function_of(self).values(reads[0])
+        if low is high:
+            return low, np.zeros((1, low.shape[1]))
+        return low, up((high - low).max(axis=0, keepdims=True))
+
     def relaxed(self, reads: Sequence[Interval]) -> Lines:
         """Return tight lines below and above the function."""
         return self.lines(reads[0], function_of(self).choose_slopes)
@@ -135,6 +142,9 @@ class Function(Protocol):
 
     ending: float  # by how much it divides in the last of several steps, where programs write it so
     cost: int  # multiplications for a value, beside those of the layers
+
+    def values(self, z: Array) -> tuple[Array, Array]:
+        """Enclose f(z): twice the same array where it is exact."""
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose f over the intervals."""

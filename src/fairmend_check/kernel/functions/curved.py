@@ -68,6 +68,10 @@ class Sigmoid:
         """Return 16 units of a value up to 1."""
         return np.full(low.shape, 16 * kind.u + kind.tiny)
 
+    def values(self, z: Array) -> tuple[Array, Array]:
+        """Enclose f(z)."""
+        return self._value_below(z), self._value_above(z)
+
     def _value_below(self, z: Array) -> Array:
         """Bound f(z) from below."""
         value = self._curve(z)

@@ -31,7 +31,7 @@ class Ramp:
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the values: those at the ends, and 0 where the function falls to it and rises again."""
-        left, right = self._values(lower), self._values(upper)
+        left, right = self.values(lower), self.values(upper)
         falls = (self.negative < 0) & (lower < 0)
         if not falls.any():
             return left[0], right[1]
@@ -76,7 +76,7 @@ class Ramp:
         factor = (3 * kind.u * np.abs(self.negative) + kind.tiny) * (1 + 4 * gamma(4))
         return np.asarray(factor * np.maximum(-low, 0.0) + 2 * kind.tiny)
 
-    def _values(self, z: Array) -> tuple[Array, Array]:
+    def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z)."""
         if self.negative.ndim == 0 and self.negative in (0.0, 1.0):  # exact, and infinity is not multiplied by 0
             exact = np.maximum(z, 0.0) if self.negative == 0 else z

@@ -192,6 +192,11 @@ class Dense(Operation):
         """Enclose W x + b."""
         return affine(self.weight, self.bias, *reads[0])
 
+    def at_points(self, reads: Sequence[Array], sizes: Sequence[Array]) -> tuple[Array, Array]:
+        """Return W x + b; twice the sum of the sizes is finite only if no partial sum overflows."""
+        twice = 2 * ((sizes[0] + TINY) @ np.abs(self.weight).T + np.abs(self.bias))
+        return reads[0] @ self.weight.T + self.bias, gamma(self.weight.shape[1] + 8) * twice + TINY
+
     def relaxed(self, reads: Sequence[Interval]) -> Products:
         """Return how large its terms can be."""
         entering = magnitude(*reads[0])
