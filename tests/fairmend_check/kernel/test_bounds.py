@@ -72,7 +72,7 @@ def test_outputs_at_points_enclose_the_exact_ones(activation, scale, monkeypatch
     assert (high - low).max() <= 4 * off < 1e-10 * (1 + scale)
 
 
-@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid", "gelu", "softplus", "silu"])
+@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid", "gelu", "softsign", "silu"])
 def test_outputs_at_points_and_intervals_overlap(name):
     rng = np.random.default_rng(7)
     model = random_model(rng, [4, 9, 6, 3], Activation(name))
