@@ -48,7 +48,7 @@ FUNCTIONS = {
     "cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
     "ignore_scores= command= progress= on_plan=",
     "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
-    "cluster= resume= seed= threshold= activation= ignore_scores= certificate= out_of_range= progress=",
+    "cluster= resume= seed= threshold= activation= ignore_scores= certificate= out_of_range= command= progress=",
     "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation=",
     "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= scores= trust_pickle= label= positive= "
     "delta= on= model= activation= force= warn=",
@@ -63,7 +63,7 @@ FUNCTIONS = {
     "calibration_rows= seed= out_of_range= threshold= about= activation= ignore_scores= what_if_rows= options= "
     "command= progress= warn=",
     "fairmend.workflows.search_files": "model spec data * keep_going= method= seeds= local_steps= jobs= device= "
-    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= progress=",
+    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= command= progress=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "

@@ -66,7 +66,7 @@ MOST_FALL, MOST_REGRET = 3.0, 0.3
 IDI_ROWS = 2000  # of the held-out rows
 LIMITS_S = {0: 3600.0}
 CODE = ["src/fairmend_check", *(f"src/fairmend/{part}" for part in
-        ("audit", "bounds", "milp", "network", "prove", "repair", "spec"))]  # fmt: skip
+        ("auditing", "bounds", "milp", "network", "prove", "repairing", "spec"))]  # fmt: skip
 CODE += [f"benchmarks/{name}.py" for name in
          ("repairs/generalise", "repairs/generalise_settings", "repairs/figures", "repairs/listed",
           "repairs/retrained", "common/tabular", "common/trained")]  # fmt: skip

@@ -5,11 +5,12 @@
 Needs fairmend[dask,ray]. The people are those of million.py, with 10 counterfactuals each. Dask and Ray run
 on this machine with two workers of one thread. On each there are two audits: one that nobody disturbs, and one of which
 a worker is killed after a third of the parts, and the client after two thirds; it is then resumed. Every audit must
-give the report of one process bit for bit: its JSON, but for times, and the CSV file of everyone treated unequally.
+give the result of one process bit for bit: its JSON, but for times and the command, and the CSV file of everyone
+treated unequally.
 
 Throughput is that of a core: rows by the processor time of all processes, workers and engine included. Two parts of it
 are printed and subtracted: that of an audit of 4,000 rows, which is that of starting, and what the engine uses while it
-waits, which goes by the clock and not by the rows, and is measured before. Exits with 1 if a report differs, or if an
+waits, which goes by the clock and not by the rows, and is measured before. Exits with 1 if a result differs, or if an
 engine costs more than 15 % of the throughput of one process.
 """
 
@@ -46,7 +47,7 @@ from benchmarks.scale.million import TRAINING_ROWS, people, spec_of
 ROWS, FEW_ROWS, FILES, GROUP = 4_000_000, 4_000, 40, 100_000
 WORKERS, MOST_OVERHEAD, IDLE_SECONDS = 2, 0.15, 20.0
 PROTECTED = ("race", "sex")  # 10 combinations: as many counterfactuals of each person
-TIMES = ("seconds", "exact_seconds", "out", "data")
+OF_RUN = ("seconds", "exact_seconds", "origin")  # times, the date and the command
 MARK = "FAIRMEND_BENCHMARK"  # in the environment of every process that is measured
 # By default, Dask samples its workers, and lets them return memory to the system after every array.
 DASK_SETTINGS = """distributed:
@@ -115,9 +116,9 @@ class ProcessorTime:
 
 @dataclass(frozen=True)
 class Run:
-    """An audit: its report without times, the people treated unequally, and what it took."""
+    """An audit: its document without times and command, the people treated unequally, and what it took."""
 
-    report: dict[str, Any]
+    document: dict[str, Any]
     pairs: bytes
     seconds: float
     cpu: float
@@ -132,21 +133,20 @@ class Case:
     def start(self, data: str, *options: str) -> subprocess.Popen[bytes]:
         given = ["--spec", "spec.toml", "--data", data, "--method", "enumerate", "--out", "pairs.csv"]
         command = [sys.executable, "-c", PROGRAM, "audit", "model.onnx", *given, "--json", "--no-report", "--no-config"]
-        with (self.folder / "report.json").open("wb") as out:
+        with (self.folder / "result.json").open("wb") as out:
             return subprocess.Popen([*command, *options], cwd=self.folder, stdout=out, env=self._environment)
 
     def finish(self, process: subprocess.Popen[bytes]) -> tuple[dict[str, Any], bytes]:
         if process.wait() not in (0, 1):
             raise SystemExit(f"fairmend audit ended with exit code {process.returncode}")
-        report = json.loads((self.folder / "report.json").read_text())
-        return {key: value for key, value in report.items() if key not in TIMES}, (
-            self.folder / "pairs.csv"
-        ).read_bytes()
+        document = json.loads((self.folder / "result.json").read_text())
+        kept = {key: value for key, value in document.items() if key not in OF_RUN}
+        return kept, (self.folder / "pairs.csv").read_bytes()
 
     def audit(self, data: str, *options: str) -> Run:
         before, started = self._cpu.look(), time.perf_counter()
-        report, pairs = self.finish(self.start(data, *options))
-        return Run(report, pairs, time.perf_counter() - started, self._cpu.look() - before)
+        document, pairs = self.finish(self.start(data, *options))
+        return Run(document, pairs, time.perf_counter() - started, self._cpu.look() - before)
 
     def disturbed(self, *options: str) -> Run:
         """Kill a worker after a third of the parts and the client after two thirds, and resume."""
@@ -160,9 +160,9 @@ class Case:
         client.send_signal(signal.SIGKILL)
         client.wait()
         kept = len(list(state.glob("part-*")))
-        report, pairs = self.finish(self.start("people", *options, "--resume", "state"))
+        document, pairs = self.finish(self.start("people", *options, "--resume", "state"))
         print(f"  killed a worker, and the client after {kept} parts; resumed")
-        return Run(report, pairs, time.perf_counter() - started, self._cpu.look() - before)
+        return Run(document, pairs, time.perf_counter() - started, self._cpu.look() - before)
 
     def _wait_for(self, state: Path, parts: int, client: subprocess.Popen[bytes]) -> None:
         while len(list(state.glob("part-*"))) < parts:
@@ -261,7 +261,7 @@ def main() -> int:
         "waiting s",
         "rows a second, a core",
         "overhead",
-        "report",
+        "result",
     ):
         table.add_column(heading, justify="left" if heading == "audit" else "right")
     good = True
@@ -278,7 +278,7 @@ def main() -> int:
             waiting = idle * (run.seconds - few.seconds)
             rate = arguments.rows / (run.cpu - few.cpu - waiting)
             overhead = 1 - rate / first_rate if first_rate else 0.0
-            same = run.report == one.report and run.pairs == one.pairs
+            same = run.document == one.document and run.pairs == one.pairs
             good &= same and (disturbed or overhead <= MOST_OVERHEAD)
             figures = [f"{run.seconds:.0f}", f"{run.cpu:.1f}", f"{few.cpu:.1f}", f"{waiting:.1f}"]
             figures += ["", ""] if disturbed else [f"{rate:,.0f}", f"{overhead:+.1%}"]
@@ -298,7 +298,9 @@ def main() -> int:
                     show(f"{name}, killed and resumed", few, case.disturbed(*options), idle, disturbed=True)
         cpu.stop()
     Console(width=120).print(table)
-    print(f"{one.report['count']:,} of {one.report['total']:,} treated unequally; {len(one.pairs):,} bytes of pairs")
+    print(
+        f"{one.document['count']:,} of {one.document['total']:,} treated unequally; {len(one.pairs):,} bytes of pairs"
+    )
     return 0 if good else 1
 
 

@@ -1,13 +1,12 @@
-"""Recompute every figure of a report, from the CSV files and the models in their own frameworks, without fairmend.
+"""Recompute every figure of a result, from the CSV files and the models in their own frameworks, without fairmend.
 
-`expected_report` returns the figures in the same places as in report.json. The names of groups, and which people and
-pairs are shown, come from the report; the figures about them do not.
+`expected_document` returns the figures in the same places as in result.json. The names of groups, and which people and
+pairs are shown, come from the document; the figures about them do not.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 import tomllib
 from scipy.stats import binomtest
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, balanced_accuracy_score, roc_auc_score
 
 from benchmarks.strangers.data import Stranger
 from benchmarks.strangers.models import Encoding, affine_layers, run
@@ -30,6 +29,7 @@ NEAR = 1e-5
 FIRST_ROW = 2  # as a spreadsheet counts
 MOST_RANGES = 240
 BINS = 40
+MOST_PAIRS = 5  # of an audit
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class World:
         self.people, self.framework, self.encode, self.folder = people, framework, encode, folder
         spec = tomllib.loads((folder / "spec.toml").read_text(encoding="utf-8"))
         self.features = {feature["name"]: feature for feature in spec["feature"]}
+        self.id_column = spec.get("table", {}).get("id")
         self.outputs = 1 if len(people.classes) == 2 else len(people.classes)
         self._known: dict[tuple[str, str], Measured] = {}
 
@@ -112,6 +113,14 @@ class World:
         for combination in self.combinations():
             yield combination, frame.assign(**combination)
 
+    def place(self, shown: dict[str, str]) -> int:
+        """Return the number of the combination with these protected values, as the report names them."""
+        return next(
+            number
+            for number, each in enumerate(self.combinations())
+            if all(self.shown(name, value) == shown[name] for name, value in each.items())
+        )
+
     def labels(self, frame: pd.DataFrame) -> np.ndarray:
         numbers = {str(value): number for number, value in enumerate(self.people.classes)}
         return frame[self.people.label].astype(str).map(numbers).to_numpy()
@@ -120,16 +129,18 @@ class World:
         """Return a value as the report names it."""
         return str(self.features[feature].get("names", {}).get(str(value), value))
 
-    def texts(self, person: pd.Series, columns: list[str]) -> list[Any]:
-        """Return the values of a person as the report shows them; a missing one as what replaces it."""
-        texts: list[Any] = []
-        for name in columns:
-            value = person[name]
-            if name in self.people.numbers:
-                texts.append(NumberText(self.encode.scales()[name][2] if pd.isna(value) else float(value)))
-            else:
-                texts.append(self.shown(name, self.people.frame[name].mode()[0] if pd.isna(value) else value))
-        return texts
+    def value(self, feature: str, value: Any) -> Any:
+        """Return the value of a person as the network reads it: what replaces it if it is missing."""
+        if feature not in self.people.numbers:
+            return str(self.people.frame[feature].mode()[0] if pd.isna(value) else value)
+        missing = bool(pd.isna(value))
+        # `spec init` fits what replaces a missing value to the scores, so that it is right up to rounding.
+        return Approximately(self.encode.scales()[feature][2] if missing else float(value), 1e-3 if missing else 1e-6)
+
+    def text(self, feature: str, value: Any) -> Any:
+        """Return the value of a person as the page writes it."""
+        known = self.value(feature, value)
+        return NumberText(known.value) if isinstance(known, Approximately) else self.shown(feature, known)
 
     def members(self, frame: pd.DataFrame, feature: str, group: str) -> np.ndarray:
         """Return who of the people (people,) belongs to a group: a value, or a range such as "18 to 31"."""
@@ -139,15 +150,17 @@ class World:
         return (frame[feature].map(lambda value: self.shown(feature, value)) == group).to_numpy()
 
 
-# Parts of a report
+# Parts of a document
 
 
-def share_above(values: np.ndarray, limit: float) -> Between:
-    return Between(float((values > limit + NEAR).mean()), float((values > limit - NEAR).mean()))
+def some_people(sure: np.ndarray, maybe: np.ndarray) -> dict[str, Any]:
+    """Return the count and the share of people, of whom those that are not sure may be counted or not."""
+    counts = int(sure.sum()), int(maybe.sum())
+    return {"count": Between(*counts), "share": Between(counts[0] / len(sure), counts[1] / len(sure))}
 
 
-def disparity(world: World, measured: Measured, end: float) -> dict[str, Any]:
-    spread, people = measured.spread, len(measured.spread)
+def disparity(world: World, shown: dict[str, Any], measured: Measured, end: float) -> dict[str, Any]:
+    spread = measured.spread
     edges = np.linspace(0, end or 1.0, BINS + 1)
     bins = []
     for number, (low, high) in enumerate(pairwise(edges)):
@@ -155,36 +168,79 @@ def disparity(world: World, measured: Measured, end: float) -> dict[str, Any]:
         sure = (spread >= low + NEAR * bool(number)) & ((spread < high - NEAR) | last)
         maybe = (spread >= low - NEAR) & ((spread < high + NEAR) | last)
         bins.append(Between(int(sure.sum()), int(maybe.sum())))
+    limits = (1, 5, 10)
     found: dict[str, Any] = {
         **dict(zip(("median", "p90", "p95", "p99"), np.quantile(spread, [0.5, 0.9, 0.95, 0.99]), strict=True)),
         "largest": spread.max(),
-        "above": {str(points): share_above(spread, points / 100) for points in (1, 5, 10)},
+        "above": [
+            {"points": limit, **some_people(spread > limit / 100 + NEAR, spread > limit / 100 - NEAR)}
+            for limit in limits
+        ],
         "edges": edges,
         "counts": bins,
         "worst": None,
         "threshold": None,
-        "thresholds": [],
-        "unequal": [],
+        "curve": [],
     }
     if spread.max() > NEAR:
-        widest = np.flatnonzero(spread > spread.max() - NEAR)
-        scores = measured.each[:, widest[0]]
-        scores = scores[:, (scores.max(axis=0) - scores.min(axis=0)).argmax()] if measured.several else scores
-        rows = tuple((widest + FIRST_ROW).tolist())
-        found["worst"] = {"row": OneOf(rows), "columns_left_out": 0, "scores": [scores.min(), scores.max()]}
+        widest = np.flatnonzero(spread > spread.max() - NEAR) + FIRST_ROW
+        found["worst"] = pair(world, shown["worst"], measured) if shown["worst"] else {}
+        found["worst"] |= {"row": OneOf(tuple(widest.tolist())), "output": None, "gap": spread.max()}
+        if measured.several:
+            by_class = np.ptp(measured.each, axis=0).max(axis=0)
+            found["worst"]["output"] = OneOf(tuple(np.flatnonzero(by_class > spread.max() - NEAR).tolist()))
     if not measured.several:
         low, high = measured.each.min(axis=0), measured.each.max(axis=0)
-        cuts = np.arange(1, 100) / 100
-        found |= {"threshold": 0.5, "thresholds": cuts}
-        found["unequal"] = [
-            Between(
-                float(((low < cut - NEAR) & (high > cut + NEAR)).sum() / people),
-                float(((low < cut + NEAR) & (high > cut - NEAR)).sum() / people),
-            )
-            for cut in cuts
-        ]
-        found["unequal"][49] = float(measured.unequal.mean())
+        found["threshold"] = 0.5
+        for cut in np.arange(1, 100) / 100:
+            sure, maybe = ((low < cut - near) & (high > cut + near) for near in (NEAR, -NEAR))
+            found["curve"].append({"threshold": cut, **some_people(sure, maybe)})
+        found["curve"][49] |= some_people(measured.unequal, measured.unequal)
     return found
+
+
+def pair(world: World, shown: dict[str, Any], measured: Measured) -> dict[str, Any]:
+    """Return the figures of two similar people: the person of a row with two combinations of protected values."""
+    person, combinations = shown["row"] - FIRST_ROW, world.combinations()
+    row = measured.frame.iloc[person]
+    named = [{n: world.shown(n, v) for n, v in shown[side].items()} for side in ("values", "other_values")]
+    where = [world.place(values) for values in named]
+    scores = measured.each[where, person]
+    scores = scores[:, shown["output"]] if measured.several else scores
+    answers = measured.decisions[where, person].tolist()
+    both = [pd.Series({**row, **combinations[place]}) for place in where]
+    values = [{name: world.value(name, other[name]) for name in world.features} for other in both]
+    differing = [name for name in world.features if named[0][name] != named[1][name]]
+    changes = [f"{name} {named[1][name]} instead of {named[0][name]}" for name in differing]
+    return {
+        "row": shown["row"], "id": row[world.id_column] if world.id_column else None,
+        "values": values[0], "other_values": values[1],
+        "answers": answers, "answer_names": [world.people.classes[answer] for answer in answers],
+        "scores": scores, "gap": abs(scores[1] - scores[0]), "difference": ", ".join(["the same person", *changes]),
+    }  # fmt: skip
+
+
+def worst_pairs(world: World, shown: list[dict[str, Any]], measured: Measured) -> list[dict[str, Any]]:
+    """Return the people whose score differs most from that of a counterfactual with another prediction.
+
+    Of people with equal values, only one is shown.
+    """
+    mine, theirs = measured.of_own_class(measured.own), measured.of_own_class(measured.each)
+    gap = np.where(measured.decisions != measured.decision, np.abs(theirs - mine), 0).max(axis=0)
+    _, different = np.unique(world.encode(measured.frame), axis=0, return_index=True)
+    largest, found = np.sort(gap[different])[::-1], []
+    for number in range(min(MOST_PAIRS, int(measured.unequal[different].sum()))):
+        entry = pair(world, shown[number], measured) if number < len(shown) else {}
+        person = shown[number]["row"] - FIRST_ROW if entry else 0
+        own = {name: world.value(name, measured.frame[name].iloc[person]) for name in world.features}
+        output = int(measured.decision[person]) if measured.several else None
+        found.append({**entry, "values": own, "output": output, "gap": largest[number]})
+    return found
+
+
+def unequal(measured: Measured) -> dict[str, Any]:
+    who = measured.unequal
+    return {"count": int(who.sum()), "total": len(who), "idi_rate": who.mean()}
 
 
 def utility(world: World, measured: Measured) -> dict[str, Any]:
@@ -193,59 +249,75 @@ def utility(world: World, measured: Measured) -> dict[str, Any]:
         "accuracy": accuracy_score(true, answers),
         "balanced_accuracy": balanced_accuracy_score(true, answers),
         "positive_rate": None if measured.several else answers.mean(),
-        "auc": auc(true, measured.own),
+        **ranking(true, measured.own),
+        "r2": None,
+        "mean_absolute_error": None,
+        "root_mean_squared_error": None,
     }
 
 
-_ROUNDING = 1e-9  # of the computation of an AUC
+_ROUNDING = 1e-9  # of the computation of a ranking
 
 
-def auc(true: np.ndarray, scores: np.ndarray) -> Between:
-    """Return the least and greatest AUC of scores that differ from these by at most NEAR; of several classes, the mean.
+def ranking(true: np.ndarray, scores: np.ndarray) -> dict[str, Any]:
+    """Return the least and greatest AUC and average precision of scores that differ from these by at most NEAR.
 
-    A pair of scores that are closer may be ranked either way. Such pairs are common: people with equal values have
-    equal scores here, but other last bits in fairmend, where BLAS rounds the rows of a product differently.
+    Of several classes, it is the mean. A pair of scores that are closer may be ranked either way. Such pairs are
+    common: people with equal values have equal scores here, but other last bits in fairmend, where BLAS rounds the
+    rows of a product differently.
     """
     columns = {1: scores} if scores.ndim == 1 else dict(enumerate(scores.T))
-    ends = []
+    areas, precisions, exact = [], [], []
     for number, values in columns.items():
-        chosen, others = values[true == number], np.sort(values[true != number])
-        pairs = len(chosen) * len(others)
-        below = np.searchsorted(others, chosen - 2 * NEAR).sum(), np.searchsorted(others, chosen + 2 * NEAR).sum()
-        ends.append((below[0] / pairs, below[1] / pairs))
-    low, high = np.mean(ends, axis=0) + np.array([-_ROUNDING, _ROUNDING])
-    assert low <= roc_auc_score(true, scores, multi_class="ovr") <= high
-    return Between(low, high)
+        chosen, others = np.sort(values[true == number]), np.sort(values[true != number])
+        near = (chosen - 2 * NEAR, chosen + 2 * NEAR)
+        areas.append([np.searchsorted(others, cut).mean() / len(others) for cut in near])
+        right, wrong = ([len(sorted_) - np.searchsorted(sorted_, cut) for cut in near] for sorted_ in (chosen, others))
+        fewest, most = np.maximum(right[1], 1), right[0]
+        precisions.append([(fewest / (fewest + wrong[0])).mean(), (most / (most + wrong[1])).mean()])
+        exact.append(average_precision_score(true == number, values))
+    found = {}
+    known = roc_auc_score(true, scores, multi_class="ovr"), np.mean(exact)
+    for name, ends, value in zip(("auc", "average_precision"), (areas, precisions), known, strict=True):
+        low, high = np.mean(ends, axis=0) + np.array([-_ROUNDING, _ROUNDING])
+        assert low <= value <= high
+        found[name] = Between(low, high)
+    return found
 
 
 def rates(answers: np.ndarray, masks: list[np.ndarray]) -> list[float]:
     return [float(answers[mask].mean()) for mask in masks]
 
 
-def groups(world: World, shown: list[dict[str, Any]], sides: list[Measured], unfair: bool) -> list[dict[str, Any]]:
-    """Return sizes, rates and gaps of the groups of each protected feature; `sides` are the models before and after."""
-    found = []
+def groups(world: World, shown: list[dict[str, Any]], measured: Measured, unfair: bool) -> list[dict[str, Any]]:
+    """Return sizes, rates and gaps of the groups of each protected feature."""
+    found, true = [], world.labels(measured.frame)
     for entry in shown:
-        frame, true = sides[0].frame, world.labels(sides[0].frame)
-        masks = [world.members(frame, entry["feature"], group["name"]) for group in entry["groups"]]
-        listed = [{"rows": int(mask.sum()), "positive_before": None, "positive_after": None} for mask in masks]
-        expected: dict[str, Any] = {"groups": listed, "groups_left_out": 0}
-        for when, side in zip(("before", "after"), sides, strict=False):
-            expected |= {f"parity_{when}": None, f"odds_{when}": None}
-            if side.several:
-                for group, mask in zip(listed, masks, strict=True):
-                    group[f"classes_{when}"] = [
-                        (side.decision[mask] == number).mean() for number in range(len(world.people.classes))
-                    ]
-                continue
-            for group, rate in zip(listed, rates(side.decision, masks), strict=True):
-                group[f"positive_{when}"] = rate
-            selected = rates(side.decision, masks)
-            expected[f"parity_{when}"] = max(selected) - min(selected)
-            by_label = [rates(side.decision, [mask & (true == label) for mask in masks]) for label in (0, 1)]
-            expected[f"odds_{when}"] = max(max(each) - min(each) for each in by_label)
-        for group, mask in zip(listed, masks, strict=True):
-            group["unfair_rate"] = sides[0].unequal[mask].mean() if unfair else None
+        masks = [world.members(measured.frame, entry["feature"], group["name"]) for group in entry["groups"]]
+        listed: list[dict[str, Any]] = [
+            {
+                "rows": int(mask.sum()), "selection_rate": None, "class_rates": [],
+                "unfair_rate": measured.unequal[mask].mean() if unfair else None,
+            }
+            for mask in masks
+        ]  # fmt: skip
+        expected: dict[str, Any] = {
+            "groups": listed, "groups_left_out": 0, "demographic_parity_difference": None,
+            "equalized_odds_difference": None, "widest_class": None, "widest_difference": None,
+        }  # fmt: skip
+        if measured.several:
+            by_class = np.array([rates(measured.decision == number, masks) for number in range(world.outputs)])
+            for group, shares in zip(listed, by_class.T, strict=True):
+                group["class_rates"] = shares
+            gaps = by_class.max(axis=1) - by_class.min(axis=1)
+            expected |= {"widest_class": world.people.classes[gaps.argmax()], "widest_difference": gaps.max()}
+        else:
+            selected = rates(measured.decision, masks)
+            for group, rate in zip(listed, selected, strict=True):
+                group["selection_rate"] = rate
+            by_label = [rates(measured.decision, [mask & (true == label) for mask in masks]) for label in (0, 1)]
+            expected["demographic_parity_difference"] = max(selected) - min(selected)
+            expected["equalized_odds_difference"] = max(max(each) - min(each) for each in by_label)
         found.append(expected)
     return found
 
@@ -295,7 +367,7 @@ def outcomes(world: World, shown: dict[str, Any], sides: list[Measured]) -> dict
     }  # fmt: skip
 
 
-def pairs(world: World, shown: dict[str, Any], before: Measured, after: Measured | None) -> dict[str, Any]:
+def nearest_pairs(world: World, shown: dict[str, Any], before: Measured, after: Measured | None) -> dict[str, Any]:
     """Return the scores and predictions of each pair, if no other counterfactual is nearer, or as near and worse."""
     combinations, listed = world.combinations(), []
     own_values = before.frame[list(world.people.protected)]
@@ -305,48 +377,34 @@ def pairs(world: World, shown: dict[str, Any], before: Measured, after: Measured
     fewest = np.where(other, changed, np.inf).min(axis=0)
     gap = np.abs(theirs - mine)
     widest = np.where(other & (changed == fewest), gap, -1).max(axis=0)
-    for pair in shown["rows"]:
-        person = pair["row"] - FIRST_ROW
+    for entry in shown["rows"]:
+        person = entry["row"] - FIRST_ROW
         values = {
             name: (other_value if other_value is not None else value)
-            for name, value, other_value in zip(shown["columns"], pair["values"], pair["others"], strict=True)
+            for name, value, other_value in zip(shown["columns"], entry["values"], entry["others"], strict=True)
         }
-        where = next(
-            number
-            for number, each in enumerate(combinations)
-            if all(world.shown(name, value) == values[name] for name, value in each.items())
-        )
+        where, row = world.place(values), before.frame.iloc[person]
         nearest = changed[where, person] == fewest[person] and gap[where, person] > widest[person] - NEAR
-        entry: dict[str, Any] = {
-            "row": pair["row"] if before.unequal[person] and nearest else None,
-            "values": world.texts(before.frame.iloc[person], shown["columns"]),
+        found: dict[str, Any] = {
+            "row": entry["row"] if before.unequal[person] and nearest else None,
+            "id": row[world.id_column] if world.id_column else None,
+            "values": [world.text(name, row[name]) for name in shown["columns"]],
         }
         for when, side in (("", before), ("_after", after)):
-            entry |= {f"answers{when}": None, f"scores{when}": None}
+            found |= {f"answers{when}": None, f"scores{when}": None}
             if side is not None:
                 both = side.of_own_class(side.own)[person], side.of_own_class(side.each)[where, person]
-                entry[f"answers{when}"] = [int(side.decision[person]), int(side.decisions[where, person])]
-                entry[f"scores{when}"] = list(both)
-        listed.append(entry)
+                found[f"answers{when}"] = [int(side.decision[person]), int(side.decisions[where, person])]
+                found[f"scores{when}"] = list(both)
+        listed.append(found)
     kept = min(1000, int(before.unequal.sum()))
     largest = np.sort(widest[before.unequal])[::-1][:kept]
-    shown_gaps = np.array([abs(pair["scores"][0] - pair["scores"][1]) for pair in shown["rows"]])
+    shown_gaps = np.array([abs(entry["scores"][0] - entry["scores"][1]) for entry in shown["rows"]])
     in_order = len(largest) == len(shown_gaps) and np.allclose(largest, shown_gaps, atol=2 * NEAR)
     return {
         "total": int(before.unequal.sum()) if in_order else None, "varying": len(world.people.protected),
-        "columns_left_out": 0, "rows": listed,
+        "columns_left_out": 0, "rows": listed, "id_column": world.id_column, "first_row": FIRST_ROW,
     }  # fmt: skip
-
-
-def sentences(shown: list[str], before: Measured) -> list[Sentence]:
-    """Return the scores of each person in the list, and of the counterfactual with another prediction furthest away."""
-    mine, theirs = before.of_own_class(before.own), before.of_own_class(before.each)
-    gap = np.where(before.decisions != before.decision, np.abs(theirs - mine), -1)
-    found = []
-    for text in shown:
-        person = int(text.split()[1].strip(":,")) - FIRST_ROW
-        found.append(Sentence((mine[person], theirs[gap[:, person].argmax(), person])))
-    return found
 
 
 def flips(world: World, before: Measured) -> dict[str, Any]:
@@ -402,9 +460,9 @@ def what_if(world: World, shown: dict[str, Any], data: pd.DataFrame, models: lis
             known = data[name].dropna()
             mean, std, median = scales[name]
             # `spec init` fits these to the scores, so that they are right up to rounding.
-            near = {"offset": OneOf((Approximately(mean),)), "factor": OneOf((Approximately(std),))}
+            near = {"offset": Approximately(mean), "factor": Approximately(std)}
             missing = Approximately(median) if data[name].isna().any() else None
-            features.append({"low": known.min(), "high": known.max(), **near, "missing": OneOf((missing,))})
+            features.append({"low": known.min(), "high": known.max(), **near, "missing": missing})
         else:
             categories = sorted(str(value) for value in data[name].dropna().unique())
             common = data[name].dropna().astype(str).mode()[0]
@@ -420,7 +478,7 @@ def what_if(world: World, shown: dict[str, Any], data: pd.DataFrame, models: lis
             if pd.isna(value):
                 values.append(entry["missing"])
             elif feature["name"] in world.people.numbers:
-                values.append(OneOf((Approximately(float(value), 1e-6),)))
+                values.append(Approximately(float(value), 1e-6))
             else:
                 values.append(sorted(str(v) for v in data[feature["name"]].dropna().unique()).index(str(value)))
         people.append({"values": values})
@@ -428,8 +486,17 @@ def what_if(world: World, shown: dict[str, Any], data: pd.DataFrame, models: lis
     if world.outputs == 1:
         found["threshold"] = 0.5
     for when, model in zip(("before", "after"), models, strict=False):
-        layers = affine_layers(world.framework, model)
-        found[when] = {"inputs": layers[0][0].shape[1], "layers": [{"outputs": len(bias)} for _, bias in layers]}
+        found[when] = {"nodes": nodes(shown[when]["nodes"], affine_layers(world.framework, model))}
+    return found
+
+
+def nodes(shown: list[dict[str, Any]], layers: list[tuple[np.ndarray, np.ndarray]]) -> list[dict[str, Any]]:
+    """Return the sources and widths of a network's nodes: one after the other, as wide as the layers of the model."""
+    widths, found = iter([layers[0][0].shape[1], *(len(bias) for _, bias in layers)]), []
+    for number, node in enumerate(shown):
+        width = next(widths) if node["operation"] in ("input", "affine") else found[-1]["width"]
+        found.append({"sources": [number - 1] if number else [], "width": width})
+    assert next(widths, None) is None
     return found
 
 
@@ -445,20 +512,6 @@ class Approximately:
         return number and abs(other - self.value) <= self.relative * max(1.0, abs(self.value))
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence that gives these two shares, in per cent, with any number of digits."""
-
-    shares: tuple[float, float]
-
-    def __eq__(self, other: object) -> bool:
-        found = re.findall(r"([<>] )?(\d+(?:\.(\d+))?)\s%", str(other))
-        return len(found) == 2 and all(
-            bool(about) or abs(float(number) / 100 - share) <= 0.5 * 10.0 ** -(len(digits) + 2) + NEAR
-            for (about, number, digits), share in zip(found, self.shares, strict=True)
-        )
-
-
 def weights(world: World, shown: dict[str, Any], models: list[Path]) -> dict[str, Any]:
     """Return the changes of weights, from the model files as the frameworks read them, with norms folded in."""
     before, after = (affine_layers(world.framework, model) for model in models)
@@ -468,7 +521,7 @@ def weights(world: World, shown: dict[str, Any], models: list[Path]) -> dict[str
         distance = np.abs(now - was)
         layers.append(
             {"inputs": old.shape[1], "outputs": old.shape[0], "changed": int((was != now).sum()), "total": was.size,
-             "l1": OneOf((Approximately(distance.sum()),)), "largest": OneOf((Approximately(distance.max()),))}
+             "l1": Approximately(distance.sum()), "largest": Approximately(distance.max())}
         )  # fmt: skip
     columns = [np.abs(side[0][0]).sum(axis=0) for side in (before, after)]
     heads = [np.column_stack(side[-1]).ravel() for side in (before, after)]
@@ -487,7 +540,7 @@ def weights(world: World, shown: dict[str, Any], models: list[Path]) -> dict[str
 
 
 def _weight(sides: tuple[float, float]) -> dict[str, Any]:
-    before, after = (OneOf((Approximately(value, 1e-4),)) for value in sides)
+    before, after = (Approximately(value, 1e-4) for value in sides)
     return {"before": before, "after": after}
 
 
@@ -507,60 +560,96 @@ def carried_scores(network: dict[str, Any], X: np.ndarray) -> np.ndarray:
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-# Whole reports
+# Whole documents
 
 
-def expected_report(world: World, shown: dict[str, Any], frames: dict[str, pd.DataFrame], models: list[Path]) -> Any:
-    """Return the figures of a report, by the places in report.json; `models` are that before, and that after."""
-    before = world.measured(models[0], "data", frames["data"])
-    after = world.measured(models[1], "data", frames["data"]) if len(models) > 1 else None
-    scored = "test" if after is not None else "data"
-    sides = [world.measured(model, scored, frames[scored]) for model in models]
-    in_chart = "repair" if after is not None else "data"
-    found: dict[str, Any] = {
-        "version": 2,
-        "first_row": FIRST_ROW,
+def expected_document(world: World, shown: dict[str, Any], frames: dict[str, pd.DataFrame], models: list[Path]) -> Any:
+    """Return the figures of a result, by the places in result.json; `models` are that before, and that after."""
+    files = [{"sha256": _digest(world, file)} for file in shown["origin"]["files"]]
+    common = {
+        "version": 1,
         "threshold": 0.5,
-        "origin": {"seed": 0, "files": [{"sha256": _digest(world, file, shown)} for file in shown["origin"]["files"]]},
-        "groups": groups(world, shown["groups"], sides, unfair=after is None),
-        "outcomes": outcomes(world, shown["outcomes"], sides),
-        "pairs": pairs(world, shown["pairs"], before, after),
-        "flips": flips(world, before),
-        "ranges": ranges(shown["ranges"], [world.measured(model, in_chart, frames[in_chart]) for model in models]),
-        "what_if": what_if(world, shown["what_if"], frames["data"], models),
-        "audit": None,
-        "repair": None,
+        "origin": {"seed": 0, "files": files},
+        "class_names": world.people.classes,
+        "out_of_range": {"rows": 0},
     }
-    people = len(frames["data"])
-    if after is None:
-        found["audit"] = {
-            "count": int(before.unequal.sum()), "total": people, "rate": before.unequal.mean(), "interval": None,
-            "looked_at": people, "labelled_rows": int(frames["data"][world.people.label].notna().sum()), "unknown": 0,
-            **utility(world, before), "disparity": disparity(world, before, before.spread.max()),
-            "worst": sentences(shown["audit"]["worst"], before),
-        }  # fmt: skip
-        return found
+    of_kind = expected_audit if len(models) == 1 else expected_repair
+    return {**common, **of_kind(world, shown, frames, *models), "page": page(world, shown["page"], frames, models)}
+
+
+def page(world: World, shown: dict[str, Any], frames: dict[str, pd.DataFrame], models: list[Path]) -> dict[str, Any]:
+    """Return the figures that only the page shows; its chart of scores is about the repair inputs if there are any."""
+    on_data = [world.measured(model, "data", frames["data"]) for model in models]
+    in_chart = "data" if len(models) == 1 else "repair"
+    return {
+        "looked_at": len(frames["data"]),
+        "ranges": ranges(shown["ranges"], [world.measured(model, in_chart, frames[in_chart]) for model in models]),
+        "flips": flips(world, on_data[0]),
+        "pairs": nearest_pairs(world, shown["pairs"], on_data[0], on_data[1] if len(models) > 1 else None),
+        "what_if": what_if(world, shown["what_if"], frames["data"], models),
+    }
+
+
+def expected_audit(world: World, shown: dict[str, Any], frames: dict[str, pd.DataFrame], model: Path) -> dict[str, Any]:
+    measured = world.measured(model, "data", frames["data"])
+    return {
+        **unequal(measured), "interval": None, "unknown": 0, "exact_seconds": None, "scores": None,
+        "disparity": disparity(world, shown["disparity"], measured, measured.spread.max()),
+        "labelled_rows": int(frames["data"][world.people.label].notna().sum()), "utility": utility(world, measured),
+        "groups": groups(world, shown["groups"], measured, unfair=True),
+        "outcomes": outcomes(world, shown["outcomes"], [measured]),
+        "pairs": worst_pairs(world, shown["pairs"], measured),
+    }  # fmt: skip
+
+
+def expected_repair(
+    world: World, shown: dict[str, Any], frames: dict[str, pd.DataFrame], *models: Path
+) -> dict[str, Any]:
+    data, people, inputs = frames["data"], len(frames["data"]), len(frames["repair"])
+    before, after = (world.measured(model, "data", data) for model in models)
     end = max(before.spread.max(), after.spread.max())
-    changes = weights(world, shown["repair"]["weights"], models)
-    found["repair"] = {
-        "inputs": len(frames["repair"]), "proven": len(frames["repair"]), "data_rows": people,
-        "scored_rows": len(frames["test"]), "unlabelled_rows": people - len(frames["repair"]) - 500,
+    changes = weights(world, shown["weights"], models)
+    used, calibration = set(shown["repair_rows"]), shown["calibration_rows"]
+    calibrated = world.measured(models[0], "calibration", data.iloc[np.array(calibration) - FIRST_ROW])
+    original = utility(world, calibrated)
+    regions = 0 if shown["everyone"] else inputs
+    found: dict[str, Any] = {
+        "repair_inputs": inputs, "proven_repair_inputs": inputs, "data_rows": people,
+        "certificate": {"inputs": regions, "check": {"regions": regions, "boxes": 0}},
+        "repair_rows": _rows_of_inputs(world, shown["repair_rows"]),
+        "calibration_rows": [row if row not in used else None for row in calibration],
+        "unlabelled_rows": people - inputs - len(set(calibration)), "scored_rows": len(frames["test"]),
+        "outcomes": outcomes(
+            world, shown["outcomes"], [world.measured(model, "test", frames["test"]) for model in models]
+        ),
         "changed_predictions": (before.decision != after.decision).mean(),
         "changed_weights": sum(layer["changed"] for layer in changes["layers"]),
         "total_weights": sum(layer["total"] for layer in changes["layers"]),
+        "classes": world.measured(models[1], "repair", frames["repair"]).decision.tolist(),
         "weights": changes,
+        "policy": {f"original_{name}": original[name] for name in ("accuracy", "balanced_accuracy")},
     }  # fmt: skip
-    for when, model, side in zip(("before", "after"), models, (before, after), strict=True):
-        listed = world.measured(model, "repair", frames["repair"])
-        found["repair"][when] = {
-            "unfair_inputs": int(listed.unequal.sum()), "unfair_rows": int(side.unequal.sum()),
-            "unfair_rate": side.unequal.mean(), **utility(world, world.measured(model, "test", frames["test"])),
-            "disparity": disparity(world, side, end),
+    for when, model, on_data in zip(("before", "after"), models, (before, after), strict=True):
+        on_test = world.measured(model, "test", frames["test"])
+        found[when] = {
+            "repair_inputs": unequal(world.measured(model, "repair", frames["repair"])), "data": unequal(on_data),
+            "scores": None, "largest_difference": None,
+            "disparity": disparity(world, shown[when]["disparity"], on_data, end), "utility": utility(world, on_test),
+            "groups": groups(world, shown[when]["groups"], on_test, unfair=False),
         }  # fmt: skip
     return found
 
 
-def _digest(world: World, file: dict[str, str], shown: dict[str, Any]) -> str:
+def _rows_of_inputs(world: World, shown: list[int]) -> list[int | None]:
+    """Return the rows if the data has the repair inputs there."""
+    data, inputs = (
+        (world.folder / name).read_text(encoding="utf-8").splitlines()
+        for name in ("people.csv", "repaired/repair_inputs.csv")
+    )
+    return [row if data[row - 1] == line else None for row, line in zip(shown, inputs[1:], strict=True)]
+
+
+def _digest(world: World, file: dict[str, str]) -> str:
     folder = world.folder / "repaired" if file["role"] in ("repaired model", "certificate") else world.folder
     return sha256((folder / file["name"]).read_bytes()).hexdigest()
 
@@ -578,8 +667,10 @@ class Tally:
 
 
 def compare(shown: Any, expected: Any, name: str, tally: Tally) -> None:
-    """Walk through all figures of a report and compare each with the one that was recomputed."""
+    """Walk through all figures of a document and compare each with the one that was recomputed."""
     if isinstance(shown, dict) and (isinstance(expected, dict) or expected is _UNKNOWN):
+        missing = sorted(set(expected) - set(shown)) if isinstance(expected, dict) else []
+        tally.different += [f"{name}: {key} is missing" for key in missing]
         for key, value in shown.items():
             inner = expected.get(key, _UNKNOWN) if isinstance(expected, dict) else _UNKNOWN
             compare(value, inner, f"{name}.{key}" if name else key, tally)
@@ -609,7 +700,7 @@ def _same(shown: Any, expected: Any) -> bool:
         return isinstance(shown, int | float) and expected.low - 1e-12 <= shown <= expected.high + 1e-12
     if isinstance(expected, OneOf):
         return any(_same(shown, value) for value in expected.values)
-    if isinstance(expected, Approximately | NumberText | Sentence):
+    if isinstance(expected, Approximately | NumberText):
         return expected == shown
     if shown is None or expected is None or isinstance(expected, str | bool | np.bool_):
         return bool(shown == expected)

@@ -1,6 +1,6 @@
-"""Check that every number on a report's page, and on its model card, is a figure of report.json as it is written there.
+"""Check that every number on a report's page, and on its model card, is a figure of result.json as it is written there.
 
-report.json is compared with recomputed figures in expected.py. Each part of a page may only show the figures
+result.json is compared with recomputed figures in expected.py. Each part of a page may only show the figures
 that belong to it: a row of a table those of its group or pair, a section those of its subject.
 """
 
@@ -21,9 +21,9 @@ from scipy.stats import binomtest
 
 TOKEN = re.compile(r"(?:[<>] )?[+−-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?:\s%|\spoints?)?")
 NOT_FIGURES = {
-    "warnings": "sentences about the data and the candidates, which report.json has as text",
-    "check": "the command, the date, versions and digests, which report.json has as text",
-    "condition": "the steps as which a state dict is read, which report.json has as the same text",
+    "warnings": "sentences about the data and the candidates, which result.json has as text",
+    "check": "the command, the date, versions and digests, which result.json has as text",
+    "condition": "the steps as which a state dict is read, which result.json has as the same text",
     "what-if": "computed by the page itself; tests/report/test_what_if_browser.py compares it with ONNX Runtime",
 }
 """Sections whose numbers are not compared here, and why."""
@@ -66,8 +66,13 @@ class PageTally:
                 self.strange.append(f"{where}: {token} in “{' '.join(text.split())[:90]}”")
 
 
-def answers(report: dict[str, Any]) -> set[str]:
-    return {token for answer in report["answers"] for token in tokens(answer)}
+def answers(document: dict[str, Any]) -> set[str]:
+    return {token for answer in document["class_names"] for token in tokens(answer)}
+
+
+def networks(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the figures of the network that was audited, or of those before and after the repair."""
+    return [document] if document["kind"] == "audit" else [document["before"], document["after"]]
 
 
 def tokens(text: str) -> Iterator[str]:
@@ -133,79 +138,80 @@ def change(before: float, after: float) -> str:
 # What each part may show
 
 
-def top(report: dict[str, Any]) -> Iterator[str]:
-    audit, repair = report["audit"], report["repair"]
-    if audit:
-        yield from (*count(audit["count"], audit["total"], audit["evaluations"]), *percent(audit["rate"], 2))
+def top(document: dict[str, Any]) -> Iterator[str]:
+    if document["kind"] == "audit":
+        yield from count(document["count"], document["total"], document["evaluations"])
+        yield from percent(document["idi_rate"], 2)
         return
-    after = repair["after"]
-    yield from count(repair["inputs"], repair["proven"], repair["data_rows"], after["unfair_rows"])
-    yield from percent(after["unfair_rate"], 1, 2)
+    after = document["after"]["data"]
+    yield from count(document["repair_inputs"], document["proven_repair_inputs"], after["total"], after["count"])
+    yield from percent(after["idi_rate"], 1, 2)
 
 
-def figures(report: dict[str, Any]) -> Iterator[str]:
-    audit, repair = report["audit"], report["repair"]
-    for side in [audit] if audit else [repair["before"], repair["after"]]:
-        yield from (*percent(side["accuracy"]), *percent(side["balanced_accuracy"]), *percent(side["positive_rate"]))
-        yield f"{side['auc']:.3f}"
-        yield from percent(side["disparity"]["above"]["10"])
-        yield points(side["disparity"]["largest"])
-    if audit:
-        yield from (*percent(audit["rate"], 2), *count(audit["count"], audit["total"], audit["labelled_rows"]))
+def figures(document: dict[str, Any]) -> Iterator[str]:
+    for network in networks(document):
+        known, differ = network["utility"], network["disparity"]
+        for name in ("accuracy", "balanced_accuracy", "positive_rate"):
+            yield from percent(known[name])
+        yield f"{known['auc']:.3f}"
+        yield from percent(*(limit["share"] for limit in differ["above"] if limit["points"] == 10))
+        yield points(differ["largest"])
+    if document["kind"] == "audit":
+        yield from (*percent(document["idi_rate"], 2), *count(document["count"], document["total"]))
+        yield from count(document["labelled_rows"])
         return
-    for side in (repair["before"], repair["after"]):
-        yield from (*count(side["unfair_inputs"], side["unfair_rows"]), *percent(side["unfair_rate"]))
-    yield change(repair["before"]["accuracy"], repair["after"]["accuracy"])
-    yield from count(repair["inputs"], repair["data_rows"], repair["scored_rows"])
-    yield from percent(repair["changed_predictions"])
+    for network in networks(document):
+        inputs, data = network["repair_inputs"], network["data"]
+        yield from (*count(inputs["count"], data["count"]), *percent(data["idi_rate"]))
+    yield change(*(network["utility"]["accuracy"] for network in networks(document)))
+    yield from count(document["repair_inputs"], document["data_rows"], document["scored_rows"])
+    yield from percent(document["changed_predictions"])
 
 
-def ranges(report: dict[str, Any]) -> Iterator[str]:
-    shown = report["ranges"]
-    for side in (shown["before"], shown["after"]):
-        yield from count(len(side), sum(entry["state"] == "two" for entry in side))
-    yield from count(shown["total"], len(report["answers"]))
+def ranges(document: dict[str, Any]) -> Iterator[str]:
+    shown = document["page"]["ranges"]
+    for entries in (shown["before"], shown["after"]):
+        yield from count(len(entries), sum(entry["state"] == "two" for entry in entries))
+    yield from count(shown["total"], len(document["class_names"]))
 
 
-def disparity(report: dict[str, Any]) -> Iterator[str]:
-    repair = report["repair"]
-    sides = [repair["before"], repair["after"]] if repair else [report["audit"]]
-    for side in (each["disparity"] for each in sides):
-        yield from (points(side[name]) for name in ("median", "p90", "p95", "p99", "largest"))
-        yield from (text for share in side["above"].values() for text in percent(share))
-        yield from (*count(max(1, *side["counts"])), f"{number(100 * side['edges'][-1])} points", "0 points")
-        if side["thresholds"]:
-            most = max(side["unequal"])
-            at = side["thresholds"][side["unequal"].index(most)]
-            yield from (*percent(most), *percent(side["unequal"][side["thresholds"].index(0.5)]), f"{at:g}")
+def disparity(document: dict[str, Any]) -> Iterator[str]:
+    for shown in (network["disparity"] for network in networks(document)):
+        yield from (points(shown[name]) for name in ("median", "p90", "p95", "p99", "largest"))
+        yield from (text for limit in shown["above"] for text in percent(limit["share"]))
+        yield from (*count(max(1, *shown["counts"])), f"{number(100 * shown['edges'][-1])} points", "0 points")
+        if shown["curve"]:
+            peak = max(shown["curve"], key=lambda entry: (entry["share"], -entry["threshold"]))
+            most, middle = peak["share"], (entry["share"] for entry in shown["curve"] if entry["threshold"] == 0.5)
+            yield from (*percent(most), *percent(*middle), f"{peak['threshold']:g}")
             ends = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
             end = next(end for end in ends if end >= most or end == 1.0)
             digits = 0 if end >= 0.1 else max(0, 1 - math.floor(math.log10(100 * end)))
             yield from (text for share in (0, end / 2, end) for text in percent(share, digits))
-    yield from count(repair["data_rows"]) if repair else ()
+    yield from count(document.get("data_rows"))
 
 
-def flips(report: dict[str, Any]) -> Iterator[str]:
-    shown = report["flips"]
+def flips(document: dict[str, Any]) -> Iterator[str]:
+    shown = document["page"]["flips"]
     for who in (*shown["alone"].values(), shown["together"]):
         yield from (*count(who, shown["looked_at"]), *percent(who / shown["looked_at"]))
 
 
-def utility(report: dict[str, Any]) -> Iterator[str]:
-    repair = report["repair"]
-    before, after, rows = repair["before"], repair["after"], repair["scored_rows"]
+def utility(document: dict[str, Any]) -> Iterator[str]:
+    before, after = (network["utility"] for network in networks(document))
+    rows = document["scored_rows"]
     yield from count(rows)
     for name in ("accuracy", "balanced_accuracy", "positive_rate"):
         if before[name] is not None:
             yield from (*percent(before[name]), *percent(after[name]), change(before[name], after[name]))
             yield from (*wilson(before[name], rows), *wilson(after[name], rows)) if name != "balanced_accuracy" else ()
-    yield from (f"{side['auc']:.3f}" for side in (before, after))
+    yield from (f"{known['auc']:.3f}" for known in (before, after))
     yield f"{round(after['auc'], 3) - round(before['auc'], 3):+.3f}".replace("-", "−")
 
 
-def training(report: dict[str, Any]) -> Iterator[str]:
-    repair, weights = report["repair"], report["repair"]["weights"]
-    yield from count(repair["changed_weights"], repair["total_weights"])
+def training(document: dict[str, Any]) -> Iterator[str]:
+    weights = document["weights"]
+    yield from count(document["changed_weights"], document["total_weights"])
     for layer in weights["layers"]:
         yield from count(layer["inputs"], layer["outputs"], layer["changed"], layer["total"])
         yield from (number(layer["l1"]), number(layer["largest"]))
@@ -214,20 +220,20 @@ def training(report: dict[str, Any]) -> Iterator[str]:
         yield from (number(column["before"]), number(column["after"]), *tokens(column["name"]))
 
 
-def appendix(report: dict[str, Any]) -> Iterator[str]:
-    for weight in report["repair"]["weights"]["head"]:
+def appendix(document: dict[str, Any]) -> Iterator[str]:
+    for weight in document["weights"]["head"]:
         yield from (number(weight["before"]), number(weight["after"]), *tokens(weight["name"]))
 
 
-def unrecomputed_in_candidates(report: dict[str, Any]) -> Iterator[str]:
-    for place, candidate in enumerate(report["repair"]["candidates"], start=1):
+def unrecomputed_in_candidates(document: dict[str, Any]) -> Iterator[str]:
+    candidates = document["candidates"]
+    for place, candidate in enumerate(candidates, start=1):
         yield str(place)
         for name in ("unfair_rate", "accuracy", "balanced_accuracy", "agreement"):
             yield from percent(candidate[name], 1)
-        yield from tokens(candidate["why"])
-    policy = report["repair"]["policy"]
-    yield from (*tokens(policy["words"]), *percent(policy["original"], 0, 1))
-    yield str(sum(not candidate["ran"] for candidate in report["repair"]["candidates"]))
+        yield from tokens(candidate["reason"] or candidate["problem"])
+    yield from tokens(document["policy"]["text"])
+    yield str(sum(not candidate["ran"] for candidate in candidates))
 
 
 SECTIONS = {
@@ -249,53 +255,48 @@ def rendered(page: Path) -> str:
     return done.stdout
 
 
-def check_page(page: Path, report: dict[str, Any]) -> PageTally:
+def check_page(page: Path, document: dict[str, Any]) -> PageTally:
     """Check every number of the page."""
-    soup, tally = BeautifulSoup(rendered(page), "html.parser"), PageTally(answers(report))
+    soup, tally = BeautifulSoup(rendered(page), "html.parser"), PageTally(answers(document))
     for hidden in soup.select("script, style, dl.model, .brand, .about"):
         hidden.decompose()
     header = soup.select_one("header")
     assert header is not None
     for paragraph in header.select("p"):
-        if words(paragraph).casefold() == report.get("condition", "").casefold():
+        if words(paragraph).casefold() == document["condition"].casefold():
             paragraph.decompose()
-    tally.add("top", words(header), {*top(report), *WORDS[""], *WORDS["top"]})
+    tally.add("top", words(header), {*top(document), *WORDS[""], *WORDS["top"]})
     for section in soup.select("main > section"):
         name = str(section["id"])
         if name in NOT_FIGURES:
             continue
-        allowed = {
-            *WORDS[""],
-            *WORDS.get(name, []),
-            *(token for answer in report["answers"] for token in tokens(answer)),
-        }
+        allowed = {*WORDS[""], *WORDS.get(name, []), *tally.answers}
         if name == "outcomes":
-            check_outcomes(section, report, allowed, tally)
+            check_outcomes(section, document, allowed, tally)
         elif name == "groups":
-            check_groups(section, report, allowed, tally)
+            check_groups(section, document, allowed, tally)
         elif name == "pairs":
-            check_pairs(section, report, allowed, tally)
+            check_pairs(section, document, allowed, tally)
         elif name == "worst":
-            check_worst(section, report, allowed, tally)
+            check_worst(section, document, allowed, tally)
         elif name == "candidates":
             for chart in section.select("svg"):  # its axis
                 chart.decompose()
-            tally.add(name, words(section), allowed, unrecomputed_in_candidates(report))
+            allowed |= {*percent(document["policy"]["original_balanced_accuracy"], 0, 1)}
+            tally.add(name, words(section), allowed, unrecomputed_in_candidates(document))
         else:
             if name == "disparity":
-                check_worst_scores(section, report, tally)
-            seconds = [] if report["repair"] is None else [f"{report['repair']['seconds']['total']:.1f}"]
-            unknown = [*seconds, *losses(report)] if name == "training" else []
-            tally.add(name, words(section), {*allowed, *SECTIONS[name](report)}, unknown)
+                check_worst_scores(section, document, tally)
+            unknown = [f"{document['seconds']['total']:.1f}", *losses(document)] if name == "training" else []
+            tally.add(name, words(section), {*allowed, *SECTIONS[name](document)}, unknown)
     return tally
 
 
-def losses(report: dict[str, Any]) -> Iterator[str]:
-    for name in ("fair_loss", "task_loss"):
-        found = report["repair"][name]
+def losses(document: dict[str, Any]) -> Iterator[str]:
+    for found in document["history"].values():
         yield from (str(len(found)), f"{max(found):.2g}") if found else ()
-    yield number(report["repair"]["head_change"])
-    yield from percent(report["repair"]["gap"])
+    yield number(document["head_change"])
+    yield from percent(document["gap"])
 
 
 def words(element: Tag) -> str:
@@ -303,36 +304,38 @@ def words(element: Tag) -> str:
     return element.get_text(" ", strip=True)
 
 
-def check_outcomes(section: Tag, report: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
-    for table, shown in zip(section.select("table"), report["outcomes"]["tables"], strict=True):
+def check_outcomes(section: Tag, document: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
+    for table, shown in zip(section.select("table"), document["outcomes"]["tables"], strict=True):
         for row, group in zip(table.select("tbody tr"), shown["groups"], strict=True):
             tally.add("outcomes", words(row), group_figures(group))
         flagged = {*count(shown["flagged_before"], shown["flagged_after"])}
         tally.add("outcomes", words(table.caption), flagged)
         table.decompose()
-    rows = set(count(report["outcomes"]["rows"]))
+    rows = set(count(document["outcomes"]["rows"]))
     tally.add("outcomes", words(section), allowed | rows)
 
 
-def check_groups(section: Tag, report: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
-    for figure, feature in zip(section.select("figure"), report["groups"], strict=True):
-        for row, group in zip(figure.select("tbody tr"), feature["groups"], strict=True):
-            shares = [group["positive_before"], group["positive_after"], group["unfair_rate"]]
-            shares += [*group["classes_before"], *group["classes_after"]]
-            figures = {*count(group["rows"]), *tokens(group["name"])} | {t for s in shares for t in percent(s)}
-            tally.add("groups", words(row), figures)
+def check_groups(section: Tag, document: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
+    features = zip(*(network["groups"] for network in networks(document)), strict=True)
+    for figure, sides in zip(section.select("figure"), features, strict=True):
+        groups = list(zip(*(side["groups"] for side in sides), strict=True))
+        for row, each in zip(figure.select("tbody tr"), groups, strict=True):
+            shares = [share for group in each for share in (group["selection_rate"], group["unfair_rate"])]
+            shares += [share for group in each for share in group["class_rates"]]
+            found = {*count(each[0]["rows"]), *tokens(each[0]["name"])} | {t for s in shares for t in percent(s)}
+            tally.add("groups", words(row), found)
             row.decompose()
-        gaps = [feature[f"{name}_{when}"] for name in ("parity", "odds") for when in ("before", "after")]
-        figures = {token for gap in gaps for token in percent(gap)} | {str(len(feature["groups"]))}
-        tally.add("groups", words(figure), figures)
+        names = ("demographic_parity_difference", "equalized_odds_difference")
+        gaps = {token for side in sides for name in names for token in percent(side[name])}
+        tally.add("groups", words(figure), gaps | {str(len(groups))})
         figure.decompose()
-    people = report["audit"]["total"] if report["audit"] else report["repair"]["scored_rows"]
+    people = document["total"] if document["kind"] == "audit" else document["scored_rows"]
     tally.add("groups", words(section), allowed | set(count(people)))
 
 
-def check_pairs(section: Tag, report: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
-    shown = report["pairs"]
-    threshold = report["threshold"] if report["ranges"]["score"] == "positive" else None
+def check_pairs(section: Tag, document: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
+    shown = document["page"]["pairs"]
+    threshold = document["threshold"] if len(document["class_names"]) == 2 else None
     by_row = {str(pair["row"]): pair for pair in shown["rows"]}
     for row in section.select("tbody tr"):
         pair = by_row[row.td.get_text()]
@@ -344,45 +347,61 @@ def check_pairs(section: Tag, report: dict[str, Any], allowed: set[str], tally: 
     for cell in section.select("form, thead"):
         cell.decompose()
     rows = set(count(shown["total"], len(shown["rows"])))
-    tally.add("pairs", words(section), allowed | rows | set(percent(report["threshold"])))
+    tally.add("pairs", words(section), allowed | rows | set(percent(document["threshold"])))
 
 
-def check_worst(section: Tag, report: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
-    """Check the list of largest differences; its sentences are those of report.json, compared before."""
-    for item, sentence in zip(section.select("li"), report["audit"]["worst"], strict=True):
-        tally.add("worst", words(item), set(tokens(sentence)))
+def check_worst(section: Tag, document: dict[str, Any], allowed: set[str], tally: PageTally) -> None:
+    """Check the list of largest differences: a sentence for each pair."""
+    for item, pair in zip(section.select("li"), document["pairs"], strict=True):
+        threshold = document["threshold"] if pair["output"] is None else None
+        tally.add("worst", words(item), pair_texts(pair, document) | set(apart(pair["scores"], threshold)))
 
 
-def check_worst_scores(section: Tag, report: dict[str, Any], tally: PageTally) -> None:
-    repair = report["repair"]
-    sides = [repair["before"], repair["after"]] if repair else [report["audit"]]
-    found = [side["disparity"]["worst"] for side in sides]
+def check_worst_scores(section: Tag, document: dict[str, Any], tally: PageTally) -> None:
+    found = [network["disparity"]["worst"] for network in networks(document)]
     for figure in section.select("figure"):
         if "differ most" not in words(figure.figcaption):
             continue
         pair = found.pop(0)
         if pair is not None:
-            texts = [str(pair["row"]), pair["id"] or "", *pair["values"], *pair["others"], *pair["columns"]]
-            scores = {text for score in pair["scores"] for text in percent(score)}
-            tally.add("worst pair", words(figure), scores | {token for text in texts for token in tokens(text)})
+            tally.add("worst pair", words(figure), pair_figures(pair, document))
         figure.decompose()
 
 
-def check_card(card: str, report: dict[str, Any]) -> PageTally:
+def pair_texts(pair: dict[str, Any], document: dict[str, Any]) -> set[str]:
+    """Return the numbers in the names and values of two people."""
+    texts = [str(pair["row"]), pair["id"] or "", *pair["values"]]
+    for values in (pair["values"], pair["other_values"]):
+        for name, value in values.items():
+            text = value if isinstance(value, str) else f"{value:.6g}"
+            texts.append(document["value_names"].get(name, {}).get(text, text))
+    return {token for text in texts for token in tokens(text)}
+
+
+def pair_figures(pair: dict[str, Any], document: dict[str, Any]) -> set[str]:
+    return pair_texts(pair, document) | {text for score in pair["scores"] for text in percent(score)}
+
+
+def check_card(card: str, document: dict[str, Any]) -> PageTally:
     """Check every number of the model card: its tables row by row."""
-    tally, tables = PageTally(answers(report)), iter(report["outcomes"]["tables"])
+    tally, tables = PageTally(answers(document)), iter(document["outcomes"]["tables"])
     body = card.split("## Origin")[0].split("## Check it yourself")[0].partition("\n---\n")[2].replace("\\", "")
     body = unescape(body)
     body = re.sub(r"\n\| Report \|[^\n]*", "", body)
     body = re.sub(r"\n## Warnings\n.*?(?=\n## )", "", body, flags=re.DOTALL)
-    whole = {*WORDS[""], *WORDS["outcomes"], *WORDS["disparity"], *top(report), *figures(report), *disparity(report)}
-    whole |= {*count(report["outcomes"]["rows"])} | ({*utility(report)} if report["repair"] else set())
-    sides = [report["repair"]["before"], report["repair"]["after"]] if report["repair"] else [report["audit"]]
-    for pair in filter(None, (side["disparity"]["worst"] for side in sides)):
-        whole |= {text for score in pair["scores"] for text in percent(score)} | {str(pair["row"])}
-        whole |= {token for text in (*pair["values"], *pair["others"], pair["id"] or "") for token in tokens(text)}
-    for side in sides:
-        whole |= {*percent(side.get("unfair_rate", side.get("rate")), 1, 2)}
+    whole = {
+        *WORDS[""],
+        *WORDS["outcomes"],
+        *WORDS["disparity"],
+        *top(document),
+        *figures(document),
+        *disparity(document),
+    }
+    whole |= {*count(document["outcomes"]["rows"])} | ({*utility(document)} if document["kind"] == "repair" else set())
+    for network in networks(document):
+        pair, found = network["disparity"]["worst"], network.get("data", network)
+        whole |= pair_figures(pair, document) if pair else set()
+        whole |= {*percent(found["idi_rate"], 1, 2)}
     groups: list[dict[str, Any]] = []
     for line in body.splitlines():
         if line.startswith("### "):

@@ -347,7 +347,7 @@ def _scalings(features: Sequence[Feature]) -> list[str]:
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
     if claimed.network is not None:
-        contained_model(claimed)
+        contained_model(claimed)  # refused unless it has the digests; what is proven is what the file holds
     network, file_sha256 = read_model(path, read_architecture(claimed.architecture))
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")

@@ -92,7 +92,7 @@ def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, m
     for options in ([], ["--jobs", "2"], resume, resume):
         result = search(case, *options, "--out", out, "--json")
         assert result.exit_code == 1, result.stderr
-        found.append(({**json.loads(result.stdout), "seconds": None}, out.read_text()))
+        found.append(({**json.loads(result.stdout), "seconds": None, "origin": None}, out.read_text()))
     assert all(each == found[0] for each in found)
     assert len(list((case.folder / "parts").glob("part-*"))) == 3
     other = search(case, *resume, "--method", "grft")

@@ -6,10 +6,45 @@ import pytest
 from fairlearn.metrics import demographic_parity_ratio
 
 from fairmend.auditing.result import wilson_interval
-from fairmend.evaluate.outcomes import tabulate_outcomes
+from fairmend.evaluate import outcomes as module
+from fairmend.evaluate.groups import protected_values
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.spec import Feature, Label, Spec
-from support.cli_case import small_network, small_spec
+from support.cli_case import small_network, small_people, small_spec
 from support.report_cases import audit_of, people, repair_of
+
+# Selection rates by group, against counting.
+
+
+def test_rates_are_those_of_counting():
+    spec, frame, net = small_spec(), small_people(), small_network()
+    X = spec.encode(frame)
+    unfair = np.arange(len(X)) % 3 == 0
+    age, gender = tabulate_groups(spec, protected_values(spec, X), [], net.predict(X), classes=1, unfair=unfair)
+    assert (age.binned, gender.binned) == (True, False)
+    assert [group.name for group in gender.groups] == ["f", "m"]
+    for group in gender.groups:
+        members = (frame["gender"] == group.name).to_numpy()
+        assert group.rows == members.sum()
+        assert group.selection_rate == pytest.approx(net.predict(X)[members].mean())
+        assert group.unfair_rate == pytest.approx(unfair[members].mean())
+    assert (gender.demographic_parity_difference, gender.equalized_odds_difference) == (None, None)
+
+
+def test_several_classes_have_no_selection_rate():
+    spec, net = small_spec(), small_network(3)
+    X = spec.encode(small_people())
+    found = tabulate_groups(spec, protected_values(spec, X), [], net.predict(X), classes=3)
+    assert all(group.selection_rate is None for feature in found for group in feature.groups)
+
+
+def test_the_largest_groups_are_shown_and_the_others_counted(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_RATES", 1)
+    spec, frame = small_spec(), small_people()
+    X = spec.encode(frame)
+    gender = tabulate_groups(spec, protected_values(spec, X), [], small_network().predict(X), classes=1)[1]
+    assert gender.groups[0].name == frame["gender"].mode()[0]
+    assert gender.groups_left_out == 1
 
 
 def spec_of(*names, categories=("a", "b", "c")):

@@ -9,14 +9,15 @@ import pytest
 
 import fairmend
 from fairmend.auditing import tally
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.network import Affine, Concatenate, Input, Network, Node, Scale
 from fairmend.network.folding import Fold, Norm, Part
+from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.report import audit_report
 from fairmend.spec import Feature, Label, Spec
 from support.report_cases import audit_of, repair_of, repaired
-from support.what_if_cases import asked_audit, every_kind, graph_for, network_for, people_of_every_kind
+from support.what_if_cases import asked_audit, asked_network, every_kind, graph_for, network_for, people_of_every_kind
 
 NO_PAIRS = replace(audit_of().document.page.pairs, rows=[])
 BARE = replace(audit_of().document, page=replace(audit_of().document.page, what_if=None, pairs=NO_PAIRS))
@@ -53,17 +54,46 @@ def test_a_graph_is_carried_with_all_its_operations():
             assert np.array_equal(numbers(node.bias, "float32"), own.operation.shift)
 
 
+def margin_error(net, spec, X):
+    return add_what_if(BARE, spec, X, net).page.what_if.before.margin_error
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_bound_of_a_margin_is_that_of_the_kernel_over_all_ranges(dtype):
+    """It is no less than the kernel's for any person and their neighbourhood, and small beside typical margins."""
+    net, spec = asked_network(dtype=dtype)
+    X = spec.encode(people_of_every_kind(50), net.dtype)
+    bound, kernel = margin_error(net, spec, X), KernelBounds(net)
+    for classes in (np.zeros(50, int), np.ones(50, int)):
+        own = kernel.margin_error(*spec.hull(X, net.dtype), classes) + kernel.closing_error(classes)
+        assert (own < bound).all()
+    assert bound < 1e-3 * np.median(np.abs(net.logits(X)))
+
+
 def test_a_head_of_several_layers_rounds_with_all_their_biases():
     """Large biases that cancel in the sum round as they are, one by one."""
     weight = np.ones((1, 2), np.float32)
-    parts = tuple(Part(name, weight, np.float32([bias]), 1.0) for name, bias in (("a", 3000), ("b", -3000)))
-    head = Affine.from_fold(Fold.join(parts, "a test"))
-    nodes = [Node(Input(2)), Node(Concatenate(), (0, 0)), Node(head, (1,), "head")]
     spec = Spec([Feature(name, "integer", range=(0, 1), protected=name == "a") for name in "ab"], Label("good", "yes"))
-    X = np.zeros((1, 2), np.float32)
-    rounding = add_what_if(BARE, spec, X, Network.from_nodes(nodes)).page.what_if.before.nodes[-1].rounding
-    assert numbers(rounding.constants, "float64").tolist() == [6000.0]
-    assert rounding.roundings == 4 + 4 * 2 + 8
+    bounds = []
+    for size in (0, 3000):
+        parts = tuple(Part(name, weight, np.float32([bias]), 1.0) for name, bias in (("a", size), ("b", -size)))
+        head = Affine.from_fold(Fold.join(parts, "a test"))
+        nodes = [Node(Input(2)), Node(Concatenate(), (0, 0)), Node(head, (1,), "head")]
+        bounds.append(margin_error(Network.from_nodes(nodes), spec, np.ones((1, 2), np.float32)))
+    assert bounds[0] < 1e-5
+    assert bounds[1] > 6000 * 2.0**-24
+
+
+def test_a_bound_of_no_use_is_left_out():
+    """Of a network whose margins are as small as its rounding, of one that may overflow, and of regression."""
+    spec, X = every_kind(), every_kind().encode(people_of_every_kind(5))
+    net = network_for(spec)
+    tiny = Network([*net.affines[:-1], Affine(net.head.weight * np.float32(1e-9), net.head.bias * 0)], net.activations)
+    huge = Network([Affine(affine.weight * np.float32(1e14), affine.bias) for affine in net.affines], net.activations)
+    assert margin_error(net, spec, X) is not None
+    assert margin_error(tiny, spec, X) is None
+    assert margin_error(huge, spec, X) is None
+    assert margin_error(net, every_kind(regression=True), X) is None
 
 
 def test_a_repair_carries_both_networks_and_an_audit_one():
@@ -98,14 +128,12 @@ def test_a_network_of_more_than_a_hundred_thousand_weights_is_not_carried_and_th
     assert add_what_if(BARE, spec, X, network_for(spec), network_for(spec, hidden=[hidden + 1])).page.what_if is None
 
 
-def test_a_network_that_scales_further_than_float32_holds_is_left_out():
+def test_a_network_that_scales_further_than_float32_holds_has_no_bound():
     spec, frame = every_kind(), people_of_every_kind(5)
     small = Scale((Norm("a scale", np.zeros(()), None, np.array(2.0**-50), None),), spec.width, np.dtype(np.float32))
     head = Affine(np.ones((1, 4 * spec.width), np.float32), np.zeros(1, np.float32))
     nodes = [Node(Input(spec.width)), *(Node(small, (i,)) for i in range(3)), Node(Concatenate(), (0, 1, 2, 3))]
-    left_out = add_what_if(BARE, spec, spec.encode(frame), Network.from_nodes([*nodes, Node(head, (4,), "head")]))
-    assert left_out.page.what_if is None
-    assert "scalings in a row" in left_out.page.what_if_left_out
+    assert margin_error(Network.from_nodes([*nodes, Node(head, (4,), "head")]), spec, spec.encode(frame)) is None
 
 
 def test_too_many_features_are_left_out():

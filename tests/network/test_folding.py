@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Affine
-from fairmend.network.folding import Fold, Norm, Part, line_of
+from fairmend.network.folding import Fold, Norm
 
 RNG = np.random.default_rng(0)
 
@@ -111,18 +111,3 @@ def test_what_does_not_change_is_stored_as_it_was(case):
     assert np.array_equal(same.weight, fold.weight)
     assert same.bias is fold.bias is None or np.array_equal(same.bias, fold.bias)
     assert [norm.shift.tolist() for norm in same.after] == [norm.shift.tolist() for norm in fold.after]
-
-
-@pytest.mark.parametrize(("gain", "single"), [(1 / 3, True), (0.25, False), ([3.0], True), ([0.3, 0.3], False)])
-def test_a_single_factor_may_be_rounded_to_float32(gain, single):
-    norm = Norm("a scale", np.zeros(()), None, np.asarray(gain), None)
-    assert norm.single == single
-    line = line_of([norm], np.size(gain), "a test")
-    assert line.all_roundings(2.0**-24) == 24
-    assert line.all_roundings(2.0**-53) == 24 + single * 2**31
-
-
-def test_the_factors_of_the_parts_of_a_head_are_single_numbers():
-    parts = tuple(Part(name, np.ones((1, 2)), None, 1 / 3) for name in "ab")
-    (norm,) = Fold.join(parts, "a test").before
-    assert norm.single

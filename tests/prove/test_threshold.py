@@ -12,9 +12,9 @@ import fairmend
 from fairmend import FairmendError
 from fairmend.network.decision import closing_gaps, reaches
 from fairmend.prove.certificate import certificate_of_fair
+from fairmend.prove.fit import network_of_spec
 from fairmend.prove.rational import exact_classes
 from fairmend.prove.result import Verdict
-from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from support.strategies import random_network
 from support.threshold_cases import FEATURES, SPEC, all_points, probabilities, threshold_cases

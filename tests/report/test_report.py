@@ -67,7 +67,7 @@ def test_a_folder_without_good_data_is_exit_2(case, content, message):
         (lambda d: d.pop("page"), "page: the field is missing"),
         (lambda d: d.update(page=None), "page: nothing to draw a page from"),
         (lambda d: d["page"].update(pairs=None), "page: ranges, flips and pairs must be given"),
-        (lambda d: d.update(kind="audit"), "method: unknown field"),
+        (lambda d: d.update(kind="audit"), ": unknown field"),
         (lambda d: d.update(kind="other"), "only a repair, an audit and quantify have a page"),
         (lambda d: d.update(class_names=["yes"]), "class_names: at least two"),
         (lambda d: d["page"]["ranges"].update(score="<b>"), "page.ranges.score"),
@@ -84,7 +84,7 @@ def test_a_folder_without_good_data_is_exit_2(case, content, message):
         (lambda d: d["claim"].update(on="<b>"), "claim"),
         (lambda d: d["after"]["groups"].pop(), "groups: those before and after do not fit"),
         (lambda d: d["after"].update(scores=SCORES), "after.scores: must be given for a claim about scores"),
-        (lambda d: d["before"].update(scores=SCORES | {"counts": []}), "before.scores: the edges"),
+        (lambda d: d["before"].update(scores=SCORES | {"counts": []}), "before.scores: must be given for a claim"),
     ],
 )
 def test_fields_that_do_not_fit_together_are_refused(case, change, message):

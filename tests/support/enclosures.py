@@ -131,9 +131,12 @@ def numerical_slope(activation, at):
 
 
 def assert_lowest(activation):
-    """The function falls up to its lowest point and rises from there on, and its least value is as stated."""
+    """The function falls up to its lowest point and rises from there on, and is nowhere below its least value."""
     at, floor = function_of(activation).lowest
-    assert arb(floor) <= exact(activation, at) <= arb(floor) + 1e-9
+    falls, rises = at - 1e-6, at + 1e-6
+    while falls < (middle := 0.5 * falls + 0.5 * rises) < rises:  # up to two doubles, one on each side
+        falls, rises = (middle, rises) if numerical_slope(activation, middle) < 0 else (falls, middle)
+    assert all(arb(floor) <= exact(activation, end) <= arb(floor) + 1e-15 for end in (falls, rises))
     assert numerical_slope(activation, at - 1e-6) < 0 < numerical_slope(activation, at + 1e-6)
     for left, right in ((-30.0, at - 1e-6), (at + 1e-6, 30.0)):  # by the slopes at both ends of short intervals
         ends = np.linspace(left, right, 20_001)

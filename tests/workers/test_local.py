@@ -92,7 +92,7 @@ def test_an_audit_gives_the_same_by_plain_data(monkeypatch, tmp_path, kind):
     def audit(*options):
         result = run("audit", "model.onnx", "--spec", "spec.toml", "--json", "--no-report", *options)
         assert result.exit_code == 1, result.stderr
-        return {**json.loads(result.stdout), "seconds": None, "plan": None}
+        return {**json.loads(result.stdout), "seconds": None, "plan": None, "origin": None}
 
     files = ("--data", f"?.{kind}", "--out-of-range", "widen", "--out", "pairs.csv")
     found, lines = audit(*files), Path("pairs.csv").read_text()

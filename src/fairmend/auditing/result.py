@@ -26,7 +26,7 @@ from fairmend.base.text import (
 )
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows, scores_of
-from fairmend.prove.witness import keep_ignored_features
+from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
 

@@ -39,9 +39,8 @@ from fairmend.base.text import as_text
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import require_fit
+from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.prove.kernel_bounds import require_scores
-from fairmend.prove.threshold import network_of_spec
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 from fairmend.tables import TableStream

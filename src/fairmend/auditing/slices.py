@@ -29,7 +29,7 @@ from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.threads import read_ahead
 from fairmend.network import Network
 from fairmend.prove.model_digests import digest_network, digest_spec
-from fairmend.prove.witness import keep_ignored_features
+from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults

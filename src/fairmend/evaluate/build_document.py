@@ -22,18 +22,15 @@ from fairmend.evaluate.document import (
     VerdictCounts,
 )
 from fairmend.evaluate.document_parts import common_parts, disparity_figures, pair_of, score_figures, utility_figures
-from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
-from fairmend.evaluate.outcomes import tabulate_outcomes
-from fairmend.evaluate.people import People
-from fairmend.evaluate.report_pairs import tabulate_pairs
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
+from fairmend.evaluate.pairs import tabulate_pairs
+from fairmend.evaluate.people import People, RowNumbers
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.network import Network
-from fairmend.prove.result import CertifyResult
-from fairmend.prove.witness import Witness
+from fairmend.prove.result import CertifyResult, Witness
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.searching.result import SearchResult
 from fairmend.spec import Spec

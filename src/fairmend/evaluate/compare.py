@@ -15,7 +15,7 @@ from fairmend.base.metrics import changed_rate
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, protected_values
-from fairmend.evaluate.row_numbers import number_pairs
+from fairmend.evaluate.people import number_pairs
 from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of

@@ -444,28 +444,13 @@ class DecisiveFeatures:
 
 
 @dataclass(frozen=True)
-class StepRounding:
-    """What several steps that are computed as one can be off by, in a folded layer or in norms.
-
-    That is `roundings` units of the sizes of all terms; `constants` is base64 of float64 numbers, for each number of
-    the result the size of the terms that no input is part of. `reach` bounds how large a number becomes on the way, and
-    what a number too small to be normal, taken as 0, is multiplied by: for inputs whose sizes add up to 1.
-    """
-
-    roundings: int
-    constants: str
-    reach: float
-
-
-@dataclass(frozen=True)
 class CarriedNode:
     """A node of a network's graph: an operation on the results of earlier nodes, the `sources`, with `width` numbers.
 
     `operation` is "input", "affine", "scale", "sum", "concatenate", "columns", "lookup", or a function with its
     `parameters`, those of each unit for "prelu". `weight` and `bias` are base64 of little-endian numbers in the
     network's precision: of an affine layer, `weight` row by row, one row for each number of the result; of a scale, the
-    factors and what is added; of a look-up, `weight` is the table. `columns` are those that are chosen. `rounding` is
-    that of a scale, and of an affine layer with norms folded into it.
+    factors and what is added; of a look-up, `weight` is the table. `columns` are those that are chosen.
     """
 
     operation: str
@@ -475,18 +460,20 @@ class CarriedNode:
     bias: str = ""
     parameters: list[float] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
-    rounding: StepRounding | None = None
 
 
 @dataclass(frozen=True)
 class CarriedNetwork:
     """A network in the report: its nodes, the input first and the last layer last.
 
-    `precision` is "float32" or "float64".
+    `precision` is "float32" or "float64". `margin_error` bounds how far margins that the page computes and those of any
+    program that runs the network, lie apart for all values in the spec's ranges; None for a regression network, and
+    where no bound is small enough to be of use.
     """
 
     precision: str
     nodes: list[CarriedNode]
+    margin_error: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import numpy as np
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.labelled import LabelledRows, Labels
-from fairmend.evaluate.pairs_file import PairsFile, PairsTable
-from fairmend.evaluate.people import naming_file, require_given_scores
-from fairmend.evaluate.row_numbers import CompactTexts, RowNumbers
+from fairmend.evaluate.pairs import PairsFile, PairsTable
+from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, require_given_scores
 from fairmend.network import Network
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, require_policy

@@ -35,11 +35,10 @@ from fairmend.evaluate.document_parts import (
     score_figures,
     utility_figures,
 )
-from fairmend.evaluate.group_rates import tabulate_groups
 from fairmend.evaluate.groups import protected_values
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
-from fairmend.evaluate.outcomes import tabulate_outcomes
-from fairmend.evaluate.report_pairs import tabulate_pairs
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
+from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
 from fairmend.network import Network

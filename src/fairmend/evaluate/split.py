@@ -12,8 +12,7 @@ import pandas as pd
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.data_source import DataSource
 from fairmend.base.text import shown
-from fairmend.evaluate.people import naming_file, take_people
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.people import RowNumbers, naming_file, take_people
 from fairmend.evaluate.utility import utility_of
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows

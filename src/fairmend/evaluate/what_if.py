@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray, Ints
+from fairmend.base.arrays import FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
 from fairmend.base.text import short
 from fairmend.evaluate.document import (
     AuditDocument,
@@ -19,13 +20,12 @@ from fairmend.evaluate.document import (
     LinkCondition,
     Page,
     RepairDocument,
-    StepRounding,
     WhatIf,
     WhatIfFeature,
     WhatIfLink,
     WhatIfPerson,
 )
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.people import RowNumbers
 from fairmend.network import (
     Activation,
     Affine,
@@ -38,12 +38,15 @@ from fairmend.network import (
     Scale,
     Sum,
 )
-from fairmend.network.folding import Fold, Line
-from fairmend.prove.kernel_bounds import KernelBounds
+from fairmend.prove.kernel_bounds import compute_margins
+from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
 from fairmend.spec.products import encode_column
+from fairmend_check.kernel.bounds import form_bounds, leads
+from fairmend_check.kernel.claim import Threshold
+from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.rounding import Precision
 
 MOST_WEIGHTS = 100_000
@@ -60,8 +63,10 @@ WHAT_IF_ROWS = 20
 
 _MOST_UNEQUAL = 20
 _MOST_NAMED = 200
-_BESIDE = 8  # roundings of several steps besides their products and norms
-_TINIES = 16  # numbers too small to be normal that may be lost on the way
+_PAGE_ROUNDINGS = 16  # of the page's own functions, in units of those of a library in float64
+_LOG_ODDS = 1e-12  # what the page rounds in those of the threshold
+_USEFUL = 0.1  # of a typical margin: with a larger bound, too many people would be called close to the threshold
+_TYPICAL_ROWS = 1_000
 
 
 AnyDocument = TypeVar("AnyDocument", AuditDocument, RepairDocument)
@@ -94,8 +99,8 @@ def add_what_if(
     described = WhatIf(
         features=[_feature(feature, spec.features) for feature in spec.features],
         links=[_link(link, spec.features) for link in spec.links],
-        before=_carry(before),
-        after=None if after is None else _carry(after),
+        before=_carry(before, spec, X),
+        after=None if after is None else _carry(after, spec, X),
         scores=_score_names(spec, before, document.class_names),
         regression=spec.regression,
         threshold=spec.threshold if before.outputs <= 2 and not spec.regression else None,
@@ -114,32 +119,64 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     categories = sum(len(feature.categories or ()) for feature in spec.features)
     if categories > MOST_CATEGORIES:
         return f"the features have {categories:,} categories, and a page has room for at most {MOST_CATEGORIES:,}"
-    if not all(np.isfinite(_error_at_zero(network)) for network in networks):
-        return "scalings in a row multiply or divide by more than other programs can hold in one number of float32"
     return ""
 
 
-def _error_at_zero(network: Network) -> float:
-    """Return the error of inference at 0; infinite if scalings multiply or divide too far."""
-    row = np.zeros((1, network.inputs))
-    return float(KernelBounds(network).output_error(row, row).max())
-
-
-def _carry(network: Network) -> CarriedNetwork:
+def _carry(network: Network, spec: Spec, X: FloatArray) -> CarriedNetwork:
     pairs = zip(network.nodes, network.widths, strict=True)
-    return CarriedNetwork(network.dtype.name, [_carry_node(node, width) for node, width in pairs])
+    error = None if spec.regression else _useful_error(network, spec, X[:_TYPICAL_ROWS])
+    return CarriedNetwork(network.dtype.name, [_carry_node(node, width) for node, width in pairs], error)
+
+
+def _useful_error(network: Network, spec: Spec, X: FloatArray) -> float | None:
+    """Return `_margin_error`; None where it is too large to tell people apart, or where the kernel has no bound."""
+    try:
+        error = _margin_error(network, spec)
+    except FairmendError:
+        return None
+    if not np.isfinite(error):
+        return None
+    _, margins = compute_margins(network, X, network.predict(X))
+    return error if error <= _USEFUL * (np.median(margins) if len(margins) else np.inf) else None
+
+
+def _margin_error(network: Network, spec: Spec) -> float:
+    """Return a bound of how far margins on the page and in any program that runs the network lie apart.
+
+    It holds for all values in the spec's ranges. A margin is the lead of a class over another one, with one or two
+    outputs over the log-odds of the threshold. The kernel bounds the error of both, and what a closing sigmoid or
+    softmax may add to that of the program.
+    """
+    model = kernel_model(network)
+    lower, upper = _whole_range(spec, network)
+    several = network.outputs > 2
+    forms = np.eye(network.outputs)[None] if several else leads(model, np.ones(1, np.int64))
+    _, nodes = form_bounds(model, forms, lower, upper)
+    own, page = Precision.of(network.dtype.name), Precision.of("float64")
+    page = Precision(_PAGE_ROUNDINGS * page.u, page.largest, _PAGE_ROUNDINGS * page.tiny)
+    errors = [output_errors(model, lower, upper, nodes, forms, thorough=True, kind=kind).max() for kind in (own, page)]
+    closing = Threshold.of(spec.threshold, network.dtype.name).closing(np.arange(2)).max()
+    return float(sum(errors) * (2 if several else 1) + closing + _LOG_ODDS)
+
+
+def _whole_range(spec: Spec, network: Network) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest number of each column that the spec allows: each (1, width)."""
+    ends = np.tile([[0.0], [1.0]], spec.width)
+    for feature in spec.features:
+        if not feature.one_hot:
+            ends[:, spec.columns(feature.name)] = np.sort(
+                encode_column(feature, np.array(feature.bounds, np.float64), network.dtype).reshape(2, 1), axis=0
+            )
+    return ends[:1], ends[1:]
 
 
 def _carry_node(node: Node, width: int) -> CarriedNode:
     operation = node.operation
     plain = CarriedNode(operation.kind, list(node.sources), width)
     if isinstance(operation, Affine):
-        rounding = None if operation.fold is None else _folded_rounding(operation.fold)
-        return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias), rounding=rounding)
+        return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias))
     if isinstance(operation, Scale):
-        factor, shift = _base64(operation.factor), _base64(operation.shift)
-        rounding = _scale_rounding(operation.line, Precision.of(operation.factor.dtype.name).u)
-        return replace(plain, weight=factor, bias=shift, rounding=rounding)
+        return replace(plain, weight=_base64(operation.factor), bias=_base64(operation.shift))
     if isinstance(operation, Lookup):
         return replace(plain, weight=_base64(operation.table))
     if isinstance(operation, Columns):
@@ -149,27 +186,6 @@ def _carry_node(node: Node, width: int) -> CarriedNode:
         return replace(plain, parameters=list(numbers))
     assert isinstance(operation, Input | Sum | Concatenate), operation.kind
     return plain
-
-
-def _folded_rounding(fold: Fold) -> StepRounding:
-    """Return the numbers in the bound of the error of inference that do not depend on the inputs."""
-    inner, outer = fold.lines()
-    weight, bias = np.abs(fold.weight.astype(np.float64)), fold.bias_size
-    entering, leaving = float(inner.reach.max()), float(outer.reach.max())
-    beside = (1 + entering) * (1 + leaving) * float((1 + weight.sum(axis=1) + bias).max())
-    reach = beside * (1 + entering) * (1 + weight.shape[1] + float(inner.size.sum())) + float(outer.size.max())
-    norms = sum(line.all_roundings(Precision.of(fold.weight.dtype.name).u) for line in (inner, outer))
-    return StepRounding(
-        roundings=weight.shape[1] + norms + fold.extra_roundings + _BESIDE,
-        constants=_base64((weight @ inner.size + bias) * np.abs(outer.factor) + outer.size),
-        reach=_TINIES * reach,
-    )
-
-
-def _scale_rounding(line: Line, unit: float) -> StepRounding:
-    """Return the same for norms that no affine layer takes in."""
-    reach = (1 + float(line.reach.max())) * (1 + float(line.size.max()))
-    return StepRounding(line.all_roundings(unit) + _BESIDE, _base64(line.size), _TINIES * reach)
 
 
 def _base64(numbers: FloatArray) -> str:

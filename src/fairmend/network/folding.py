@@ -21,11 +21,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 
-ROUNDINGS = 24
-"""How many roundings a norm may have: its factor 1/√(variance + epsilon)·gain in any order, and the sum with it."""
-
 _LEAST_VARIANCE = 1e-30  # below, float32 programs may take it for 0
-_SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 _MOST = 2.0**60  # of means, shifts and reaches: products of them stay far from overflow in float64
 
 
@@ -34,7 +30,7 @@ class Norm:
     """(x − mean) / √(variance + epsilon) · gain + shift, for each unit, or for all with one number.
 
     A scale (x − mean)·gain + shift has no variance. `gain` and `shift` are None for 1 and 0. A BatchNorm layer has a
-    name, its key prefix in a state dict. `joined` says that the gain consists of single numbers, one for each part.
+    name, its key prefix in a state dict.
     """
 
     where: str
@@ -44,40 +40,24 @@ class Norm:
     shift: npt.NDArray[Any] | None
     epsilon: float = 0.0
     name: str | None = None
-    joined: bool = False
-
-    @property
-    def single(self) -> bool:
-        """Whether it scales by one number for all units, and no power of 2: ONNX Runtime rounds it to float32."""
-        if self.variance is not None or self.gain is None or not (self.joined or np.size(self.gain) == 1):
-            return False
-        return bool((np.abs(np.frexp(np.asarray(self.gain, np.float64))[0]) != 0.5).any())
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
     """x ↦ factor·x + shift for each unit, float64 (width,); `size` bounds the terms that make up the shift.
 
-    A framework computes it with `roundings` roundings, so that it is off by that many units of |factor·x| + size.
-    `singles` of its scalings may be rounded to float32 even in a float64 network. `reach` bounds how much larger or
-    smaller a number becomes on the way, in any order of the steps.
+    `reach` bounds how much larger or smaller a number becomes on the way, in any order of the steps.
     """
 
     factor: Floats
     shift: Floats
     size: Floats
     reach: Floats
-    roundings: int
-    singles: int = 0
-
-    def all_roundings(self, unit: float) -> int:
-        """Return how many roundings of this unit all of that is."""
-        return self.roundings + (math.ceil(self.singles * _SINGLE / unit) if unit < _SINGLE / 4 else 0)
 
 
 def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
     """Return what norms compute one after the other, in float64."""
-    line = Line(np.ones(width), np.zeros(width), np.zeros(width), np.ones(width), 0)
+    line = Line(np.ones(width), np.zeros(width), np.zeros(width), np.ones(width))
     for norm in norms:
         factor, shift, size, reach = _parts(norm, width, source)
         with np.errstate(all="ignore"):  # of what is not finite, which is refused below
@@ -86,8 +66,6 @@ def line_of(norms: Sequence[Norm], width: int, source: str) -> Line:
                 factor * line.shift + shift,
                 np.abs(factor) * line.size + size,
                 reach * line.reach,
-                line.roundings + ROUNDINGS,
-                line.singles + norm.single,
             )
         if not (np.maximum(line.reach, line.size) <= _MOST).all():
             raise FairmendError(
@@ -181,23 +159,8 @@ class Fold:
         biases = [part.factor * part.bias.astype(np.float64) for part in parts if part.bias is not None]
         bias = _cast(np.asarray(sum(biases)), weight.dtype) if biases else None
         factors = np.concatenate([np.full(part.weight.shape[1], part.factor) for part in parts])
-        scale = Norm("the sum at the output", np.zeros(()), None, factors, None, joined=True)
+        scale = Norm("the sum at the output", np.zeros(()), None, factors, None)
         return Fold(weight, bias, (scale,) if (factors != 1).any() else (), (), source, parts)
-
-    @property
-    def extra_roundings(self) -> int:
-        """How many roundings the sum of the parts adds to those of one affine layer."""
-        return 4 * len(self.parts)
-
-    @property
-    def bias_size(self) -> Floats:
-        """The sizes of all biases that are added up, (out,): no less than |bias|."""
-        if self.parts:
-            sizes = [
-                abs(part.factor) * np.abs(part.bias.astype(np.float64)) for part in self.parts if part.bias is not None
-            ]
-            return np.asarray(sum(sizes, np.zeros(len(self.weight))))
-        return np.zeros(len(self.weight)) if self.bias is None else np.abs(self.bias.astype(np.float64))
 
     @property
     def derived_bias(self) -> DerivedBias | None:

@@ -19,11 +19,9 @@ from fairmend.base.text import suggest
 from fairmend.network import NetworkSource, load_network
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import require_fit
+from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.prove.kernel_bounds import require_scores
-from fairmend.prove.result import CertifyResult
-from fairmend.prove.threshold import network_of_spec
-from fairmend.prove.witness import keep_ignored_features
+from fairmend.prove.result import CertifyResult, keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine, use_engine, works_here
 

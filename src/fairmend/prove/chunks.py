@@ -23,8 +23,7 @@ from fairmend.prove.engines.branch import boxes_per_batch, certify_by_branching
 from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import ClassFindings, findings_of
 from fairmend.prove.model_digests import digest_network, digest_spec
-from fairmend.prove.result import CertifyResult, Verdict
-from fairmend.prove.witness import Witness
+from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks
 from fairmend.workers.kept_results import KeptResults

@@ -1,14 +1,28 @@
-"""Whether a spec describes what a network reads: as many columns, the right inputs, and codes that tables have."""
+"""Whether a spec fits a network: as many columns, the right inputs, codes that tables have, and one threshold."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Input, Lookup, Network
+from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Network
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+
+# Agree on the threshold: the spec says from which probability on a prediction is positive, and the network decides.
+
+
+def network_of_spec(network: Network, spec: Spec) -> Network:
+    """Return the network that decides at the threshold of the spec; refuse one that has another threshold itself."""
+    if network.threshold == spec.threshold:
+        return network
+    if network.threshold != DEFAULT_THRESHOLD:
+        raise FairmendError(
+            f"the network decides at the threshold {network.threshold:g}, but the spec at {spec.threshold:g}. "
+            f"Set threshold = {network.threshold:g} in [label], or use the network's at_threshold({spec.threshold:g})."
+        )
+    return network.at_threshold(spec.threshold)
 
 
 def require_fit(net: Network, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:

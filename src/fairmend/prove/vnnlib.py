@@ -35,8 +35,7 @@ from fairmend.base.files import to_json, write_atomically
 from fairmend.base.text import printable
 from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, NetworkSource, Node, load_network
 from fairmend.network.decision import enclose_log_odds
-from fairmend.prove.fit import require_fit
-from fairmend.prove.threshold import network_of_spec
+from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import list_combinations, one_hot_ends
 from fairmend.spec.products import ReachableValues

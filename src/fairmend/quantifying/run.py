@@ -19,8 +19,8 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.threads import few_product_threads
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.prove.condition import model_condition
+from fairmend.prove.fit import network_of_spec
 from fairmend.prove.kernel_bounds import require_scores
-from fairmend.prove.threshold import network_of_spec
 from fairmend.quantifying.certificate import Evidence
 from fairmend.quantifying.data_rows import find_cells, prove_cells
 from fairmend.quantifying.decide import Decider

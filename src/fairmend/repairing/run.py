@@ -16,7 +16,7 @@ from fairmend.base.gpu import CPU
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
-from fairmend.prove.threshold import network_of_spec
+from fairmend.prove.fit import network_of_spec
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
 from fairmend.repairing.options import (
     HeadOptions,

@@ -12,10 +12,10 @@ from fairmend.auditing.result import AuditResult
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document_parts import describe_origin
-from fairmend.evaluate.row_numbers import RowNumbers
+from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.network import Network
-from fairmend.prove.threshold import network_of_spec
+from fairmend.prove.fit import network_of_spec
 from fairmend.report.report import Report
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame

@@ -54,6 +54,9 @@ def what_if_problems(what_if: WhatIf, repaired: bool) -> Iterator[str]:
     for name, network in (("before", what_if.before), ("after", what_if.after)):
         if network is not None and not _runs(network, width, {outputs, len(what_if.scores)}):
             yield f"what_if.{name}: not a network that reads {width} columns and gives these scores"
+        error = None if network is None else network.margin_error
+        if error is not None and (error < 0 or what_if.regression):
+            yield f"what_if.{name}.margin_error: must not be negative, and is null for a regression network"
     single = len(what_if.scores) == 1 and not what_if.regression
     if (what_if.threshold is not None) != single or (single and not 0 < (what_if.threshold or 0) < 1):
         yield "what_if.threshold: must be between 0 and 1 for a single probability, and null otherwise"
@@ -119,11 +122,10 @@ def _runs(network: CarriedNetwork, width: int, outputs: set[int]) -> bool:
     try:
         nodes = [_node(node, i, np.dtype(network.precision)) for i, node in enumerate(network.nodes)]
         built = Network.from_nodes(nodes)
-        rounded = all(_rounds(node) for node in network.nodes)
     except (FairmendError, ValueError):  # the latter for numbers that do not have the shape
         return False
     widths = tuple(node.width for node in network.nodes)
-    return widths == built.widths and built.inputs == width and built.outputs in outputs and rounded
+    return widths == built.widths and built.inputs == width and built.outputs in outputs
 
 
 def _node(node: CarriedNode, number: int, dtype: np.dtype[Any]) -> Node:
@@ -150,15 +152,6 @@ def _operation(node: CarriedNode, dtype: np.dtype[Any]) -> Operation:
         (slope,) = node.parameters
         return Activation(kind, slope)
     return Activation(kind, parameters=tuple(node.parameters))
-
-
-def _rounds(node: CarriedNode) -> bool:
-    """Return whether the rounding of a node is given where it must be, and fits."""
-    rounding = node.rounding
-    if rounding is None:
-        return node.operation != "scale"
-    sizes = _numbers(rounding.constants, np.dtype(np.float64), (node.width,))
-    return rounding.roundings > 0 and rounding.reach >= 0 and bool((sizes >= 0).all() and np.isfinite(sizes).all())
 
 
 def _numbers(text: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -28,9 +28,8 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import suggest
 from fairmend.network import NetworkSource, load_network
-from fairmend.prove.fit import require_fit
+from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.prove.model_digests import digest_network, digest_spec
-from fairmend.prove.threshold import network_of_spec
 from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.phases import run_local_phase

@@ -18,10 +18,9 @@ from fairmend.evaluate.build_document import audit_document, audit_warnings
 from fairmend.evaluate.document import AuditDocument
 from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
-from fairmend.evaluate.pairs_file import PairsFile
-from fairmend.evaluate.people import choose_policy
+from fairmend.evaluate.pairs import PairsFile
+from fairmend.evaluate.people import RowNumbers, choose_policy, number_pairs
 from fairmend.evaluate.people_stream import PeopleStream
-from fairmend.evaluate.row_numbers import RowNumbers, number_pairs
 from fairmend.evaluate.what_if import add_what_if
 from fairmend.network import Network
 from fairmend.report.report import PAGE_NAME

@@ -10,8 +10,7 @@ from fairmend.base.data_source import DataSource, DataURL, data_source
 from fairmend.base.errors import FairmendError
 from fairmend.base.inside import require_inside
 from fairmend.network import DEFAULT_THRESHOLD, Network, load_network
-from fairmend.prove.fit import require_fit
-from fairmend.prove.threshold import network_of_spec
+from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
 from fairmend.spec.claim import load_about
 from fairmend.tables import BrokenFile, read_table

@@ -13,7 +13,7 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import search_document
 from fairmend.evaluate.document import SearchDocument
 from fairmend.evaluate.document_parts import describe_origin
-from fairmend.evaluate.pairs_file import PairsFile
+from fairmend.evaluate.pairs import PairsFile
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows
 from fairmend.searching.result import SearchResult

@@ -31,8 +31,7 @@ from fairmend.evaluate.encoding.given import (
 from fairmend.evaluate.encoding.search import draft_from_scores
 from fairmend.evaluate.people import naming_file
 from fairmend.network import Network, load_network
-from fairmend.prove.fit import require_fit
-from fairmend.prove.threshold import network_of_spec
+from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Label
 from fairmend.spec.describe import (
     describe_claim,

@@ -190,7 +190,8 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
         low, high = _interval(node, known.intervals)
         if node.operation.arithmetic and (number in read or len(node.sources) > 1):
             ends = low.copy(), -high  # lower bounds of each value, and of its negative
-            # One end may decide that a function is straight: the nearer one to 0 comes first.
+            # One end may decide that a function is straight: the nearer one to 0 comes first. That is end 1, the
+            # upper one, where ``first`` is true, and else end 0.
             first = (middle[number][0] < 0).all(axis=0) if quick else np.zeros(low.shape[1], dtype=np.bool_)
             for turn in (first, ~first):
                 wanted = _bent(model, number, (ends[0], -ends[1])) if quick else True

@@ -52,7 +52,10 @@ def up(values: Array) -> Array:
 
 
 def power_below(values: Array) -> Array:
-    """Return the largest powers of 2 up to these values; 0 for 0."""
+    """Return the largest powers of 2 up to these values; 0 for 0.
+
+    Of infinity it makes 1/2: those who use it must treat a sum that overflows as infinite by itself.
+    """
     return np.asarray(np.minimum(values, np.ldexp(1.0, np.frexp(values)[1] - 1)))
 
 

@@ -10,7 +10,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import ACTIVATIONS, Activation, check_activation, function_of
 from fairmend_check.kernel.rounding import Precision
 from support.checker_models import PIECEWISE
-from support.enclosures import assert_bends, assert_encloses, assert_lowest
+from support.enclosures import assert_bends, assert_encloses, assert_lowest, exact
 
 
 def mish_curvature(z):
@@ -48,6 +48,22 @@ CURVATURE = {  # of those that say where they bend: a number of the sign of the 
 @pytest.mark.parametrize("activation", ENCLOSED, ids=str)
 def test_no_line_is_on_the_wrong_side(activation):
     assert_encloses(activation)
+
+
+@pytest.mark.parametrize("activation", [each for each in ENCLOSED if function_of(each).breaks], ids=str)
+def test_no_line_is_on_the_wrong_side_a_few_doubles_beside_a_break_point(activation):
+    function = function_of(activation)
+    near = [[point.at + k * np.spacing(point.at) for k in range(-3, 4)] for point in function.breaks]
+    pairs = [(low, high) for each in near for low in (each[0] - 17, *each) for high in (*each, each[-1] + 17)]
+    ends = np.array([pair for pair in pairs if pair[0] <= pair[1]]).T
+    below, above = slopes = function.choose_slopes(*ends)
+    least, most = function.intercepts(slopes, *ends)
+    for i, (lower, upper) in enumerate(ends.T):
+        for z in {lower, upper, *(point for each in near for point in each if lower <= point <= upper)}:
+            with flint.ctx.workprec(400):
+                at, value = flint.arb(float(z)), exact(activation, z)
+                assert flint.arb(float(least[i])) <= value - flint.arb(float(below[i])) * at
+                assert flint.arb(float(most[i])) >= value - flint.arb(float(above[i])) * at
 
 
 @pytest.mark.parametrize("name", [*CURVATURE, "hardswish"])

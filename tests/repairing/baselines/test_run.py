@@ -114,7 +114,7 @@ def test_the_command_says_what_is_not_proven_and_exits_with_1(tmp_path):
     result = made.repair("--method", "flip", "--steps", "1", "--json")
     assert result.exit_code == 1, result.stderr
     document = json.loads(result.stdout)
-    assert document["after"]["unfair_repair_inputs"] > 0
+    assert document["after"]["repair_inputs"]["count"] > 0
     assert document["proven"] is False
     assert document["proven_repair_inputs"] < document["repair_inputs"]
     assert document["guarantee"].startswith("Not proven: flip gives no guarantee")

@@ -18,7 +18,6 @@ import numpy as np
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
-from fairmend.network.formats.torch.module import is_net, read_net, to_net
 
 _NETWORKS = ("MLPClassifier", "MLPRegressor")
 _LOGISTIC = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier")
@@ -50,10 +49,17 @@ def is_estimator(source: Any) -> bool:
     return _kind(source) in _SUPPORTED
 
 
+def is_net(source: Any) -> bool:
+    """Return whether an object is a net of skorch, fitted or not."""
+    return any(base.__module__.startswith("skorch") and base.__name__ == "NeuralNet" for base in type(source).__mro__)
+
+
 def read_model(model: Any) -> Network:
     """Return the network in a fitted model of scikit-learn, or in a net of skorch inside of one."""
     kind = _kind(model)
     if is_net(model):
+        from fairmend.network.formats.torch.module import read_net  # PyTorch is imported, as the net exists
+
         return read_net(model)
     if kind in _NETWORKS:
         return read_estimator(model)
@@ -194,6 +200,8 @@ def to_estimator(network: Network, like: Any) -> Any:
         replaced.steps = [*like.steps[:-1], (like.steps[-1][0], to_estimator(network, _inside(like)))]
         return replaced
     if is_net(like):
+        from fairmend.network.formats.torch.module import to_net
+
         return to_net(network, like)
     if kind not in (*_NETWORKS, *_LOGISTIC, *_REGRESSIONS):
         return to_estimator(network, _inside(like))

@@ -11,8 +11,7 @@ from typing import Any
 from fairmend.base.errors import FairmendError
 from fairmend.base.thresholds import open_threshold_classifier
 from fairmend.network import Network
-from fairmend.network.formats.sklearn import is_estimator, read_model
-from fairmend.network.formats.torch.module import is_net, read_net
+from fairmend.network.formats.sklearn import is_estimator, is_net, read_model
 
 # Models in memory: of PyTorch, Keras and scikit-learn; for others, how to get a network.
 
@@ -31,7 +30,7 @@ def read_object(source: Any) -> Network:
     torch = sys.modules.get("torch")
     if torch is not None:
         if is_net(source):
-            return read_net(source)
+            return read_model(source)
         module = getattr(source, "module_", source)  # as wrappers in the manner of skorch keep it
         if isinstance(module, torch.nn.Module):
             from fairmend.network.formats.torch.module import read_module

@@ -4,6 +4,7 @@
   const DRAWN = 10_000;
   const MOST_WORK = 3e9; // multiplications for all of them: a few seconds
   const SLICE = 15; // milliseconds of work before the page may react
+  const NO_MOVE = 1e-12; // of a score: what this page may round
   const QUIET = 400; // milliseconds without a change before results are read aloud
 
   const section = document.getElementById("what-if");
@@ -85,16 +86,16 @@
     const x = whatIfModel.encode(model, person);
     return model.networks.map((network) => {
       const { name } = network;
-      const scores = whatIfModel.computeScores(model, network, x);
-      scores.forEach((score, k) => (cell(`score-${name}-${k}`).textContent = whatIfModel.describe(model, score)));
-      const decision = whatIfModel.decide(model, scores);
-      if (decision) cell(`decision-${name}`).textContent = answerText(decision);
-      return { name, network, scores, decision };
+      const own = whatIfModel.assess(model, network, x);
+      own.scores.forEach((score, k) => (cell(`score-${name}-${k}`).textContent = whatIfModel.describe(model, score)));
+      if (own.answer !== null) cell(`decision-${name}`).textContent = answerText(own);
+      return { name, network, ...own };
     });
   }
 
-  const answerText = ({ answer, sure }) =>
-    answerName(answer) + (sure ? "" : " (so close that the rounding of a program can change it)");
+  const CLOSE = model.threshold === null ? "close to another class" : "close to the threshold";
+  const answerText = ({ answer, close }) =>
+    answerName(answer) + (close ? ` (${CLOSE}: the model\u2019s own program may decide otherwise)` : "");
   const answerName = (answer) => model.answers[answer] ?? `class ${answer}`;
 
   function clearSimilar(text) {
@@ -110,13 +111,13 @@
   function* compareSimilar(person, own) {
     const results = own.map((one) => ({
       ...one,
-      ranges: one.scores.map((score) => ({ least: { ...score }, most: { ...score } })),
+      ranges: one.scores.map((score) => ({ least: score, most: score })),
       others: 0,
-      unsure: 0,
+      closeOnes: 0,
       moved: null,
     }));
     const total = whatIfModel.countSimilar(model, person);
-    const work = results.reduce((sum, { network }) => sum + whatIfNetwork.workOf(network, model.scores.length), 0);
+    const work = results.reduce((sum, { network }) => sum + whatIfNetwork.workOf(network), 0);
     const all = total <= Math.min(MOST_PEOPLE, MOST_WORK / work);
     const drawn = Math.max(100, Math.min(DRAWN, Math.floor(MOST_WORK / work)));
     let people = 0;
@@ -139,27 +140,24 @@
 
   // Widen the ranges by another person, and count the prediction.
   function compare(result, x, counted = true) {
-    const scores = whatIfModel.computeScores(model, result.network, x);
+    const { scores, answer, close } = whatIfModel.assess(model, result.network, x);
     scores.forEach((score, k) => {
-      const { least, most } = result.ranges[k];
-      for (const key of ["value", "low", "high"]) {
-        least[key] = Math.min(least[key], score[key]);
-        most[key] = Math.max(most[key], score[key]);
-      }
+      const range = result.ranges[k];
+      range.least = Math.min(range.least, score);
+      range.most = Math.max(range.most, score);
     });
-    if (counted && result.decision) {
-      const { answer, sure } = whatIfModel.decide(model, scores);
-      result.others += Number(answer !== result.decision.answer);
-      result.unsure += Number(!sure);
+    if (counted) {
+      result.others += Number(answer !== result.answer);
+      result.closeOnes += Number(close);
     }
     return scores;
   }
 
   // Remember the change of one protected feature that moves a score most; of several classes, that of the own one.
   function noteMove(result, other, scores) {
-    const among = result.decision && scores.length > 1 ? [result.decision.answer] : scores.keys();
+    const among = result.answer !== null && scores.length > 1 ? [result.answer] : scores.keys();
     for (const k of among) {
-      const gap = Math.abs(scores[k].value - result.scores[k].value);
+      const gap = Math.abs(scores[k] - result.scores[k]);
       if (gap > (result.moved?.gap ?? 0)) result.moved = { gap, k, score: scores[k], values: [...other] };
     }
   }
@@ -171,7 +169,7 @@
         const strip = drawStrip(range, result.scores[k], scale, result.others > 0);
         cell(`range-${result.name}-${k}`).replaceChildren(rangeText(range, all), strip);
       });
-      if (result.decision) cell(`others-${result.name}`).textContent = othersText(result, people, all);
+      if (result.answer !== null) cell(`others-${result.name}`).textContent = othersText(result, people, all);
       cell(`moves-${result.name}`).textContent = moveText(person, result);
     }
     cell("people").textContent = all
@@ -186,14 +184,14 @@
     return `${low} to ${high}${all ? "" : ", or further"}`;
   }
 
-  function othersText({ others, unsure }, people, all) {
-    const close = unsure ? `; ${count(unsure)} so close that rounding can change it` : "";
+  function othersText({ others, closeOnes }, people, all) {
+    const close = closeOnes ? `; ${count(closeOnes)} ${CLOSE}` : "";
     return `${count(others)} of ${count(people)}${all ? "" : " drawn"}${close}`;
   }
 
   function moveText(person, { moved, scores }) {
     const own = moved && scores[moved.k];
-    if (!moved || (moved.score.low <= own.high && own.low <= moved.score.high)) return "none moves it";
+    if (!moved || moved.gap <= NO_MOVE * (1 + Math.abs(own))) return "none moves it";
     const changes = model.features.flatMap((feature, i) => {
       const [mine, theirs] = [person[i], moved.values[i]].map((value) => valueName(feature, value));
       return person[i] === moved.values[i] ? [] : `${feature.name} ${theirs} instead of ${mine}`;
@@ -223,8 +221,8 @@
 
   function scaleOf(results, k) {
     if (!model.regression) return [0, 1];
-    const low = Math.min(...results.map(({ ranges }) => ranges[k].least.value));
-    const high = Math.max(...results.map(({ ranges }) => ranges[k].most.value));
+    const low = Math.min(...results.map(({ ranges }) => ranges[k].least));
+    const high = Math.max(...results.map(({ ranges }) => ranges[k].most));
     const margin = (high - low) / 10 || 1;
     return [low - margin, high + margin];
   }
@@ -234,9 +232,9 @@
     const strip = mark("scale", {});
     strip.setAttribute("aria-hidden", "true");
     if (model.threshold !== null) strip.append(mark("scale-threshold", { left: at(model.threshold) }));
-    const width = `${(100 * (most.value - least.value)) / (high - low)}%`;
-    strip.append(mark(two ? "scale-range two" : "scale-range", { left: at(least.value), width }));
-    strip.append(mark("scale-own", { left: at(own.value) }));
+    const width = `${(100 * (most - least)) / (high - low)}%`;
+    strip.append(mark(two ? "scale-range two" : "scale-range", { left: at(least), width }));
+    strip.append(mark("scale-own", { left: at(own) }));
     return strip;
   }
 

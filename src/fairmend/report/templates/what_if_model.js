@@ -1,63 +1,33 @@
 "use strict";
 // What a network says about a person and about everyone similar. Nothing here touches the page.
-//
-// Each score is an interval that holds whatever other programs compute, and it is written with the digits on which both
-// ends agree.
 const whatIfModel = (() => {
-  const CLOSING = 16; // units by which a library's sigmoid or softmax may be off
+  const RULE_OF_THUMB = 1e-4; // of the size of the outputs: the model's own program may round so much
 
   // The features, links and people of the report, and its networks, from the JSON in the page.
   function readModel(text) {
     const plain = JSON.parse(text);
     const names = ["before", "after"].filter((name) => plain[name]);
     const networks = names.map((name) => ({ name, ...whatIfNetwork.readNetwork(plain[name]) }));
-    return { ...plain, networks, precision: networks[0].precision };
+    return { ...plain, networks, round: networks[0].round };
   }
 
-  // Scores: probabilities, or the outputs of a regression network, as {value, low, high}
-
-  function computeScores(model, network, x) {
-    const { outputs, errorOf } = whatIfNetwork.computeOutputs(network, x);
-    const each = [...outputs].map((value, i) => [value, whatIfNetwork.unitRow(outputs.length, i)]);
-    if (model.regression) return each.map(([value, row]) => around(value, errorOf(row)));
-    const closing = (CLOSING + outputs.length) * network.precision.unit;
-    if (outputs.length <= 2) {
-      const logit = outputs.length === 1 ? outputs[0] : outputs[1] - outputs[0];
-      const error = errorOf(outputs.length === 1 ? [1] : [-1, 1]);
-      return [shareOf(logit, logit - error, logit + error, closing)];
-    }
-    const logits = each.map(([value, row]) => around(value, errorOf(row)));
-    return logits.map((own, i) => {
-      const others = logits.filter((_, j) => j !== i);
-      // The lead over all others together: the share of a class is the sigmoid of it.
-      const lead = (mine, theirs) => {
-        const top = Math.max(...others.map((other) => other[theirs]));
-        return own[mine] - top - Math.log(others.reduce((sum, other) => sum + Math.exp(other[theirs] - top), 0));
-      };
-      return shareOf(lead("value", "value"), lead("low", "high"), lead("high", "low"), closing);
-    });
-  }
-
-  const around = (value, error) => ({ value, low: value - error, high: value + error });
-
-  function shareOf(value, low, high, closing) {
-    const sigmoid = (z) => 1 / (1 + Math.exp(-z));
-    return {
-      value: sigmoid(value),
-      low: Math.max(sigmoid(low) - closing, Number.MIN_VALUE),
-      high: Math.min(sigmoid(high) + closing, 1 - Number.EPSILON / 2),
-    };
-  }
-
-  // The predicted class, and whether rounding cannot change it; null for a regression network.
-  function decide(model, scores) {
-    if (model.regression) return null;
+  // Probabilities, or the outputs of a regression network; the predicted class, and whether the model's own program,
+  // which rounds in another way, may predict another one.
+  function assess(model, network, x) {
+    const outputs = [...whatIfNetwork.computeOutputs(network, x)];
+    if (model.regression) return { scores: outputs, answer: null, close: false };
+    const sizes = outputs.map(Math.abs);
+    const limit = network.margin_error ?? RULE_OF_THUMB * (1 + Math.max(...sizes));
     if (model.threshold !== null) {
-      const [{ value, low, high }] = scores;
-      return { answer: Number(value >= model.threshold), sure: low >= model.threshold || high < model.threshold };
+      const logit = outputs.length === 1 ? outputs[0] : outputs[1] - outputs[0];
+      const margin = logit - Math.log(model.threshold / (1 - model.threshold));
+      return { scores: [1 / (1 + Math.exp(-logit))], answer: Number(margin >= 0), close: !(Math.abs(margin) > limit) };
     }
-    const answer = scores.reduce((best, score, i) => (score.value > scores[best].value ? i : best), 0);
-    return { answer, sure: scores.every((score, i) => i === answer || score.high < scores[answer].low) };
+    const answer = outputs.reduce((best, output, i) => (output > outputs[best] ? i : best), 0);
+    const powers = outputs.map((output) => Math.exp(output - outputs[answer]));
+    const total = powers.reduce((sum, power) => sum + power, 0);
+    const close = !outputs.every((output, i) => i === answer || outputs[answer] - output > limit);
+    return { scores: powers.map((power) => power / total), answer, close };
   }
 
   // People: an array with a value, or the code of a category, for each feature
@@ -76,7 +46,7 @@ const whatIfModel = (() => {
     return Float64Array.from(x);
   }
 
-  const encodeNumber = (model, feature, value) => model.precision.round((value - feature.offset) / feature.factor);
+  const encodeNumber = (model, feature, value) => model.round((value - feature.offset) / feature.factor);
 
   const isWhole = (feature) => feature.kind !== "continuous";
   const clip = (feature, value) => Math.min(Math.max(value, feature.low), feature.high);
@@ -214,51 +184,36 @@ const whatIfModel = (() => {
     };
   }
 
-  // Text: the digits on which both ends of a score agree
+  // Text
 
   const UNIT = "\u00a0%";
   const MINUS = "\u2212";
 
-  function percent(share, digits) {
-    const text = (100 * share).toFixed(digits);
-    const least = 10 ** -digits;
-    if (Number(text) === 0) return `< ${least}${UNIT}`;
-    if (Number(text) === 100) return `> ${100 - least}${UNIT}`;
+  function percent(share) {
+    const text = (100 * share).toFixed(1);
+    if (text === "0.0") return `< 0.1${UNIT}`;
+    if (text === "100.0") return `> 99.9${UNIT}`;
     return `${text}${UNIT}`;
   }
 
-  function number(value, digits) {
-    const text = Math.abs(value).toFixed(digits);
+  // Four digits, or all those of a whole number.
+  function number(value) {
+    const size = Math.floor(Math.log10(Math.max(Math.abs(value), 1e-6)));
+    const text = Math.abs(value).toFixed(Math.max(0, 3 - size));
     const [whole, ...rest] = text.split(".");
     const grouped = whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, ",") : whole;
     return (value < 0 && Number(text) !== 0 ? MINUS : "") + [grouped, ...rest].join(".");
   }
 
-  // One decimal; two if the score lies between two numbers with one; none if rounding matters more than that, and both
-  // ends if it matters still more.
-  function describe(model, { value, low, high }) {
-    if (!Number.isFinite(low) || !Number.isFinite(high)) return "unknown: rounding changes it too much";
-    const [write, choices] = model.regression ? [number, decimals(value)] : [percent, [1, 2, 0]];
-    for (const digits of choices) {
-      const [first, last] = [write(low, digits), write(high, digits)];
-      if (first === last) return first;
-    }
-    const digits = Math.max(0, choices[0] - 1);
-    return `${write(low, digits)} \u2013 ${write(high, digits)}`;
-  }
-
-  // Four digits of a number, or all those of whole ones.
-  function decimals(value) {
-    const size = Math.floor(Math.log10(Math.max(Math.abs(value), 1e-6)));
-    const usual = Math.max(0, 3 - size);
-    return [usual, usual + 1, usual - 1, usual - 2].filter((digits) => digits >= 0);
+  function describe(model, score) {
+    if (!Number.isFinite(score)) return "unknown";
+    return model.regression ? number(score) : percent(score);
   }
 
   return {
     readModel,
     encode,
-    computeScores,
-    decide,
+    assess,
     describe,
     countSimilar,
     listSimilar,

@@ -40,8 +40,8 @@ class Curve:
 
     breaks: tuple[Break, ...] = ()
     bends: tuple[int, ...]  # from left to right: 1 for convex, -1 for concave, 0 for straight
-    lowest: tuple[float, float] | None = None  # where it turns from falling to rising, to 1e-6, and the least value
-    reach: float = 64.0  # further out, the function is straight or all but straight
+    lowest: tuple[float, float] | None = None  # where it turns from falling to rising, to 1e-6; a number below it
+    reach: float = 64.0  # how far out a touching point is searched: a choice that costs tightness only
     ending = 1.0
     cost = 10_000
 
@@ -53,7 +53,7 @@ class Curve:
         raise NotImplementedError
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z); at a break point the slope on one side is enough."""
+        """Enclose f'(z); at a break point where it jumps, the slope on the side of the part that bends."""
         raise NotImplementedError
 
     def rough(self, z: Array) -> tuple[Array, Array]:

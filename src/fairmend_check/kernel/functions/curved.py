@@ -85,10 +85,7 @@ class Sigmoid:
 
     def _curve(self, z: Array) -> Array:
         """Return f(z) within a relative error of LIBRARY."""
-        if self.name == "tanh":
-            return np.tanh(z)
-        decay = np.exp(-np.abs(z))
-        return np.where(z < 0, decay, 1.0) / (1.0 + decay)
+        return np.tanh(z) if self.name == "tanh" else logistic(z)
 
     def _derivative(self, z: Array) -> Array:
         """Return the derivative within 128 U."""
@@ -180,7 +177,7 @@ class Elu(Curve):
     def slopes(self, z: Array) -> tuple[Array, Array]:
         """Enclose f'(z)."""
         share = np.minimum(z, 0.0) / self.length
-        slope = np.where(z < 0, self.height / self.length * np.exp(share), self.right)
+        slope = np.where(z <= 0, self.height / self.length * np.exp(share), self.right)
         return enclosed(slope, (64 + 4 * np.minimum(-share, 1000.0)) * U * slope)
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
@@ -249,7 +246,7 @@ class Hardswish(Curve):
         """Enclose f'(z)."""
         low, high = enclosed((2 * z + 3) / 6, 8 * U * (np.abs(z) + 3))
         straight = np.where(z > 0, 1.0, 0.0)
-        inside = np.abs(z) < 3
+        inside = np.abs(z) <= 3  # at the ends, the slope of the parabola: straight parts need no tangent
         return np.where(inside, low, straight), np.where(inside, high, straight)
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
@@ -351,7 +348,7 @@ class Gelu(Gated):
     """z P(z), with the normal distribution P; the second derivative is p(z) (2 - z^2), with its density p."""
 
     breaks = (break_near(-math.sqrt(2), 1 - _GELU_SLOPE), break_near(math.sqrt(2), _GELU_SLOPE))
-    lowest = (-0.751791, -0.16997120747990367)
+    lowest = (-0.751791, -0.16997120747990369)
     far, units, ending = 60.0, 32.0, 2.0
 
     def parts(self, z: Array) -> tuple[Array, Array, Array | float]:

@@ -268,7 +268,7 @@ class Dense(Operation):
     def derivatives(
         self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
     ) -> list[Derivatives]:
-        """Multiply by the weights."""
+        """Multiply by the weights; the sizes of paths are added up anew from here (`inference_error._traced`)."""
         low, high, _ = derivatives
         used = low.any(axis=(0, 1)) | high.any(axis=(0, 1))  # units that are surely off need no product
         low, high, weight = low[:, :, used], high[:, :, used], self.weight[used]

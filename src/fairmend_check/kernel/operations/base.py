@@ -141,7 +141,7 @@ class Operation:
         return low, np.where(apart == 0, 0.0, up(apart))
 
     def relaxed(self, reads: Sequence[Interval]) -> Any:
-        """Return what `substitute` needs to know of these intervals, once for all forms."""
+        """Return what `substitute` needs to know of these intervals, once for all forms: here, how many there are."""
         return len(reads)
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:

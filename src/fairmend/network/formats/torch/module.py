@@ -24,11 +24,6 @@ from fairmend.network.formats.torch.trace import program_of_export, trace
 # Trained nets of skorch: the module inside, and the rule by which the net decides.
 
 
-def is_net(source: Any) -> bool:
-    """Return whether an object is a net of skorch, fitted or not."""
-    return "NeuralNet" in _kinds(source)
-
-
 def read_net(net: Any) -> Network:
     """Return the network in a net, with its threshold; refuse a net that decides by other numbers."""
     source = type(net).__name__

@@ -1,4 +1,4 @@
-"""The file of pairs is written whole or not at all, and never over an input."""
+"""Pairs in the user's own values: what is marked differs, and so do the predictions."""
 
 from dataclasses import replace
 
@@ -7,10 +7,41 @@ import pytest
 
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.pairs_file import PairsFile
+from fairmend.evaluate.pairs import PairsFile
 from fairmend.spec import Spec
 from fairmend.tables import read_table
 from support.cli_case import small_network, small_people, small_spec
+from support.probabilities import pair_probability
+from support.report_cases import repair_of, repaired
+
+
+def test_pairs_differ_in_what_is_marked_and_in_the_answer():
+    result, spec, net, frame, _ = repaired("prof")
+    pairs = repair_of("prof").document.page.pairs
+    assert pairs.rows
+    for pair in pairs.rows:
+        row = frame.iloc[pair.row]
+        mine = dict(zip(pairs.columns, pair.values, strict=True))
+        theirs = {name: other for name, other in zip(pairs.columns, pair.others, strict=True) if other is not None}
+        assert set(theirs) == set(pair.differs) <= {"age", "gender"}
+        assert {name: str(row[name]) for name in ("age", "gender", "credits")} == {
+            name: mine[name] for name in ("age", "gender", "credits")
+        }
+        both = spec.encode(
+            frame.iloc[[pair.row, pair.row]].assign(**{k: [row[k], _typed(v)] for k, v in theirs.items()})
+        )
+        assert net.predict(both).tolist() == pair.answers
+        assert result.network.predict(both).tolist() == pair.answers_after
+        assert pair.answers[0] != pair.answers[1]
+        assert np.allclose(pair_probability(net, both, 1), pair.scores, atol=1e-6)
+
+
+def _typed(text):
+    return int(text) if text.isdigit() else text
+
+
+# The file of pairs is written whole or not at all, and never over an input.
+
 
 SPEC = small_spec()
 

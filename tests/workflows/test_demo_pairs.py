@@ -6,8 +6,7 @@ import numpy as np
 
 import fairmend
 from fairmend.auditing.neighbours import find_unequal
-from fairmend.evaluate.demo_pairs import UnequalRows, choose_example_pairs
-from fairmend.workflows.demo import loan_applicants, loan_spec, train_network
+from fairmend.workflows.demo import UnequalRows, choose_example_pairs, loan_applicants, loan_spec, train_network
 from support.cli_case import small_network, small_people, small_spec
 
 
