@@ -80,6 +80,15 @@ def few_threads(work: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def few_product_threads(work: int) -> Iterator[None]:
+    """Do NumPy's matrix products on one thread inside the ``with`` block, unless they have much ``work`` each."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1 if work < _SMALL else None, "blas"):
+        yield
+
+
 def side_by_side(work: Callable[[T], None], parts: Iterable[T]) -> None:
     """Call ``work`` on each part, on several threads if there are several parts: NumPy computes without the GIL.
 

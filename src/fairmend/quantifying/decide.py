@@ -19,9 +19,9 @@ from fairmend.network import Network
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.bounds import Intervals
+from fairmend_check.kernel.bounds import InputForms
 from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.model import Dense, Model
 from fairmend_check.kernel.spec import Spec as CheckedSpec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares.linked_people import ALL, Cases
@@ -143,7 +143,7 @@ class Decider:
         people, required, (n, count) = self.people, self.prover.requirement, bounded.shape
         lower, upper = bounded.found.nodes[0]
         weight = np.abs(bounded.found.A).mean(axis=1)
-        loose = _looseness(required.bounded, bounded.found.nodes, required.outputs) + 1e-9 * weight
+        loose = _looseness(required.bounded, bounded.found, required.outputs) + 1e-9 * weight
         columns = (loose * (upper - lower)).reshape(n, count, -1).mean(axis=1) + 1e-300
         scores = np.full((n, len(people.axes)), 1e-300)
         for k, axis in enumerate(people.free):
@@ -196,13 +196,14 @@ def _choose_parts(network: Network, spec: Spec, pieces: int | None) -> list[int]
     return divide(values, pieces or (_FEW_VALUES if math.prod(values) <= _FEW_VALUES else _RANGES))
 
 
-def _looseness(model: Model, nodes: Intervals, outputs: Floats) -> Floats:
+def _looseness(model: Model, found: InputForms, outputs: Floats) -> Floats:
     """Return how much a unit of width of each input column adds to the distance of forms of the outputs, roughly.
 
     Backward go how much the forms change with each number, and how much of the distance comes through it. This is only
     a measure of where to split a box ``(rows, inputs)``.
     """
-    rows, last = len(nodes[0][0]), len(model.nodes) - 1
+    nodes, last = found.nodes, len(model.nodes) - 1
+    rows = len(nodes[0][0])
     start = np.zeros((rows, 2, model.outputs))
     start[:, 0] = np.abs(outputs).mean(axis=0)
     left = {last: start}
@@ -212,12 +213,14 @@ def _looseness(model: Model, nodes: Intervals, outputs: Floats) -> Floats:
         node, own = model.nodes[number], left.pop(number)
         low, high = nodes[node.sources[0]]
         if isinstance(node.operation, Activation):
-            lines = node.operation.relaxed([(low, high)])
+            lines = found.lines[number]
             middle = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, 0.0)
             gap = (lines.slope_above - lines.slope_below) * middle + lines.above - lines.below
             part = own * np.abs(lines.slope_above)[:, None]
             part[:, 1] += np.where(high > low, own[:, 0] * np.maximum(gap, 0.0) / (high - low), 0.0)
             parts = [part]
+        elif isinstance(node.operation, Dense):
+            parts = [own @ np.abs(node.operation.weight)]
         else:
             widths = [model.widths[source] for source in node.sources]
             parts = [sizes for _, _, sizes in node.operation.derivatives((-own, own, own), widths, None)]
@@ -228,8 +231,8 @@ def _looseness(model: Model, nodes: Intervals, outputs: Floats) -> Floats:
             parts = [np.stack([np.zeros_like(jump), jump], axis=1)]
         for source, part in zip(node.sources, parts, strict=True):
             left[source] = left[source] + part if source in left else part
-    found = left[0][:, 1] if 0 in left else np.zeros((rows, model.inputs))
-    return np.where(np.isfinite(found), found, 0.0)
+    loose = left[0][:, 1] if 0 in left else np.zeros((rows, model.inputs))
+    return np.where(np.isfinite(loose), loose, 0.0)
 
 
 def _link_looseness(people: People, bounded: Bounded, weight: Floats) -> Floats:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from fairmend.base.device import check_device_name, choose_wide_device, device_of_workers
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
+from fairmend.base.threads import few_product_threads
 from fairmend.network import Network, NetworkSource, load_network
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import network_of_spec
@@ -29,6 +30,7 @@ from fairmend.quantifying.search import search
 from fairmend.quantifying.unequal_map import make_map
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine, use_engine, works_here
+from fairmend_check.kernel.bounds import NUMBERS_AT_ONCE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +94,7 @@ def quantify(
     decider = Decider(network, spec, counting=counting)
     choose_wide_device(device, network.widths, "deciding boxes")
     cells = None if X is None else find_cells(decider.people, spec, spec.as_inputs(X, network.dtype))
-    with use_engine(cluster, jobs) as workers:
+    with few_product_threads(NUMBERS_AT_ONCE * max(decider.model.widths)), use_engine(cluster, jobs) as workers:
         rows = None
         if cells is not None:
             rows = prove_cells(network, spec, cells, lambda: _clock() - started < seconds * _FOR_ROWS, progress)

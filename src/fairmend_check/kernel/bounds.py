@@ -15,20 +15,25 @@ import numpy as np
 
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
-from fairmend_check.kernel.operations.base import Bools, Form, Interval, dot, magnitude, total
-from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma
+from fairmend_check.kernel.operations.base import Bools, Form, Interval, Lines, dot, magnitude, total
+from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma, up
 
 Intervals = list[Interval]  # of each node (boxes, width)
 
-_ROOM = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
+NUMBERS_AT_ONCE = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
+_POINTS = 2**18  # numbers in the widest layer, for the points that are evaluated at once
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known so far: the intervals of each node, and what operations make of them."""
+    """What is known so far: the intervals of each node, and what operations make of them.
+
+    With ``chords``, lines are parallel to the chords of functions.
+    """
 
     model: Model
     intervals: Intervals
+    chords: bool = False
     relaxed: dict[int, Any] = field(default_factory=dict)
 
 
@@ -38,6 +43,51 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
     for node in model.nodes[1:]:
         found.append(_interval(node, found))
     return found
+
+
+def point_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
+    """Return bounds of the outputs at points (points, inputs), each (points, outputs), and how far off these can be.
+
+    One evaluation in double precision; how far it is off is bounded for many points at once. Where numbers may
+    overflow, bounds are infinite.
+    """
+    low, high = np.empty((2, len(points), model.outputs))
+    step, furthest = max(1, _POINTS // max(model.widths)), 0.0
+    with np.errstate(all="ignore"):
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            values, error = _values_and_error(model, points[part])
+            low[part], high[part] = down(values - error), up(values + error)
+            furthest = max(furthest, float(error.max()))
+    return low, high, furthest
+
+
+def _values_and_error(model: Model, points: Array) -> tuple[Array, Array]:
+    """Return the outputs as computed (points, outputs), and how far the exact ones are from them at most (1, outputs).
+
+    The error of a node is what it rounds itself, given that its values are not larger than over the smallest box of
+    all points, and what it passes on of the errors before it. Exact and computed values of a node are in an interval
+    over this box, but for the error. If all intervals and errors are finite, nothing overflows.
+    """
+    over = interval_layers(model, points.min(axis=0, keepdims=True), points.max(axis=0, keepdims=True))
+    found = [(points, np.zeros((1, points.shape[1])))]
+    for node in model.nodes[1:]:
+        reads, errors = [found[source][0] for source in node.sources], [found[source][1] for source in node.sources]
+        sizes = [up(magnitude(*over[source]) + found[source][1]) for source in node.sources]
+        values, own = node.operation.at_points(reads, sizes)
+        if isinstance(node.operation, Activation):
+            low, high = over[node.sources[0]]
+            slopes = function_of(node.operation).slope_range(down(low - errors[0]), up(high + errors[0]))
+            passed = np.where(errors[0] == 0, 0.0, magnitude(*slopes) * errors[0])
+        else:
+            passed = node.operation.passed_on(errors)
+        outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 8)
+        error = (passed + own) * outward + np.where((passed == 0) & (own == 0), 0.0, TINY)
+        found.append((values, error))
+    values, error = found[-1]
+    if all(np.isfinite(magnitude(*ends) + off).all() for ends, (_, off) in zip(over, found, strict=True)):
+        return values, error
+    return np.zeros_like(values), np.full_like(error, np.inf)
 
 
 def _interval(node: Node, found: Intervals) -> Interval:
@@ -81,29 +131,35 @@ def form_bounds(
 class InputForms:
     """Linear forms of the inputs below forms of the outputs, for every x in a box: A·x + c (boxes, forms, inputs).
 
-    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last.
+    ``least`` (boxes, forms) are lower bounds over the boxes. ``nodes`` are intervals of every node but the last, and
+    ``lines`` those that took the place of each function, by the number of its node.
     """
 
     A: Array
     c: Array
     least: Array
     nodes: Intervals
+    lines: dict[int, Lines]
 
 
-def input_forms(model: Model, forms: Array, lower: Array, upper: Array, *, quick: bool = False) -> InputForms:
+def input_forms(
+    model: Model, forms: Array, lower: Array, upper: Array, *, quick: bool = False, chords: bool = False
+) -> InputForms:
     """Return forms of the inputs below linear forms of the outputs (boxes, forms, outputs).
 
-    Where a number overflows, A is 0 and c is -inf. ``quick`` is that of `form_bounds`.
+    Where a number overflows, A is 0 and c is -inf. ``quick`` is that of `form_bounds`. With ``chords``, lines below and
+    above a function that bends are parallel to its chord: of all parallel lines, these two are closest.
     """
     widest = max(model.widths)
-    step = max(1, _ROOM // max(model.held, widest * max(widest, forms.shape[1])))
+    step = max(1, NUMBERS_AT_ONCE // max(model.held, widest * max(widest, forms.shape[1])))
     A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
     least = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
+    relaxed: list[dict[int, Any]] = []
     with np.errstate(all="ignore"):
         for start in range(0, len(lower), step):
             part = slice(start, start + step)
-            known = _bound_nodes(model, lower[part], upper[part], quick=quick)
+            known = _bound_nodes(model, lower[part], upper[part], quick=quick, chords=chords)
             form = Form({})
             _substitute(known, len(model.nodes) - 1, forms[part], form)
             least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
@@ -111,16 +167,24 @@ def input_forms(model: Model, forms: Array, lower: Array, upper: Array, *, quick
             c[part] = down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
             for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
                 low[part], high[part] = low_here, high_here
+            relaxed.append(known.relaxed)
+    lines = {number: Lines.joined([part[number] for part in relaxed]) for number in _functions(model, relaxed)}
     usable = np.isfinite(A).all(axis=2) & np.isfinite(c)
-    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes)
+    return InputForms(np.where(usable[:, :, None], A, 0.0), np.where(usable, c, -np.inf), least, nodes, lines)
 
 
-def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool) -> Known:
+def _functions(model: Model, relaxed: list[dict[int, Any]]) -> list[int]:
+    """Return the nodes that are functions and were relaxed, in all parts of the boxes."""
+    numbers = relaxed[0] if relaxed else ()
+    return [number for number in numbers if isinstance(model.nodes[number].operation, Activation)]
+
+
+def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chords: bool) -> Known:
     """Return intervals of every node but the last.
 
     Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
     """
-    read, known = _read_by_functions(model), Known(model, [(lower, upper)])
+    read, known = _read_by_functions(model), Known(model, [(lower, upper)], chords)
     middle = interval_layers(model, *[0.5 * lower + 0.5 * upper] * 2) if quick else []
     for number, node in enumerate(model.nodes[1:-1], start=1):
         low, high = _interval(node, known.intervals)
@@ -158,11 +222,18 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
 
 
 def _improve(known: Known, node: Node, best: Array, units: np.ndarray, sign: float) -> None:
-    """Raise lower bounds (boxes, width) of the next node times the sign, for these units, some at a time."""
-    step = max(1, _ROOM // (max(known.model.widths) * len(best)))
+    """Raise lower bounds (boxes, width) of the next node times the sign, for these units, some at a time.
+
+    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads.
+    """
+    if isinstance(node.operation, Dense) and node.sources == (0,):
+        return
+    step = max(1, NUMBERS_AT_ONCE // (max(known.model.widths) * len(best)))
     for start in range(0, len(units), step):
         part = units[start : start + step]
-        best[:, part] = _lower_bounds(known, _forms_of(known, node, part, sign), best[:, part])
+        form = _forms_of(known, node, part, sign)
+        start_too = not isinstance(node.operation, Dense)
+        best[:, part] = _lower_bounds(known, form, best[:, part], start_too=start_too)
 
 
 def _forms_of(known: Known, node: Node, units: np.ndarray, sign: float) -> Form:
@@ -178,13 +249,14 @@ def _forms_of(known: Known, node: Node, units: np.ndarray, sign: float) -> Form:
     return form
 
 
-def _lower_bounds(known: Known, form: Form, best: Array) -> Array:
+def _lower_bounds(known: Known, form: Form, best: Array, *, start_too: bool = True) -> Array:
     """Return lower bounds of forms (boxes, forms), where ``best`` is one already; the forms are used up.
 
-    Forms are substituted backward to the input. Before the first node, and after every node on the way but functions,
-    their values over the known intervals are a bound as well, and the best bound counts.
+    Forms are substituted backward to the input. Before the first node (if ``start_too``), and after every node on the
+    way but functions, their values over the known intervals are a bound as well, and the best bound counts.
     """
-    best = np.maximum(best, _over_boxes(known, form))
+    if start_too:
+        best = np.maximum(best, _over_boxes(known, form))
     for number in range(max(form.coefficients, default=0), 0, -1):
         if number in form.coefficients:
             _substitute(known, number, form.coefficients.pop(number), form)
@@ -217,7 +289,10 @@ def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> N
     node = known.model.nodes[number]
     reads = [known.intervals[source] for source in node.sources]
     if number not in known.relaxed:
-        known.relaxed[number] = node.operation.relaxed(reads)
+        if known.chords and isinstance(node.operation, Activation):
+            known.relaxed[number] = node.operation.lines(reads[0], function_of(node.operation).chords)
+        else:
+            known.relaxed[number] = node.operation.relaxed(reads)
     parts = node.operation.substitute(coefficients, known.relaxed[number], form)
     for source, part, ends in zip(node.sources, parts, reads, strict=False):  # a look-up passes nothing on
         form.add(source, part, magnitude(*ends))

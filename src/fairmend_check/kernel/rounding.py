@@ -43,12 +43,12 @@ def gamma(n: int) -> float:
 
 def down(values: Array) -> Array:
     """Return the next number below, a lower bound of what a correctly rounded operation computes; nan becomes -inf."""
-    return np.where(np.isnan(values), -np.inf, np.nextafter(values, -np.inf))
+    return np.fmax(np.nextafter(values, -np.inf), -np.inf)
 
 
 def up(values: Array) -> Array:
     """Return the next number above; nan becomes inf."""
-    return np.where(np.isnan(values), np.inf, np.nextafter(values, np.inf))
+    return np.fmin(np.nextafter(values, np.inf), np.inf)
 
 
 def power_below(values: Array) -> Array:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from fairmend_check.kernel.bounds import interval_layers
+from fairmend_check.kernel.bounds import interval_layers, point_bounds
+from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.rounding import TINY, Array, U, down, gamma
 from fairmend_check.shares.linked_people import Cases
-from fairmend_check.shares.people import Boxes, People, Whole
+from fairmend_check.shares.people import Bools, Boxes, People, Whole
 from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.tally import Counts
 
 LISTED_INPUTS = 2**14  # of a box: all who are similar to its people, with every combination of protected values
 _CLOSE = 64  # people of a box whose answers are close to others and who are decided by themselves
+_NOTICEABLE = 2.0**-20  # of the error of inference: bounds of outputs that are this far apart at most are close enough
 _NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
+
+PointBounds = Callable[[Model, Array], tuple[Array, Array, float]]
+"""Returns bounds of the outputs at points, each (points, outputs), and how far apart they can be."""
 
 _ENDS = (np.min, np.max, np.max, np.min)
 """What is kept of several answers low..high: the lowest low and highest high; the highest low and lowest high."""
@@ -89,18 +96,23 @@ class _Listed:
 
     def _list_rest(self) -> None:
         prover, people, left = self._prover, self._prover.people, self._left
-        if len(left) and not people.reach.any():
-            answers = _answers(prover, self.cells[left], self._error[self.owner[left]])
-            self.fair[left], self.unfair[left] = prover.requirement.compare_ends(*answers)
+        if not people.reach.any():
+            for bounds in (point_bounds, _interval_bounds):
+                if len(left):
+                    answers, close = _answers(prover, self.cells[left], self._error[self.owner[left]], bounds)
+                    self.fair[left], self.unfair[left] = prover.requirement.compare_ends(*answers)
+                    left = left[close & ~(self.fair | self.unfair)[left]]
             return
         for row in np.unique(self.owner[left]):
             box = self._boxes.take(slice(row, row + 1))
             around = people.similar(box)
-            cells = _cells(around.first[0], around.last[0])
-            answers = _answers(prover, cells, np.full(len(cells), self._error[row]))
-            at = slice(self._ends[row], self._ends[row + 1])
-            near = _within_tolerances(prover, box, around, answers)
-            self.fair[at], self.unfair[at] = prover.requirement.compare_ends(*near)
+            cells, at = _cells(around.first[0], around.last[0]), slice(self._ends[row], self._ends[row + 1])
+            for bounds in (point_bounds, _interval_bounds):
+                answers, close = _answers(prover, cells, np.full(len(cells), self._error[row]), bounds)
+                near = _within_tolerances(prover, box, around, answers)
+                self.fair[at], self.unfair[at] = prover.requirement.compare_ends(*near)
+                if not close.any() or (self.fair | self.unfair)[at].all():
+                    break
 
     def _decide_alone(self) -> None:
         left, prover = self._left, self._prover
@@ -112,29 +124,41 @@ class _Listed:
             self.fair[rows], self.unfair[rows] = alone.fair, alone.unfair
 
 
-def _answers(prover: Prover, cells: Whole, error: Array) -> list[Array]:
-    """Return ends of the answers of someone in each cell with all protected values: four arrays (cells, answers)."""
+def _answers(prover: Prover, cells: Whole, error: Array, bounds: PointBounds) -> tuple[list[Array], Bools]:
+    """Return ends of the answers of someone in each cell with all protected values: four arrays (cells, answers).
+
+    And where ``bounds`` of the outputs are so far apart, beside the error of inference, that closer ones may decide
+    more (cells,).
+    """
     step = _cells_at_once(prover)
     parts = [
-        _answers_at_once(prover, cells[start : start + step], error[start : start + step])
+        _answers_at_once(prover, cells[start : start + step], error[start : start + step], bounds)
         for start in range(0, len(cells), step)
     ]
-    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+    *ends, close = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return ends, close
 
 
-def _answers_at_once(prover: Prover, cells: Whole, error: Array) -> list[Array]:
-    values, model = prover.people.all_values, prover.model
+def _answers_at_once(prover: Prover, cells: Whole, error: Array, bounds: PointBounds) -> list[Any]:
+    values, model, furthest = prover.people.all_values, prover.model, 0.0
     step, found = max(1, _NUMBERS // (len(cells) * _columns(prover))), []
     for start in range(0, len(values.first), step):
         some = (part[start : start + step] for part in (values.first, values.last, values.choice))
         inputs = prover.people.inputs(cells, Cases(*some))
         prover.work.add(prover.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
-            outputs = interval_layers(model, inputs, inputs)[-1]
-            low, high = prover.requirement.answers(*outputs, np.repeat(error, len(inputs) // len(cells)))
+            low, high, apart = bounds(model, inputs)
+            low, high = prover.requirement.answers(low, high, np.repeat(error, len(inputs) // len(cells)))
+        furthest = max(furthest, apart)
         low, high = (end.reshape(len(cells), -1, end.shape[1]) for end in (low, high))
         found.append([take(end, axis=1) for take, end in zip(_ENDS, (low, high, low, high), strict=True)])
-    return [take(ends, axis=0) for take, ends in zip(_ENDS, zip(*found, strict=True), strict=True)]
+    ends = [take(each, axis=0) for take, each in zip(_ENDS, zip(*found, strict=True), strict=True)]
+    return [*ends, furthest > _NOTICEABLE * error]
+
+
+def _interval_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
+    """Return bounds of the outputs at points by interval arithmetic; there are none closer."""
+    return *interval_layers(model, points, points)[-1], 0.0
 
 
 def _within_tolerances(prover: Prover, box: Boxes, around: Boxes, answers: list[Array]) -> list[Array]:

@@ -103,7 +103,7 @@ class Requirement:
         """Return the forms over cases of boxes; ``error`` (boxes,) is a bound of the error of inference if known."""
         lower, upper = self.people.hulls(boxes, cases)
         outputs = np.broadcast_to(self.outputs, (len(lower), *self.outputs.shape))
-        found = input_forms(self.bounded, outputs, lower, upper)
+        found = input_forms(self.bounded, outputs, lower, upper, chords=True)
         errors = self._errors(lower, upper, found.nodes) if error is None else error
         return Bounded(boxes, cases, found, errors.reshape(len(boxes), -1))
 

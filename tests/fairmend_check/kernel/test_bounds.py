@@ -7,7 +7,7 @@ import pytest
 
 from fairmend_check.kernel import bounds
 from fairmend_check.kernel import inference_error as inference
-from fairmend_check.kernel.bounds import form_bounds, interval_layers, leads
+from fairmend_check.kernel.bounds import form_bounds, interval_layers, leads, point_bounds
 from fairmend_check.kernel.inference_error import inference_error, output_errors
 from fairmend_check.kernel.model import Activation, make_model
 from support.checker_models import PIECEWISE, exact_outputs, random_model
@@ -58,6 +58,48 @@ def test_margins_of_a_linear_model_are_exact_to_the_last_digits():
         assert 0 <= least - Fraction(bounds[box]) < 1e-12
 
 
+@pytest.mark.parametrize("activation", PIECEWISE, ids=str)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_outputs_at_points_enclose_the_exact_ones(activation, scale, monkeypatch):
+    monkeypatch.setattr(bounds, "_POINTS", 6 * 8)  # several parts
+    rng = np.random.default_rng(6)
+    model = random_model(rng, [3, 6, 5, 2], activation)
+    points = scale * rng.normal(size=(30, 3))
+    low, high, off = point_bounds(model, points)
+    for row, x in enumerate(points):
+        for output, exact in enumerate(exact_outputs(model, x)):
+            assert Fraction(low[row, output]) <= exact <= Fraction(high[row, output])
+    assert (high - low).max() <= 4 * off < 1e-10 * (1 + scale)
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid", "gelu", "softsign", "silu"])
+def test_outputs_at_points_and_intervals_overlap(name):
+    rng = np.random.default_rng(7)
+    model = random_model(rng, [4, 9, 6, 3], Activation(name))
+    points = rng.normal(size=(200, 4))
+    low, high, off = point_bounds(model, points)
+    least, most = interval_layers(model, points, points)[-1]
+    assert (low <= most).all()
+    assert (least <= high).all()
+    assert (high - low).max() <= 4 * off < 1e-10
+    # How far off they are is bounded for many points at once; each by itself agrees.
+    alone = [point_bounds(model, point[None]) for point in points[:20]]
+    for row, (below, above, _) in enumerate(alone):
+        assert (low[row] <= above).all()
+        assert (below <= high[row]).all()
+
+
+@pytest.mark.parametrize("value", [1e308, np.inf, np.nan])
+@pytest.mark.parametrize("name", ["relu", "tanh"])
+def test_outputs_at_points_that_overflow_have_no_bounds(name, value):
+    layers = [(np.full((2, 2), 10.0), np.zeros(2)), (np.ones((1, 2)), np.zeros(1))]
+    model = make_model(layers, [Activation(name)])
+    low, high, off = point_bounds(model, np.array([[1.0, 1.0], [value, 1.0]]))
+    assert np.isneginf(low).all()
+    assert np.isposinf(high).all()
+    assert off == np.inf
+
+
 def test_units_that_are_all_off_leave_a_constant():
     first = (np.ones((4, 3), np.float32), np.full(4, -100, np.float32))
     last = (np.ones((1, 4), np.float32), np.array([0.5], np.float32))
@@ -86,7 +128,7 @@ def test_units_are_bounded_some_at_a_time(room, monkeypatch):
     lower, forms = rng.normal(size=(5, 3)), np.broadcast_to(np.eye(2), (5, 2, 2))
     whole, nodes = form_bounds(model, forms, lower, lower + 0.3)
     errors = output_errors(model, lower, lower + 0.3, nodes, forms, thorough=True)
-    monkeypatch.setattr(bounds, "_ROOM", room)
+    monkeypatch.setattr(bounds, "NUMBERS_AT_ONCE", room)
     monkeypatch.setattr(inference, "_ROOM", room)
     assert form_bounds(model, forms, lower, lower + 0.3)[0] == pytest.approx(whole, rel=1e-12)
     assert output_errors(model, lower, lower + 0.3, nodes, forms, thorough=True) == pytest.approx(errors, rel=1e-9)
@@ -115,6 +157,6 @@ def test_memory_does_not_grow_with_the_number_of_layers(bound, monkeypatch):
         return whole(model, lower, *others, **how)
 
     monkeypatch.setattr(bounds, "_bound_nodes", some)
-    monkeypatch.setattr(bounds, "_ROOM", 2000)
+    monkeypatch.setattr(bounds, "NUMBERS_AT_ONCE", 2000)
     bound(deep, np.ones((300, 1, 1)), np.zeros((300, 1)), np.ones((300, 1)))
     assert rows == [100, 100, 100]

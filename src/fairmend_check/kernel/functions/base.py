@@ -54,23 +54,36 @@ class Activation(Operation):
         """Enclose the values of the function."""
         return function_of(self).value_range(*reads[0])
 
+    def at_points(self, reads: Sequence[Array], sizes: Sequence[Array]) -> tuple[Array, Array]:
+        """Return lower bounds of the values, and how far those above are."""
+        low, high = function_of(self).values(reads[0])
+        if low is high:
+            return low, np.zeros((1, low.shape[1]))
+        return low, up((high - low).max(axis=0, keepdims=True))
+
     def relaxed(self, reads: Sequence[Interval]) -> Lines:
         """Return tight lines below and above the function."""
-        (low, high), function = reads[0], function_of(self)
-        below, above = function.choose_slopes(low, high)
+        return self.lines(reads[0], function_of(self).choose_slopes)
+
+    def lines(self, read: Interval, choose: Callable[[Array, Array], Interval]) -> Lines:
+        """Return lines below and above the function, with slopes that ``choose`` returns for intervals."""
+        (low, high), function = read, function_of(self)
+        below, above = choose(low, high)
         return Lines(below, above, *function.intercepts((below, above), low, high), magnitude(low, high))
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace the function by its lines."""
         lines: Lines = relaxed
+        if not coefficients.strides[0]:
+            coefficients = coefficients[:1]  # all boxes have the same
         positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
         added = dot(positive, lines.below) + dot(negative, lines.above)
-        lost = gamma(2 * coefficients.shape[2] + 4) * dot(positive - negative, magnitude(lines.below, lines.above))
         # One of the two terms is 0, so each new coefficient is a single rounding away from exact.
-        coefficients = positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]
-        lost = lost + 2 * U * dot(np.abs(coefficients), lines.magnitude) + TINY * (1 + total(lines.magnitude))
-        form.add_constant(added, lost)
-        return [coefficients]
+        steepest = magnitude(lines.slope_below, lines.slope_above)
+        each = gamma(2 * coefficients.shape[2] + 4) * magnitude(lines.below, lines.above)
+        lost = dot(positive - negative, each + 2 * U * (steepest * lines.magnitude))
+        form.add_constant(added, lost + TINY * (1 + total(lines.magnitude)))
+        return [positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]]
 
     def in_inference(self, read: Read, error: Array, kind: Precision) -> Rounding:
         """Return what inference computes, from an interval of what it reads and how far that is off."""
@@ -130,6 +143,9 @@ class Function(Protocol):
     ending: float  # by how much it divides in the last of several steps, where programs write it so
     cost: int  # multiplications for a value, beside those of the layers
 
+    def values(self, z: Array) -> tuple[Array, Array]:
+        """Enclose f(z): twice the same array where it is exact."""
+
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose f over the intervals."""
 
@@ -141,6 +157,9 @@ class Function(Protocol):
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return slopes of a line below and of a line above that are tight."""
+
+    def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return the slopes of chords; where f has a kink, on the side that they are on."""
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return how far a computed f is from the exact one with the same input low..high."""

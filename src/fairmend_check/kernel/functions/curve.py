@@ -103,6 +103,14 @@ class Curve:
                 found.append(finite(np.where(narrow, tangent, best)))
         return found[0], found[1]
 
+    def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return the chord twice, roughly."""
+        width = upper - lower
+        with np.errstate(all="ignore"):
+            rise = self.rough(upper)[0] - self.rough(lower)[0]
+            chord = np.where(width > 1e-4, rise / width, self.rough(0.5 * lower + 0.5 * upper)[1])
+        return finite(chord), finite(chord)
+
     def _least(self, sign: int, slope: Array, lower: Array, upper: Array) -> Array:
         """Return a lower bound of sign (f(z) - slope z) on lower..upper."""
         least = np.full(lower.shape, np.inf)

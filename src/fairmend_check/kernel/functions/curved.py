@@ -27,7 +27,7 @@ class Sigmoid:
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the values: those at the ends."""
-        return self._values(lower)[0], self._values(upper)[1]
+        return self._value_below(lower), self._value_above(upper)
 
     def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the derivative: it is even, and falls on both sides of 0."""
@@ -56,16 +56,32 @@ class Sigmoid:
         above = np.where(convex, chord, np.where(concave, tangent, flattest))
         return finite(below), finite(above)
 
+    def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return the chord twice."""
+        width = upper - lower
+        tangent = self._derivative(0.5 * lower + 0.5 * upper)
+        rise = self._curve(upper) - self._curve(lower)
+        chord = finite(np.where(width < 1e-4, tangent, rise / np.where(width < 1e-4, 1.0, width)))
+        return chord, chord
+
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return 16 units of a value up to 1."""
         return np.full(low.shape, 16 * kind.u + kind.tiny)
 
-    def _values(self, z: Array) -> tuple[Array, Array]:
+    def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z)."""
+        return self._value_below(z), self._value_above(z)
+
+    def _value_below(self, z: Array) -> Array:
+        """Bound f(z) from below."""
         value = self._curve(z)
-        slip = np.abs(value) * LIBRARY + TINY
         floor = -1.0 if self.name == "tanh" else 0.0
-        return np.maximum(down(value - slip), floor), np.minimum(up(value + slip), 1.0)
+        return np.maximum(down(value - (np.abs(value) * LIBRARY + TINY)), floor)
+
+    def _value_above(self, z: Array) -> Array:
+        """Bound f(z) from above."""
+        value = self._curve(z)
+        return np.minimum(up(value + (np.abs(value) * LIBRARY + TINY)), 1.0)
 
     def _curve(self, z: Array) -> Array:
         """Return f(z) within a relative error of LIBRARY."""
@@ -95,11 +111,11 @@ class Sigmoid:
         least = np.where(lower < 0, convex, np.inf)
         for z in (np.maximum(lower, 0.0), upper):
             line = slope * z
-            low = self._values(z)[0]
+            low = self._value_below(z)
             end = down(low - line - (4 * U * (np.abs(line) + np.abs(low)) + TINY))
             least = np.minimum(least, np.where(upper > 0, end, np.inf))
         # Neither part covers the interval that is the single point 0.
-        zero = down(self._values(np.zeros_like(lower))[0])
+        zero = down(self._value_below(np.zeros(1)))
         return np.where((lower >= 0) & (upper <= 0), zero, least)
 
     def _touching_point(self, slope: Array) -> Array:

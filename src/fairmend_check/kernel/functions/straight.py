@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation, finite
 from fairmend_check.kernel.functions.curve import Break, Curve, enclosed, unless_large
-from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Ramp:
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the values: those at the ends, and 0 where the function falls to it and rises again."""
-        left, right = self._values(lower), self._values(upper)
+        left, right = self.values(lower), self.values(upper)
         falls = (self.negative < 0) & (lower < 0)
         if not falls.any():
             return left[0], right[1]
@@ -49,8 +49,8 @@ class Ramp:
         least, most = np.full(lower.shape, np.inf), np.full(lower.shape, -np.inf)
         for z in (lower, upper):
             leading = np.where(z < 0, self.negative, 1.0)
-            least = np.minimum(least, _product(leading - below, z)[0])
-            most = np.maximum(most, _product(leading - above, z)[1])
+            least = np.minimum(least, -_product_above(below - leading, z))
+            most = np.maximum(most, _product_above(leading - above, z))
         kink = (lower < 0) & (upper > 0)
         return np.where(kink, np.minimum(least, 0.0), least), np.where(kink, np.maximum(most, 0.0), most)
 
@@ -65,6 +65,10 @@ class Ramp:
         convex = self.negative <= 1
         return np.where(convex, longer, chord), np.where(convex, chord, longer)
 
+    def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return the same: the chord on one side is all that touches the function twice."""
+        return self.choose_slopes(lower, upper)
+
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return the rounding of the product with the slope; a subnormal slope or result may be taken as 0."""
         if self.negative.ndim == 0 and self.negative in (0.0, 1.0):  # nothing is rounded, and what is 0 stays 0
@@ -72,20 +76,19 @@ class Ramp:
         factor = (3 * kind.u * np.abs(self.negative) + kind.tiny) * (1 + 4 * gamma(4))
         return np.asarray(factor * np.maximum(-low, 0.0) + 2 * kind.tiny)
 
-    def _values(self, z: Array) -> tuple[Array, Array]:
+    def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z)."""
         if self.negative.ndim == 0 and self.negative in (0.0, 1.0):  # exact, and infinity is not multiplied by 0
             exact = np.maximum(z, 0.0) if self.negative == 0 else z
             return exact, exact
-        low, high = _product(np.broadcast_to(self.negative, z.shape), z)
+        low, high = -_product_above(-self.negative, z), _product_above(self.negative, z)
         return np.where(z < 0, low, z), np.where(z < 0, high, z)
 
 
-def _product(factor: Array, z: Array) -> tuple[Array, Array]:
-    """Enclose the product of z and a factor that is itself one rounding off."""
+def _product_above(factor: Array, z: Array) -> Array:
+    """Bound the product of z and a factor that is itself one rounding off from above."""
     value = factor * z
-    slip = 4 * U * np.abs(value) + TINY
-    return down(value - slip), up(value + slip)
+    return up(value + (4 * U * np.abs(value) + TINY))
 
 
 class Clip(Curve):

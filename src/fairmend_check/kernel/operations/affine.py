@@ -192,6 +192,11 @@ class Dense(Operation):
         """Enclose W x + b."""
         return affine(self.weight, self.bias, *reads[0])
 
+    def at_points(self, reads: Sequence[Array], sizes: Sequence[Array]) -> tuple[Array, Array]:
+        """Return W x + b; twice the sum of the sizes is finite only if no partial sum overflows."""
+        twice = 2 * ((sizes[0] + TINY) @ np.abs(self.weight).T + np.abs(self.bias))
+        return reads[0] @ self.weight.T + self.bias, gamma(self.weight.shape[1] + 8) * twice + TINY
+
     def relaxed(self, reads: Sequence[Interval]) -> Products:
         """Return how large its terms can be."""
         entering = magnitude(*reads[0])
@@ -200,14 +205,19 @@ class Dense(Operation):
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Multiply by the weights."""
+        rows = len(coefficients)
+        if not coefficients.strides[0]:
+            coefficients = coefficients[:1]  # all boxes have the same
         used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
         if (used != relaxed.used).any():
             relaxed.used, relaxed.weight = used, self.weight[used]
-        coefficients, weight = coefficients[:, :, used], relaxed.weight
-        lost = lost_in_products(coefficients, relaxed.size[:, used]) + relaxed.underflow
-        form.add_constant(coefficients @ self.bias[used], lost)
+        weight, bias, size = relaxed.weight, self.bias, relaxed.size
+        if not used.all():
+            coefficients, bias, size = coefficients[:, :, used], bias[used], size[:, used]
+        form.add_constant(coefficients @ bias, lost_in_products(coefficients, size) + relaxed.underflow)
         boxes, forms, width = coefficients.shape
-        return [(coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])]
+        product = (coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])
+        return [np.broadcast_to(product, (rows, *product.shape[1:]))]
 
     def passed_on(self, errors: Sequence[Array]) -> Array:
         """Multiply by the sizes of the weights."""

@@ -2,7 +2,7 @@
 
 An operation reads the values of earlier nodes, each an array (boxes, width) or an interval of such arrays, and says
 
-- how many numbers it gives (`width`), and an interval of them (`interval`);
+- how many numbers it gives (`width`), an interval of them (`interval`), and their values at points (`at_points`);
 - how a linear form of them is one of what it reads (`substitute`), for linear bounds;
 - what floating-point inference rounds in it, and how roundings before it change it (`passed_on`, `terms`,
   `own_rounding`, `derivatives`, `scaled`), for the error of inference;
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
 Interval = tuple[Array, Array]
 Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of sizes: each (boxes, forms, width)
@@ -64,6 +64,12 @@ class Lines:
     below: Array
     above: Array
     magnitude: Array
+
+    @staticmethod
+    def joined(parts: Sequence[Lines]) -> Lines:
+        """Return the lines of all boxes, from those of some each."""
+        each = zip(*((p.slope_below, p.slope_above, p.below, p.above, p.magnitude) for p in parts), strict=True)
+        return Lines(*map(np.concatenate, each))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +130,15 @@ class Operation:
     def interval(self, reads: Sequence[Interval]) -> Interval:
         """Enclose its values, from the intervals of what it reads."""
         raise NotImplementedError
+
+    def at_points(self, reads: Sequence[Array], sizes: Sequence[Array]) -> tuple[Array, Array]:
+        """Return its values at points (points, width), and how far they are off from exact ones at most (1, width).
+
+        What it reads is not larger than ``sizes`` (1, width) at any of the points.
+        """
+        low, high = self.interval([(read, read) for read in reads])
+        apart = (high - low).max(axis=0, keepdims=True)
+        return low, np.where(apart == 0, 0.0, up(apart))
 
     def relaxed(self, reads: Sequence[Interval]) -> Any:
         """Return what `substitute` needs to know of these intervals, once for all forms: here, how many there are."""
@@ -200,7 +215,12 @@ def one_source(widths: Sequence[int], wanted: int | None = None, name: str = "no
 
 
 def dot(coefficients: Array, values: Array) -> Array:
-    """Return the products of forms (boxes, forms, width) and values (boxes, width): (boxes, forms)."""
+    """Return the products of forms (boxes, forms, width) and values (boxes, width): (boxes, forms).
+
+    Forms that all boxes share may be given once (1, forms, width).
+    """
+    if len(coefficients) == 1:
+        return np.asarray(values @ coefficients[0].T)
     return np.asarray((coefficients @ values[:, :, None])[:, :, 0])
 
 
