@@ -160,7 +160,7 @@ class Claim:
     stated: ClassVar[bool] = True  # in a spec: what no [claim] means is not
     certified_training: ClassVar[bool] = False  # makes the margin grow that the claim is about, if there is one
 
-    def __new__(cls, kind: str = "class", *_: Any, **__: Any) -> Claim:
+    def __new__(cls, kind: str = "class", delta: float | None = None, on: str | None = None) -> Claim:
         """Create a claim of the kind."""
         if cls is Claim:
             require_one_of(kind, tuple(_KINDS), "[claim]: kind")
