@@ -53,4 +53,5 @@ def test_fairmend_runs_a_model_of_the_zoo_as_its_framework_does():
     spec = model.reading.spec(model.protected)
     scores = model.scores(made, model.reading.rows(frame[-200:]))
     loaded = load_model(made, spec=spec)
-    np.testing.assert_array_equal(loaded.predict(spec.encode(frame[-200:], dtype=loaded.dtype)), scores >= model.threshold)
+    X = spec.encode(frame[-200:], dtype=loaded.dtype)
+    np.testing.assert_array_equal(loaded.predict(X), scores >= model.threshold)
