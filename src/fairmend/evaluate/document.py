@@ -98,10 +98,10 @@ class Document:
     """What every result says.
 
     `title` says what was examined. `claim` is what the spec claims about similar people. `class_names` are the
-    predictions, `favourable` is the one that is good for a person, None for a regression network and for several
-    classes of which none is, and `value_names` is what people call the values of a feature, by feature. `threshold` is the probability
-    from which a prediction is positive. `condition` is what must be true of the program that runs the model, if its
-    file leaves that open. `files` are those that the command wrote: the path of each, by name.
+    predictions. `favourable` is the one that is good for a person: None for a regression network, and for several
+    classes of which none is. `value_names` is what people call the values of a feature, by feature. `threshold` is the
+    probability from which a prediction is positive. `condition` is what must be true of the program that runs the
+    model, if its file leaves that open. `files` are those that the command wrote: the path of each, by name.
     """
 
     format: str = FORMAT

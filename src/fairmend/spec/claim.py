@@ -140,7 +140,8 @@ def _favourable(label: Label) -> str | None:
     if label.is_number:
         raise FairmendError("[label]: favourable names a class, but the label has neither positive nor classes.")
     if label.classes and text not in label.classes:
-        raise FairmendError(f'[label]: favourable must be one of the classes, got "{text}"{suggest(text, label.classes)}')
+        hint = suggest(text, label.classes)
+        raise FairmendError(f'[label]: favourable must be one of the classes, got "{text}"{hint}')
     return text
 
 
