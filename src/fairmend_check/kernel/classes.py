@@ -177,8 +177,9 @@ def _axis(
             matches[at] |= (values >= low) & (values <= high)
     moves = None if in_when or in_then else _moves(spec, feature, values)
     apart = np.arange(len(values)) if in_then else np.zeros(len(values), dtype=np.int64) if moves is None else moves
+    # Cells of a linked feature are its values, in their order: `_reached` finds them by that.
     _, first, cells, members = np.unique(
-        np.vstack([sums, matches, apart]), axis=1, return_index=True, return_inverse=True, return_counts=True
+        np.vstack([apart, sums, matches]), axis=1, return_index=True, return_inverse=True, return_counts=True
     )
     groups = np.arange(len(first)) if moves is None else moves[first]
     return Axis(feature, values, cells.reshape(-1), sums[:, first], groups, members, values[first], matches[:, first])

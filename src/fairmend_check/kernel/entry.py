@@ -179,17 +179,16 @@ def _fits(feature: Feature, kind: str) -> bool:
 
 
 def _check_features(ports: Sequence[Port], spec: Spec, where: str) -> None:
-    """Refuse ports that do not read the features of the spec, in its order, each at the input that the spec names."""
+    """Refuse ports that do not read every feature of the spec once, in its order, and at the input that it names."""
     if len({port.name for port in ports}) != len(ports) or not ports:
         raise CheckError(f"{where}.ports must have distinct names")
     for port in ports:
-        mine = [f for f in spec.features if f.input == port.name or (f.input is None and len(ports) == 1)]
-        if list(port.features) != mine:
-            raise NotConfirmedError(
-                f'{where}: input "{port.name[:40]}" must read the features that the spec gives to it, in its order'
-            )
+        if any(feature.input not in (None, port.name) for feature in port.features):
+            raise NotConfirmedError(f'{where}: the spec gives a feature of the input "{port.name[:40]}" to another one')
+        if list(port.features) != [feature for feature in spec.features if feature in port.features]:
+            raise NotConfirmedError(f'{where}: the features of "{port.name[:40]}" are not in the order of the spec')
     if sum(len(port.features) for port in ports) != len(spec.features):
-        raise NotConfirmedError(f"{where}: a feature of the spec is read by no input")
+        raise NotConfirmedError(f"{where}: a feature of the spec is read by no input, or by several")
 
 
 def _cut(data: Any, ports: Sequence[Port], where: str) -> Cut:

@@ -86,8 +86,8 @@ _MAX_FIELDS, _MAX_PACKED_BYTES, _PIECE = 4_000_000, 1000, 2**24
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
 _WIRE_TYPES = {"int64": _VARINT, "int32": _VARINT, "float": _FIXED32}  # of all other types: _BYTES
 _TWO_WAYS = (
-    "the file can be read in more than one way: it repeats a field, changes the order of fields or writes a number in an "
-    "unusual form. Load it with onnx and save it again"
+    "the file can be read in more than one way: it repeats a field, changes the order of fields or writes a number in "
+    "an unusual form. Load it with onnx and save it again"
 )
 
 
