@@ -308,7 +308,7 @@ def stream_random_neighbours(
         chunk = X[start : start + step]
         products = spec.products(chunk)
         rows = np.repeat(np.arange(len(chunk), dtype=np.int64), per_row)
-        if spec.links:
+        if not products.single or any(each.feature.groups for each in products.values):
             chosen = _draw_products(products, rows, rng)
             categories = [rng.integers(each.counts[chosen]) for each in products.values if each.feature.one_hot]
         else:

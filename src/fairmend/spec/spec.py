@@ -42,7 +42,7 @@ from fairmend.spec.neighbourhoods import (
     stream_points,
 )
 from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
-from fairmend.spec.products import Products, require_few_products
+from fairmend.spec.products import Products, most_in_band, require_few_products
 from fairmend.spec.read_values import (
     RowNumber,
     is_frame,
@@ -164,7 +164,7 @@ class Spec:
 
     @property
     def varying(self) -> list[Feature]:
-        """The features in which similar people may differ: protected, with a tolerance, or linked."""
+        """The features in which similar people may differ: protected, with a tolerance or bands, or linked."""
         return [f for f in self._features if f.varies or f.name in self._linked]
 
     def ignoring(self, names: Iterable[str]) -> Spec:
@@ -177,7 +177,7 @@ class Spec:
         ignored = set(names)
         changed = copy(self)
         changed._features = tuple(
-            replace(f, protected=False, tolerance=0.0) if f.name in ignored else f for f in self._features
+            replace(f, protected=False, tolerance=0.0, bands=None) if f.name in ignored else f for f in self._features
         )
         return changed
 
@@ -186,11 +186,18 @@ class Spec:
         """The features that links set."""
         return [f for f in self._features if f.name in self._linked]
 
+    @property
+    def banded(self) -> list[Feature]:
+        """The features with bands: people are similar who are in the same one."""
+        return [f for f in self._features if f.bands is not None]
+
     def most_values(self, feature: Feature) -> int:
         """Return the most values of a feature that is not continuous in a neighbourhood, the others being fixed."""
         low, high = feature.bounds
         if feature.name in self._linked:
             return most_linked_values(self._links, feature)
+        if feature.bands is not None:
+            return most_in_band(feature)
         return int(min(high - low, 2 * feature.reach)) + 1
 
     @property
@@ -287,6 +294,7 @@ class Spec:
         parts.append("protected: " + ", ".join(f"{f.name} {f.extent}" for f in self.protected))
         tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
         parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
+        parts += ["bands: " + ", ".join(f.name for f in self.banded)] if self.banded else []
         parts += ["linked: " + ", ".join(f.name for f in self.linked)] if self._links else []
         if self._label is not None:
             positive = self._label.positive
@@ -465,7 +473,7 @@ class Spec:
 
     def widen(self, ranges: Mapping[str, tuple[float, float]]) -> Spec:
         """Return the spec with other ranges, by feature, and everything else as it is."""
-        wide = (replace(f, range=ranges[f.name]) if f.name in ranges else f for f in self._features)
+        wide = (f.with_range(*ranges[f.name]) if f.name in ranges else f for f in self._features)
         return Spec.from_dict({**self.to_dict(), "feature": [f.to_dict() for f in wide]}) if ranges else self
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
