@@ -4,66 +4,90 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import first_line
 from fairmend.models.entry import Entry
 from fairmend.models.onnx_average import ScoredOutputs, add_average
 from fairmend.models.onnx_entry import add_entry
 from fairmend.models.onnx_file import OnnxRunner
 from fairmend.models.run_model import RunModel
 from fairmend.network import Network
+from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     from fairmend.models.repaired import RepairedModel
 
+_COMPARED = 256  # people on whom an exported model is compared with the original
 _CLOSE = 1e-3  # how far scores of an exported model may be from those of the original
 
 
 def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
     """Return the bytes of an ONNX file, and the entry that it has."""
+    base = model.base
     with tempfile.TemporaryDirectory() as folder:
-        original = export_original(model.base, Path(folder))
-        runner = OnnxRunner(original, model.base.runner.output if _is_file(model.base) else None)
-        bound = _as_original(RunModel(runner, outputs=_kind(model.base, runner)), model)
-        graph = onnx.load(str(original))
-    entry = model.canonical.entry(bound.ports)
+        path = _export_original(base, model.canonical.spec, Path(folder))
+        named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
+        runner = OnnxRunner(path, named)
+        original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else None)
+        original = original.bind(model.canonical.spec)
+        _require_same(base, original, model.canonical.spec)
+        graph = onnx.load(str(path))
+    entry = model.canonical.entry(original.ports)
     if model.average is None:
-        written = add_entry(graph, entry)
-    else:
-        written = add_average(graph, entry, model.average, _scored_outputs(graph, bound))
+        return add_entry(graph, entry).SerializeToString(), entry
+    written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner))
     return written.SerializeToString(), entry
 
 
-def _is_file(base: Network | RunModel) -> bool:
-    return isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner)
-
-
-def _kind(base: Network | RunModel, runner: OnnxRunner) -> str:
-    """Return what the exported outputs are: those of a network's file are as it writes them."""
-    return base.kind if isinstance(base, RunModel) else runner.kind
-
-
-def export_original(base: Network | RunModel, folder: Path) -> Path:
+def _export_original(base: Network | RunModel, spec: Spec, folder: Path) -> Path:
     """Return the path of the original as an ONNX file: its own, or a new one in this folder."""
     path = folder / "original.onnx"
     if isinstance(base, Network):
-        base.save(path, keep_form=base.form is not None and base.form.suffix == ".onnx")
+        base.save(path)
         return path
     if isinstance(base.runner, OnnxRunner):
         return base.runner.path
-    from fairmend.models.estimator import EstimatorRunner
+    base.runner.export(spec, base.ports, path)
+    return path
 
-    if isinstance(base.runner, EstimatorRunner):
-        _export_estimator(base, path)
-        return path
-    from fairmend.models.module import ModuleRunner
 
-    if isinstance(base.runner, ModuleRunner):
-        base.runner.export(base.spec, base.ports, path)
-        return path
-    raise FairmendError(f"{base.runner.name} is a Python function, which no file holds; export the model that it calls")
+def _require_same(base: Network | RunModel, exported: RunModel, spec: Spec) -> None:
+    """Raise an error if an exported model does not score people as the original does."""
+    X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), np.float64)
+    before, after = (model.logits(X.astype(model.dtype)).astype(np.float64) for model in (base, exported))
+    if before.ndim != after.ndim:  # two logits, or the difference between them
+        before, after = (each if each.ndim == 1 else each[:, 1] - each[:, 0] for each in (before, after))
+    far = np.abs(before - after) > _CLOSE * np.maximum(1.0, np.abs(before))
+    if far.any():
+        raise FairmendError(
+            f"the exported model scores {int(far.sum())} of {len(X)} people otherwise than the original, by up to "
+            f"{np.abs(before - after).max():.3g}. Export it to ONNX yourself, and repair that file"
+        )
+
+
+def _scored_outputs(graph: onnx.ModelProto, original: RunModel, runner: OnnxRunner) -> ScoredOutputs:
+    """Return which values of a graph hold scores and labels."""
+    made = {name: node for node in graph.graph.node for name in node.output}
+    producer = made.get(runner.output)
+    zipped = producer is not None and producer.op_type == "ZipMap"
+    score = producer.input[0] if zipped else runner.output
+    label, kind = runner.label_output or (None, "")
+    return ScoredOutputs(
+        score=score,
+        kind=original.kind,
+        columns=original.columns,
+        rank=2 if zipped else runner.output_rank,
+        label=label,
+        labels=_typed(runner.labels, kind) if label is not None else (),
+        reversed=original.reversed,
+    )
+
+
+def _typed(labels: tuple[str, ...], kind: str) -> tuple[str | int, ...]:
+    if not labels:
+        raise FairmendError("the model gives labels that its graph does not name. Export its scores alone")
+    return labels if kind == "string" else tuple(int(each) for each in labels)

@@ -36,6 +36,7 @@ class ScoredOutputs:
     rank : 1 for scores (rows,), else 2
     label : the name of the output with predicted labels; None if there is none
     labels : the labels of the classes, texts or whole numbers, in the order of the scores
+    reversed : whether the first of two scores, or the only one against its sign, is that of class 1
     """
 
     score: str
@@ -44,6 +45,7 @@ class ScoredOutputs:
     rank: int = 2
     label: str | None = None
     labels: tuple[str | int, ...] = ()
+    reversed: bool = False
 
 
 def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs: ScoredOutputs) -> onnx.ModelProto:
@@ -160,7 +162,7 @@ def _write_average(
     weighted = to.node("Mul", [scores, weights], f"{place}/weighted")
     found = to.node("ReduceSum", [weighted, to.constant(f"{place}/axes", [0])], f"{place}/mean", keepdims=0)
     if outputs.kind != "number":
-        found = _write_closing(to, found, average.shift, outputs)
+        found = _write_closing(to, found, -average.shift if outputs.reversed else average.shift, outputs)
     if outputs.rank == 1:
         found = to.node("Reshape", [found, to.constant(f"{place}/flat", [-1])], f"{place}/flattened")
     to.node("Cast", [found], outputs.score, to=element)
@@ -174,7 +176,7 @@ def _write_average(
 
 def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutputs) -> str:
     """Add the nodes that shift the log-odds of averaged probabilities, and give what the original gives."""
-    place, one = f"{_PLACE}/closing", to.constant(f"{_PLACE}/closing/one", 1.0, "float64")
+    place = f"{_PLACE}/closing"
     if outputs.columns > 2:
         return to.node("Log", [mean], f"{place}/logits") if outputs.kind == "logit" else mean
     if shift == 0 and outputs.kind == "probability":
@@ -182,6 +184,7 @@ def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutpu
     positive = mean
     if outputs.columns == 2:
         positive = to.node("Gather", [mean, to.constant(f"{place}/second", [1])], f"{place}/positive", axis=1)
+    one = to.constant(f"{place}/one", 1.0, "float64")
     other = to.node("Sub", [one, positive], f"{place}/negative")
     parts = [to.node("Log", [each], f"{each}/log") for each in (positive, other)]
     odds = to.node("Sub", parts, f"{place}/odds")

@@ -86,7 +86,7 @@ def as_tensor(values: NDArray[Any], name: str) -> onnx.TensorProto:
     """Return a constant of a graph."""
     if values.dtype == object:
         return helper.make_tensor(name, TensorProto.STRING, values.shape, [str(each).encode() for each in values.flat])
-    return numpy_helper.from_array(np.ascontiguousarray(values), name)
+    return numpy_helper.from_array(np.array(values, order="C"), name)  # keeps a number without dimensions
 
 
 def write_entry(

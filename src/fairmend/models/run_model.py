@@ -82,6 +82,7 @@ class RunModel:
     spec, ports : the spec that it is bound to, and its inputs; None and () before that
     threshold : the probability of class 1 from which it is predicted
     outputs : the number of scores for each row; 1 for two classes given as probabilities
+    columns : the number of scores for each row as the model gives them
     """
 
     kind: str
@@ -99,7 +100,7 @@ class RunModel:
         self.spec: Spec | None = None
         self.ports = ()
         self.threshold = DEFAULT_THRESHOLD
-        self.outputs = 0
+        self.outputs = self.columns = 0
         self.closing = "none"
         self._order: Ints | None = None  # of the classes, if the spec's is another
         self._flipped = False  # whether its one score is that of the spec's class 0
@@ -123,6 +124,11 @@ class RunModel:
     def inputs(self) -> int:
         """The number of columns of the spec."""
         return self._bound.width
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the first of its two scores, or the only one against its sign, is that of the spec's class 1."""
+        return self._flipped or (self._order is not None and len(self._order) == 2)
 
     @property
     def read_columns(self) -> Bools:
@@ -255,6 +261,7 @@ class RunModel:
         if self.kind == "probability" and spec.regression:
             raise FairmendError(f'{name} gives probabilities, but the spec claims its output; set on = "probability"')
         self.outputs = 1 if self.kind == "probability" and given <= 2 else given
+        self.columns = given
         self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
         labels = self.runner.labels
         self._order = _order_of_classes(spec, labels, given)
