@@ -8,6 +8,7 @@ estimator around it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,15 +100,18 @@ class RepairedModel(RunModel):
         """How often the original is run for each person."""
         return 1 if self.average is None else self.average.members.count
 
-    def save(self, path: str | PathLike[str]) -> Entry:
-        """Write the model as an ONNX file, and return the entry that it has there, for the certificate."""
+    @cached_property
+    def exported(self) -> tuple[bytes, Entry]:
+        """The bytes of the model as an ONNX file, and the entry that it has there, for the certificate."""
         from fairmend.models.export import export_repaired
 
+        return export_repaired(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as an ONNX file; an existing file is replaced completely or not at all."""
         if Path(path).suffix.lower() != ".onnx":
             raise FairmendError(f"{path}: a model that is repaired by classes is saved as .onnx")
-        content, entry = export_repaired(self)
-        write_atomically(Path(path), [content])
-        return entry
+        write_atomically(Path(path), [self.exported[0]])
 
     def to_module(self) -> nn.Module:
         """Return a PyTorch module around the original's, with the same arguments and outputs."""

@@ -23,7 +23,7 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import Port
-from fairmend.network.decision import DEFAULT_THRESHOLD, enclose_log_odds, predicted_classes
+from fairmend.network.decision import DEFAULT_THRESHOLD, enclose_log_odds, log_odds, predicted_classes
 from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 
@@ -186,9 +186,24 @@ class RunModel:
         """Return the predicted classes of logits, by the rule of `predicted_classes`."""
         return predicted_classes(logits, self.threshold)
 
+    @property
+    def offset(self) -> float:
+        """The log-odds of the threshold."""
+        return log_odds(self.threshold)
+
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits with the offset taken from the last output."""
+        centred = logits.copy()
+        centred[..., -1 if centred.ndim > 1 else slice(None)] -= self.offset
+        return centred
+
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the probability of class 1 (rows,), or of every class (rows, N)."""
-        shares = scores_of(self.logits(X), "probability")
+        return self.probabilities_of(self.logits(X))
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the same from the logits."""
+        shares = scores_of(logits, "probability")
         return shares[:, 0] if self.outputs == 1 else shares
 
     def _run(self, X: FloatArray) -> Floats:

@@ -124,6 +124,9 @@ class Jury:
         says yes, HopelessError saves the runs without each fold. Raise FairmendError if a result cannot be proven, and
         TimeLimitError if the task's time ends in a training.
         """
+        if recipe.by_classes is not None:
+            attempt, *attempts = run_recipe_on_parts(recipe, self.parts, self._stop_in_time)
+            return _judge(recipe, attempt, [each.network for each in attempts], self.task, self.folds)
         # Recipes that differ only in what follows share the networks of their first stage.
         first_stage = (recipe.blind_to, recipe.reference, recipe.label_weight, recipe.distil_steps, recipe.expected)
         if first_stage not in self._distilled:

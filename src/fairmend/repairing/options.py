@@ -215,6 +215,10 @@ METHODS: dict[str, Method] = {
         "fold the protected columns into the first bias, then train towards the original network's predictions",
         ("reference", "X_unlabelled", *_CALIBRATION, "device", *_STEP_2),
     ),
+    "average": Method(
+        "let the model read classes of similar people, and average its scores over the members; for any model",
+        ("X_unlabelled",),
+    ),
     # The baselines have no step 2; `features` selects how their result is checked afterwards.
     "flip": Method(
         "fine-tune on copies with other protected values; proves nothing",
@@ -229,6 +233,9 @@ METHODS: dict[str, Method] = {
         ("steps", "fairness_weight", "features"),
     ),
 }
+
+RUN_METHODS = ("auto", "average")
+"""The methods for a model that is only run."""
 
 _ONLY_WITH_TOLERANCES = {"blind": ("fairness_weight", "bounds", *_STEP_2)}
 """Options that a method uses only where a feature has a tolerance: without one, blindness alone is the proof, the

@@ -12,13 +12,17 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.base.device import compute_on
+from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU
 from fairmend.base.progress import Progress, shows_progress
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.models import ModelSource, RunModel
+from fairmend.models.repaired import RepairedModel
+from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
-from fairmend.prove.fit import network_of_spec
+from fairmend.prove.fit import model_of_spec
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
 from fairmend.repairing.options import (
+    RUN_METHODS,
     HeadOptions,
     Policy,
     TrainingOptions,
@@ -28,14 +32,14 @@ from fairmend.repairing.options import (
 )
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings
-from fairmend.repairing.selection import Selection, select_repair
+from fairmend.repairing.selection import BY_CLASSES, Selection, select_repair
 from fairmend.repairing.task import Deadline, RepairTask, prepare_task
 from fairmend.spec import Spec
 
 
 @shows_progress
 def repair(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
@@ -68,7 +72,7 @@ def repair(
     X_repair : the repair inputs, encoded or as a DataFrame.
     X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers, or the
         numbers to predict if the spec's claim is about "output".
-    method : "auto", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `repairing.options.METHODS`.
+    method : "auto", "average", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `repairing.options.METHODS`.
         Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
         only for the repair inputs.
     seed : the random seed.
@@ -110,13 +114,24 @@ def repair(
     deadline = Deadline(time_limit)
     if method == "prof-concrete":
         head = replace(head, features="box")
-    network = network_of_spec(load_network(net), spec)
+    network = model_of_spec(net, spec)
+    if isinstance(network, RunModel):
+        require_method(method, network)
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
     task = replace(task, cuts_training=method != "auto")
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training.given, policy, progress)
         return _result(task, method, attempt, selection, policy)
+
+
+def require_method(method: str, model: RunModel) -> None:
+    """Raise an error if a method needs a network, and the model is only run."""
+    if method not in RUN_METHODS:
+        raise FairmendError(
+            f"method {method} needs a network that fairmend reads, but {model.runner.name} is only run "
+            f"({model.why_only_run}); use method {' or '.join(RUN_METHODS)}"
+        )
 
 
 def _policy(task: RepairTask, keep: float | None, guarantee: str | None, prefer: str | None) -> Policy:
@@ -143,6 +158,8 @@ def _run_method(
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
     """Return the recipe of a method other than "auto" with the options that were given."""
+    if method == "average":
+        return replace(BY_CLASSES[1], name=method)
     if method != "blind":
         return Recipe(method, **training)
     # Without tolerances a blind network's features have no width to tighten.
@@ -173,7 +190,7 @@ def _result(
         history=attempt.history,
         seconds=attempt.seconds,
         changed_weights=_count_changed(task.network, attempt.network),
-        total_weights=sum(affine.size for affine in task.network.affines),
+        total_weights=sum(affine.size for affine in getattr(task.network, "affines", ())),
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
@@ -211,6 +228,13 @@ def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:
     """Return a certificate that claims what is proven; None if nothing is."""
     columns = attempt.blind_columns
+    if isinstance(attempt.network, RepairedModel):
+        try:
+            _, entry = attempt.network.exported
+        except FairmendError as error:
+            _logger.warning("there is no certificate: %s", error)
+            return None
+        return certificate_of_classes(task.spec, entry.to_dict(), method=method)
     if attempt.everyone:
         return certificate_of_blindness(attempt.network, task.spec, columns, method=method)
     proven = np.flatnonzero(attempt.proof.holds)
@@ -222,5 +246,7 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
 
 def _count_changed(before: Network, after: Network) -> int:
     """Return how many weights and biases differ, bit for bit."""
+    if not isinstance(before, Network) or not isinstance(after, Network):
+        return 0
     pairs = zip(before.affines, after.affines, strict=True)
     return sum(int((old.parameters != new.parameters).sum()) for old, new in pairs)

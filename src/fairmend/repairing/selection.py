@@ -3,7 +3,8 @@
 Recipes run in stages, from the strongest guarantee to the weakest, and a stage that cannot win does not run. A recipe
 whose network loses the model even on the rows that it learnt from is not run on folds, if another candidate is better.
 
-1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
+1. Where links or bands leave something of a feature that varies, and for models that are only run: models behind the
+   canonical map of the spec (`by_classes`). And networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
 2. If the spec has tolerances or links: networks that ignore the protected features, and for which certified training
    (of scores: the paper's two steps) proves the rest for the repair inputs. They run if no network of stage 1 surely
    keeps the model; the one that takes longest only if no other network keeps it.
@@ -20,8 +21,10 @@ from dataclasses import dataclass, replace
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import listed
+from fairmend.models import RunModel
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.blind import columns_of, mean_reference
+from fairmend.repairing.by_classes import AVERAGE, DISTILLED, REPRESENTATIVE
 from fairmend.repairing.candidates import Candidate, JudgedCandidate, Jury
 from fairmend.repairing.certified import STEPS as CERTIFIED_STEPS
 from fairmend.repairing.choice import NOISE, Choice, Judgement, choose
@@ -29,6 +32,7 @@ from fairmend.repairing.distil import STEPS
 from fairmend.repairing.options import Policy
 from fairmend.repairing.recipe import Recipe, RepairAttempt
 from fairmend.repairing.task import RepairTask, TimeLimitError
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.features import Feature
 
 __all__ = ["Candidate", "Selection", "select_repair"]
@@ -42,6 +46,15 @@ two classes as often as the original does. On synthetic data two are enough: of 
 rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
 these two cannot be told apart, the distilled one is better on average: by much if the features that vary decide much,
 else by nothing."""
+
+BY_CLASSES = (
+    Recipe("classes, distilled", steps=0, distil_steps=STEPS, label_weight=0.0, by_classes=DISTILLED),
+    Recipe("classes, averaged", steps=0, by_classes=AVERAGE),
+    Recipe("classes, representative", steps=0, by_classes=REPRESENTATIVE),
+)
+"""Recipes that let a model read classes of similar people, the preferred one first. Only networks are distilled. Where a
+class leaves nothing but protected features and tolerances open, a network that ignores them, distilled towards the same
+averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
 
 FEW_ROWS = 500
 """With fewer rows, labelled or not, distillation learns their noise too. Where the two cannot be told apart, the
@@ -183,13 +196,23 @@ class _Stage:
 
 
 def _stages(task: RepairTask) -> tuple[_Stage, ...]:
+    if isinstance(task.network, RunModel):
+        return (_Stage(class_recipes(task), lambda contest: ""),)
     for_repair_inputs = () if task.strict else listed_recipes(task)
     return (
-        _Stage(everyone_recipes(task), lambda contest: ""),
+        _Stage((*class_recipes(task), *everyone_recipes(task)), lambda contest: ""),
         _Stage(tuple(recipe for recipe in for_repair_inputs if not _is_slow(recipe)), _why_not_listed),
         _Stage(tuple(recipe for recipe in for_repair_inputs if _is_slow(recipe)), _why_not_slow),
         _Stage((PROF,), _why_not_prof),
     )
+
+
+def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
+    """Return the recipes by classes: those of a model that is only run, or of a network where they can keep more."""
+    if isinstance(task.network, RunModel):
+        return BY_CLASSES[1:]
+    classes = similarity_classes(task.spec)
+    return BY_CLASSES if classes.banded or classes.linked else ()
 
 
 def everyone_recipes(task: RepairTask) -> tuple[Recipe, ...]:

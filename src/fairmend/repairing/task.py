@@ -64,7 +64,7 @@ class RepairTask:
     ``most_solves`` limits the solver runs of step 2.
     """
 
-    network: Network
+    network: Network | RunModel
     spec: Spec
     X_repair: FloatArray
     X_cal: FloatArray
@@ -128,8 +128,9 @@ def prepare_task(
 ) -> RepairTask:
     """Check and encode the arguments of a repair. There is no time limit unless a deadline is given."""
     head_options.check()
-    require_fit(network, spec)
-    require_scores(network, spec.claim)
+    if isinstance(network, Network):
+        require_fit(network, spec)
+        require_scores(network, spec.claim)
     if head_options.features == "points" and not spec.finite:
         raise FairmendError(
             'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'
@@ -153,5 +154,5 @@ def prepare_task(
         head_options,
         seed,
         deadline or Deadline(None),
-        choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
+        choose_device(device, "training", pays=isinstance(network, Network) and max(network.widths[:-1]) > WIDE),
     )
