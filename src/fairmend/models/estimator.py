@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from fairmend.models.ports import Port
 from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,6 +83,13 @@ class EstimatorRunner(Runner):
             return np.asarray(given)
         return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
 
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the estimator to an ONNX file, in single precision if that gives the same scores."""
+        from fairmend.models.export_estimator import export_estimator
+
+        people = self._names is not None and set(self._names) == {f.name for f in spec.features}
+        export_estimator(self._estimator, spec, people, "float32", path)
+
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""
         names = self._names
@@ -97,11 +106,16 @@ class EstimatorRunner(Runner):
         )
 
 
+def has_whole_categories(feature: Feature) -> bool:
+    """Return whether the categories of a feature are all whole numbers."""
+    return all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories or "-")
+
+
 def people_of(spec: Spec, X: FloatArray) -> pd.DataFrame:
     """Return rows as people with the user's own values; categories that are all whole numbers are numbers again."""
     frame = spec.decode(X)
     for feature in spec.features:
-        if feature.categories and all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories):
+        if has_whole_categories(feature):
             frame[feature.name] = frame[feature.name].astype(np.int64)
     return frame
 

@@ -14,6 +14,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,10 @@ class Runner(ABC):
     @abstractmethod
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
+
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the model to an ONNX file; refuse a model that no file can hold."""
+        raise FairmendError(f"{self.name} is a Python function, which no file holds; repair the model that it calls")
 
 
 class RunModel:
