@@ -152,6 +152,7 @@ class RepairComparison:
             proven=self.result.proven,
             inputs=self.result.regions,
             arithmetic=self.result.network.dtype.name if self.covers_inference else "real",
+            by_classes=self.result.by_classes,
         )
 
     @property

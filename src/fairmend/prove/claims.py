@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, exact_number, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.claim import Claim, ClaimWords
 from fairmend.spec.features import Feature
 
@@ -54,6 +55,8 @@ class Guarantee:
     linked : the features that change together with protected ones
     claim : what is claimed of similar people: one class, or scores that differ by at most delta
     threshold : the probability from which a prediction is positive
+    by_classes : whether the output depends on a person only through their class of similar people, for every input
+    classes : what else makes people one class, in sentences: bands, and categories that links connect
     """
 
     ignored: tuple[str, ...]
@@ -66,9 +69,20 @@ class Guarantee:
     linked: tuple[str, ...] = ()
     claim: Claim = field(default_factory=Claim)
     threshold: float = DEFAULT_THRESHOLD
+    by_classes: bool = False
+    classes: tuple[str, ...] = ()
 
     @classmethod
-    def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
+    def for_spec(
+        cls,
+        spec: Spec,
+        *,
+        ignored: Sequence[str],
+        proven: int,
+        inputs: int,
+        arithmetic: str,
+        by_classes: bool = False,
+    ) -> Guarantee:
         """Return the guarantee with the names, tolerances and values of a spec."""
         return cls(
             tuple(ignored),
@@ -81,6 +95,8 @@ class Guarantee:
             tuple(f.name for f in spec.linked),
             spec.claim,
             spec.threshold,
+            by_classes,
+            tuple(similarity_classes(spec).kept_words()) if by_classes else (),
         )
 
     @property
@@ -91,7 +107,9 @@ class Guarantee:
     @property
     def covers_everyone(self) -> bool:
         """Whether every input is proven to be treated equally, tolerances and links included."""
-        return self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.linked))
+        return self.by_classes or (
+            self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.linked))
+        )
 
     @property
     def complete(self) -> bool:
@@ -221,6 +239,8 @@ class Guarantee:
             sentences.append(f"{keeps} {self._kept} whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
+            if self.by_classes:
+                holds = "holds for the saved file in every program that runs it: it reads the same numbers, bit for bit."
             if self.real_only and not self.covers_everyone:
                 this = "The second claim" if self.everyone else "This"
                 sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")
@@ -263,7 +283,10 @@ class Guarantee:
 
     def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
         ignored = listed(self.ignored, "or", most)
-        return f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}."
+        claim = f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}"
+        if not self.classes:
+            return f"{claim}."
+        return f"{claim}, and people of one class get the same output: {'; '.join(self.classes)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"

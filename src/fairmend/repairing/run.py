@@ -195,6 +195,7 @@ def _result(
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
         policy=policy,
+        by_classes=attempt.by_classes,
         original_accuracy=None if task.spec.regression else task.measure.accuracy(task.y_cal, before),
         original_balanced_accuracy=task.measure.fit(task.y_cal, before),
         warnings=(

@@ -40,7 +40,7 @@ __all__ = ["Candidate", "Selection", "select_repair"]
 _logger = logging.getLogger(__name__)
 
 _BLIND = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying", match_rate=True)
-EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, label_weight=0.5, expected=True), _BLIND)
+EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, expected=True), _BLIND)
 """Recipes that ignore every feature that varies, the preferred one first, unless rows are few. Both predict each of
 two classes as often as the original does. On synthetic data two are enough: of six, with and without labels and this
 rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
