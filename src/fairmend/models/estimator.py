@@ -78,7 +78,11 @@ class EstimatorRunner(Runner):
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
-        given = getattr(self._estimator, self._method)(self._takes(spec)(X))
+        return self.scores(self._takes(spec)(X))
+
+    def scores(self, people: Any) -> NDArray[Any]:
+        """Return the same for what the estimator takes."""
+        given = getattr(self._estimator, self._method)(people)
         if self._method != "predict" or self._classes is None:
             return np.asarray(given)
         return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
@@ -87,8 +91,16 @@ class EstimatorRunner(Runner):
         """Write the estimator to an ONNX file, in single precision if that gives the same scores."""
         from fairmend.models.export_estimator import export_estimator
 
-        people = self._names is not None and set(self._names) == {f.name for f in spec.features}
-        export_estimator(self._estimator, spec, people, "float32", path)
+        export_estimator(self._estimator, spec, self.takes_people(spec), "float32", path)
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator itself."""
+        return self._estimator
+
+    def takes_people(self, spec: Spec) -> bool:
+        """Return whether the estimator takes a data frame with the user's values."""
+        return self._names is not None and set(self._names) == {f.name for f in spec.features}
 
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""

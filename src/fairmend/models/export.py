@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
+import onnx.version_converter
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.models.entry import Entry
-from fairmend.models.onnx_average import ScoredOutputs, add_average
-from fairmend.models.onnx_entry import add_entry
+from fairmend.models.onnx_average import AVERAGE_OPSET, ScoredOutputs, add_average
+from fairmend.models.onnx_entry import add_entry, needed_opset, opset_of
 from fairmend.models.onnx_file import OnnxRunner
 from fairmend.models.run_model import RunModel
 from fairmend.network import Network
@@ -36,11 +38,29 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         original = original.bind(model.canonical.spec)
         _require_same(base, original, model.canonical.spec)
         graph = onnx.load(str(path))
-    entry = model.canonical.entry(original.ports)
+        entry = model.canonical.entry(original.ports)
+        needed = max(needed_opset(entry), 0 if model.average is None else AVERAGE_OPSET)
+        if opset_of(graph) < needed:
+            graph = _with_opset(graph, needed, Path(folder) / "newer.onnx")
+            newer = RunModel(OnnxRunner(Path(folder) / "newer.onnx", runner.output), outputs=original.kind)
+            _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
     if model.average is None:
         return add_entry(graph, entry).SerializeToString(), entry
     written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner))
     return written.SerializeToString(), entry
+
+
+def _with_opset(graph: onnx.ModelProto, needed: int, path: Path) -> onnx.ModelProto:
+    """Return a model with newer operators that compute the same, and write it to a file to try it."""
+    try:
+        newer = onnx.version_converter.convert_version(graph, needed)
+        onnx.save(newer, str(path))
+    except Exception as error:  # the converter fails in its own ways
+        raise FairmendError(
+            f"the model has operators of opset {opset_of(graph)}, the repair needs those of opset {needed}, and ONNX "
+            f"cannot convert it ({first_line(error)}). Export it with opset {needed}"
+        ) from error
+    return newer
 
 
 def _export_original(base: Network | RunModel, spec: Spec, folder: Path) -> Path:

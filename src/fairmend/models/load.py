@@ -52,6 +52,10 @@ def load_model(
             raise FairmendError(f"{asked[0]}= is for a model that is not loaded yet; {source!r} is")
     else:
         model = _load(source, activation, outputs, output, takes)
+    read = isinstance(model, Network) and model is not source
+    if spec is not None and read and model.inputs != spec.width and _can_run(source):
+        why = f"the network in it reads {model.inputs} columns, and the spec describes {spec.width}: those of the whole"
+        model = RunModel(_runner(source, output, takes), why, outputs)
     return model.bind(spec) if spec is not None and isinstance(model, RunModel) else model
 
 

@@ -67,6 +67,11 @@ class ModuleRunner(Runner):
         # from_numpy would share the memory of rows with a module that may write to it.
         return {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
 
+    @property
+    def module(self) -> nn.Module:
+        """The module itself."""
+        return self._module
+
     def scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the scores of tensors, by the names of ports."""
         return _scores(self._call(tensors), self.name)

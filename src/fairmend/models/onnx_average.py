@@ -21,7 +21,8 @@ from fairmend.models.ports import Port
 from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require_room_for, write_entry
 
 _PLACE = "fairmend_average"
-_OPSET = 13
+AVERAGE_OPSET = 13
+"""The version of the default operators from which on an average can be written."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,6 @@ def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs:
 
 def _require_averageable(model: onnx.ModelProto, entry: Entry, outputs: ScoredOutputs) -> None:
     """Raise an error if the graph cannot run on more rows, or gives more than scores and labels."""
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
-    if opset < _OPSET:
-        raise FairmendError(
-            f"the model has operators of opset {opset}, and averaging needs those of opset {_OPSET} or later. "
-            f"Export it with opset {_OPSET}"
-        )
     for port in entry.ports:
         given = next(each for each in model.graph.input if each.name == port.name)
         dimensions = given.type.tensor_type.shape.dim

@@ -162,14 +162,17 @@ def require_room_for(model: onnx.ModelProto, entry: Entry) -> None:
         raise FairmendError("the model has an entry of fairmend already. Repair the original model instead.")
     if {each.name for each in graph.initializer} & {port.name for port in entry.ports}:
         raise FairmendError("an input of the model has a default value, which a caller can leave in place. Remove it.")
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the default operators of a model."""
+    return next((int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
+
+
+def needed_opset(entry: Entry) -> int:
+    """Return the version of the default operators from which on an entry can be written."""
     texts = any(entry.ports[code.port].type == "string" for lookup in entry.lookups for code in lookup.codes)
-    needed = 9 if not entry.lookups else 19 if texts else 13
-    if opset < needed:
-        raise FairmendError(
-            f"the model has operators of opset {opset}, and its entry needs those of opset {needed} or later. "
-            f"Export it with opset {needed}."
-        )
+    return 9 if not entry.lookups else 19 if texts else 13
 
 
 def rename_uses(graph: onnx.GraphProto, names: dict[str, str]) -> None:

@@ -31,7 +31,7 @@ from fairmend.spec import Spec
 if TYPE_CHECKING:
     from torch import nn
 
-    from fairmend.sklearn import FairEstimator
+    from fairmend.models.repaired_estimator import FairEstimator
 
 _LEAST = 1e-300  # a probability of 0 has finite log-odds
 
@@ -58,11 +58,17 @@ class _ClassRunner(Runner):
         canonical = self._entry.apply([X])
         if self.average is None:
             return self.base.logits(canonical[0]).astype(np.float64)
-        weights = self.average.weights.compute(spec, canonical[0])
-        on = None if self.kind == "number" else "probability"
-        members = (scores_of(self.base.logits(member.apply(canonical)[0]), on) for member in self._members)
-        mean = np.sum([weights[:, [k]] * scores for k, scores in enumerate(members)], axis=0)
-        return mean if self.kind == "number" else _closing(mean, self.average.shift)
+        members = [self.base.logits(member.apply(canonical)[0]) for member in self._members]
+        return average_logits(members, self.average, canonical[0])
+
+
+def average_logits(members: Sequence[FloatArray], average: Average, canonical: FloatArray) -> Floats:
+    """Return the averaged logits (rows, outputs) of members, given those of each and canonical rows (rows, width)."""
+    spec = average.canonical.spec
+    weights = average.weights.compute(spec, canonical)
+    on = None if spec.regression else "probability"
+    mean = np.sum([weights[:, [k]] * scores_of(logits, on) for k, logits in enumerate(members)], axis=0)
+    return mean if spec.regression else _closing(mean, average.shift)
 
 
 def _closing(mean: Floats, shift: float) -> Floats:

@@ -229,6 +229,11 @@ class RunModel:
             raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
         return found
 
+    def logits_of(self, given: npt.ArrayLike) -> FloatArray:
+        """Return what the model gave for some rows, (rows,) or (rows, outputs), as logits."""
+        scores = np.asarray(given)
+        return self._scores(as_scores(scores, len(scores), self.runner.name))
+
     def _scores(self, given: Floats) -> Floats:
         """Return what the model gave as logits."""
         given = given if self._order is None else given[:, self._order]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
-    from fairmend.sklearn import FairEstimator
+    from fairmend.models.repaired_estimator import FairEstimator
 
 COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
 FELL = (
