@@ -16,9 +16,15 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.models import ModelSource, RunModel
+from fairmend.models.entry import Entry
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
-from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
+from fairmend.prove.certificate import (
+    Certificate,
+    certificate_of_blindness,
+    certificate_of_classes,
+    certificate_of_inputs,
+)
 from fairmend.prove.fit import model_of_spec
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
 from fairmend.repairing.options import (
@@ -201,6 +207,7 @@ def _result(
         warnings=(
             *(() if selection is None else selection.warnings),
             *attempt.warnings,
+            *(_exported_entry(attempt.network)[1] if isinstance(attempt.network, RepairedModel) else ()),
             *calibration_warnings(
                 task.X_cal,
                 task.y_cal,
@@ -220,6 +227,14 @@ def _result(
     )
 
 
+def _exported_entry(model: RepairedModel) -> tuple[Entry | None, list[str]]:
+    """Return the entry of a repaired model in its file; None, and a warning, if it cannot be written to one."""
+    try:
+        return model.exported[1], []
+    except FairmendError as error:
+        return None, [f"there is no certificate, because a certificate is about a file: {error}"]
+
+
 def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
     """Return whether the repaired network lost the original's predictions on the calibration and unlabelled rows."""
     after = task.measure.predict(attempt.network, task.data.X)
@@ -230,10 +245,8 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
     """Return a certificate that claims what is proven; None if nothing is."""
     columns = attempt.blind_columns
     if isinstance(attempt.network, RepairedModel):
-        try:
-            _, entry = attempt.network.exported
-        except FairmendError as error:
-            _logger.warning("there is no certificate: %s", error)
+        entry, _ = _exported_entry(attempt.network)
+        if entry is None:
             return None
         return certificate_of_classes(task.spec, entry.to_dict(), method=method)
     if attempt.everyone:
