@@ -14,7 +14,7 @@ from support.strategies_spec import unhurried
 
 
 @unhurried
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 2))
 def test_similar_people_have_the_same_bits(seed, linked):
     spec = random_small_spec(np.random.default_rng(seed), linked=linked)
     X, _ = everyone(spec)
@@ -70,7 +70,10 @@ def test_ports_of_other_types_get_the_same_map():
         {
             **SPEC.to_dict(),
             "feature": [
-                {**{k: v for k, v in f.items() if k != "scale"}, **({"encoding": "ordinal"} if "categories" in f else {})}
+                {
+                    **{k: v for k, v in f.items() if k != "scale"},
+                    **({"encoding": "ordinal"} if "categories" in f else {}),
+                }
                 for f in SPEC.to_dict()["feature"]
             ],
         }

@@ -83,9 +83,7 @@ def choose_members(canonical: CanonicalMap, X: FloatArray, seed: int = 0, most: 
     return Members(free, _linked_values(canonical, free, X, of_rows), of_rows)
 
 
-def _linked_values(
-    canonical: CanonicalMap, free: dict[str, Floats], X: FloatArray, of_rows: Ints
-) -> dict[str, Floats]:
+def _linked_values(canonical: CanonicalMap, free: dict[str, Floats], X: FloatArray, of_rows: Ints) -> dict[str, Floats]:
     """Return for each member and class the value that most rows near that member have; else the representative.
 
     A member has a value that belongs to the class with its own protected values.

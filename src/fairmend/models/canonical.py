@@ -226,7 +226,8 @@ def choose_map(spec: Spec, X: FloatArray) -> CanonicalMap:
             count = np.bincount(draft._numbers(feature, own), minlength=len(at_reference))
             representative[feature.name] = np.array(
                 [
-                    feature.bounds[0] + max(np.flatnonzero(at_reference == number), key=lambda each: (count[each], -each))
+                    feature.bounds[0]
+                    + max(np.flatnonzero(at_reference == number), key=lambda each: (count[each], -each))
                     for number in range(linked.count)
                 ],
                 dtype=np.float64,
@@ -260,7 +261,9 @@ def _band_values(feature: Feature, bands: Sequence[object], own: Floats) -> Floa
     """Return the value that stands for each band: the typical one of the data in it, or one in its middle."""
     if feature.categories:
         groups = [np.array(group, dtype=np.float64) for group in bands]  # type: ignore[arg-type]
-        return np.array([_typical(feature, own[np.isin(own, group)]) if np.isin(own, group).any() else group[0] for group in groups])
+        return np.array(
+            [_typical(feature, own[np.isin(own, group)]) if np.isin(own, group).any() else group[0] for group in groups]
+        )
     lower = np.asarray(bands, dtype=np.float64)
     upper = np.append(lower[1:], feature.bounds[1])
     band = np.searchsorted(lower, own, side="right") - 1

@@ -138,7 +138,13 @@ class Entry:
         """Return the plain data of a certificate."""
         return {
             "ports": [
-                {"name": port.name, "type": port.type, "rank": port.rank, "width": width, "features": list(port.features)}
+                {
+                    "name": port.name,
+                    "type": port.type,
+                    "rank": port.rank,
+                    "width": width,
+                    "features": list(port.features),
+                }
                 for port, width in zip(self.ports, self.widths, strict=True)
             ],
             "cuts": [{"port": cut.port, "column": cut.column, "value": cut.value} for cut in self.cuts],

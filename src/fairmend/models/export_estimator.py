@@ -73,13 +73,13 @@ def _register_gradient_boosting(estimator: Any, convert: Any) -> None:
     try:
         converter = getattr(import_module(module), name)
     except ImportError as error:
-        raise FairmendError(
-            f"models of {package} become ONNX files by onnxmltools: pip install onnxmltools"
-        ) from error
+        raise FairmendError(f"models of {package} become ONNX files by onnxmltools: pip install onnxmltools") from error
     shapes = import_module("skl2onnx.common.shape_calculator")
     classifier = hasattr(last, "classes_")
     shape = (
-        shapes.calculate_linear_classifier_output_shapes if classifier else shapes.calculate_linear_regressor_output_shapes
+        shapes.calculate_linear_classifier_output_shapes
+        if classifier
+        else shapes.calculate_linear_regressor_output_shapes
     )
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"]} if classifier else {}
     convert.update_registered_converter(

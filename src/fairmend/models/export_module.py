@@ -22,7 +22,9 @@ _OPSET = 18
 class _Scores(nn.Module):
     """A module that takes tensors in order, and gives the scores alone."""
 
-    def __init__(self, module: nn.Module, names: Sequence[str], call: Callable[[Mapping[str, Any]], torch.Tensor]) -> None:
+    def __init__(
+        self, module: nn.Module, names: Sequence[str], call: Callable[[Mapping[str, Any]], torch.Tensor]
+    ) -> None:
         super().__init__()
         self.module, self.names, self.call = module, tuple(names), call
 
@@ -89,7 +91,11 @@ def _quiet() -> Any:
     """Keep exporters from printing and warning about their own work."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [each.level for each in loggers]
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         warnings.simplefilter("ignore")
         for each in loggers:
             each.setLevel(logging.CRITICAL)

@@ -202,17 +202,24 @@ def _write_labels(to: NodeWriter, graph: onnx.GraphProto, outputs: ScoredOutputs
     labels = to.constant(f"{place}/labels", list(outputs.labels), kind)
     if outputs.columns == 2:
         pair = [
-            to.node(
-                "Gather", [outputs.score, to.constant(f"{place}/{which}", which)], f"{place}/score_{which}", axis=1
-            )
+            to.node("Gather", [outputs.score, to.constant(f"{place}/{which}", which)], f"{place}/score_{which}", axis=1)
             for which in (0, 1)
         ]
-        index = to.node("Cast", [to.node("GreaterOrEqual", pair[::-1], f"{place}/positive")], f"{place}/index", to=TensorProto.INT64)
+        index = to.node(
+            "Cast", [to.node("GreaterOrEqual", pair[::-1], f"{place}/positive")], f"{place}/index", to=TensorProto.INT64
+        )
     elif outputs.columns == 1:
-        half = helper.make_tensor(f"{place}/half", _element_type(graph, outputs.score), (), [0.0 if outputs.kind == "logit" else 0.5])
+        half = helper.make_tensor(
+            f"{place}/half", _element_type(graph, outputs.score), (), [0.0 if outputs.kind == "logit" else 0.5]
+        )
         to.constants.append(half)
         flat = to.node("Reshape", [outputs.score, to.constant(f"{place}/flat", [-1])], f"{place}/score")
-        index = to.node("Cast", [to.node("GreaterOrEqual", [flat, half.name], f"{place}/positive")], f"{place}/index", to=TensorProto.INT64)
+        index = to.node(
+            "Cast",
+            [to.node("GreaterOrEqual", [flat, half.name], f"{place}/positive")],
+            f"{place}/index",
+            to=TensorProto.INT64,
+        )
     else:
         index = to.node("ArgMax", [outputs.score], f"{place}/index", axis=1, keepdims=0)
     to.node("Gather", [labels, index], str(outputs.label), axis=0)

@@ -62,15 +62,11 @@ class NodeWriter:
             f"{name}/compared",
         )
         counted = self.node("Cast", [compared], f"{name}/counted", to=TensorProto.INT64)
-        weighted = self.node(
-            "Mul", [counted, self.constant(f"{name}/weights", [code.weights])], f"{name}/weighted"
-        )
+        weighted = self.node("Mul", [counted, self.constant(f"{name}/weights", [code.weights])], f"{name}/weighted")
         total = self.node("ReduceSum", [weighted, self.constant(f"{name}/axes", [1])], f"{name}/sum", keepdims=0)
         return self.node("Min", [total, self.constant(f"{name}/most", code.most)], f"{name}/code")
 
-    def assemble(
-        self, name: str, source: str, width: int, lookups: Sequence[tuple[TableLookup, str]]
-    ) -> str:
+    def assemble(self, name: str, source: str, width: int, lookups: Sequence[tuple[TableLookup, str]]) -> str:
         """Add the nodes that put columns which were looked up into their places, and return the name of the result."""
         replaced = [column for lookup, _ in lookups for column in lookup.columns]
         kept = [column for column in range(width) if column not in set(replaced)]
@@ -89,9 +85,7 @@ def as_tensor(values: NDArray[Any], name: str) -> onnx.TensorProto:
     return numpy_helper.from_array(np.array(values, order="C"), name)  # keeps a number without dimensions
 
 
-def write_entry(
-    to: NodeWriter, entry: Entry, sources: Sequence[str] | None = None, prefix: str = PREFIX
-) -> list[str]:
+def write_entry(to: NodeWriter, entry: Entry, sources: Sequence[str] | None = None, prefix: str = PREFIX) -> list[str]:
     """Add the nodes of an entry, and return the names of what it gives for each port.
 
     It reads the inputs of the model, or values of other names (``sources``).

@@ -90,9 +90,7 @@ class RepairedModel(RunModel):
     average : how the scores of members are averaged; None if the base reads the representative alone
     """
 
-    def __init__(
-        self, base: Network | RunModel, canonical: CanonicalMap, average: Average | None = None
-    ) -> None:
+    def __init__(self, base: Network | RunModel, canonical: CanonicalMap, average: Average | None = None) -> None:
         self.base, self.canonical, self.average = base, canonical, average
         super().__init__(_ClassRunner(base, canonical, average), "it is repaired by classes of similar people")
 

@@ -33,7 +33,9 @@ from fairmend.repairing.training import History
 AVERAGE, DISTILLED, REPRESENTATIVE = "average", "distilled", "representative"
 
 
-def run_class_recipe(recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None) -> list[RepairAttempt]:
+def run_class_recipe(
+    recipe: Recipe, tasks: Sequence[RepairTask], progress: Progress | None = None
+) -> list[RepairAttempt]:
     """Repair by classes, on tasks that differ in their rows only."""
     started = time.perf_counter()
     require_classes(tasks[0])
