@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import class_probability, scores_of
 from fairmend.spec import Claim, Spec
 
@@ -137,7 +137,7 @@ class WorstNeighbours(ScanResult):
 
 
 def find_worst_pairs(
-    net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
+    net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
 ) -> WorstNeighbours:
     """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all.
 
@@ -156,7 +156,7 @@ def find_worst_pairs(
 
 
 def _find_other_predictions(
-    net: Network,
+    net: Model,
     X: FloatArray,
     logits: FloatArray,
     stream: Stream,
@@ -214,7 +214,7 @@ class WidestPairs:
 
 
 def find_widest_pairs(
-    net: Network,
+    net: Model,
     on: str | None,
     X: FloatArray,
     stream: Stream,
@@ -297,7 +297,7 @@ def enclose_differences(
     return np.maximum(least, 0.0), most, known & ((most <= claim.limit) | (least > claim.limit))
 
 
-def reads_what_varies(net: Network, spec: Spec) -> bool:
+def reads_what_varies(net: Model, spec: Spec) -> bool:
     """Return whether the network reads a feature in which similar people differ; otherwise all their scores are equal.
 
     Computed scores may then still differ in their last bits, because another batch rounds differently.

@@ -10,7 +10,9 @@ logits, is that of probabilities: class 1 from p = threshold on, and of several 
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -59,6 +61,14 @@ class Runner(ABC):
     dtype: np.dtype[Any]
     batch: int = 8192
     labels: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Return a text that changes with what the model computes; refuse one that does not show it."""
+        try:
+            content = pickle.dumps(self)
+        except Exception as error:
+            raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
+        return hashlib.sha256(content).hexdigest()
 
     @abstractmethod
     def ports(self, spec: Spec) -> tuple[Port, ...]:
@@ -155,6 +165,10 @@ class RunModel:
         changed = copy(self)
         changed.threshold = threshold
         return changed
+
+    def digest(self) -> str:
+        """Return a text that changes with what the model computes."""
+        return f"{self.runner.digest()} {self.runtime} {self.kind} {self.threshold!r}"
 
     def logits(self, X: npt.ArrayLike) -> FloatArray:
         """Return the logits of X (rows, inputs), float64: (rows,) for one score, (rows, N) for several.
