@@ -68,7 +68,7 @@ FUNCTIONS = {
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
-    "indicates= input= names=",
+    "indicates= input= names= bands=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
     "fairmend.Label": "column positive= threshold= score= classes=",

@@ -25,7 +25,13 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import Port
-from fairmend.network.decision import DEFAULT_THRESHOLD, enclose_log_odds, predicted_classes
+from fairmend.network.decision import (
+    DEFAULT_THRESHOLD,
+    centre_logits,
+    enclose_log_odds,
+    log_odds,
+    predicted_classes,
+)
 from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 
@@ -140,6 +146,11 @@ class RunModel:
         return np.ones(self.inputs, dtype=np.bool_)
 
     @property
+    def offset(self) -> float:
+        """The log-odds of the threshold."""
+        return log_odds(self.threshold)
+
+    @property
     def _bound(self) -> Spec:
         if self.spec is None:
             raise FairmendError(
@@ -193,6 +204,10 @@ class RunModel:
     def decide(self, logits: FloatArray) -> Ints:
         """Return the predicted classes of logits, by the rule of `predicted_classes`."""
         return predicted_classes(logits, self.threshold)
+
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits with the log-odds of the threshold taken from the last one."""
+        return centre_logits(logits, self.threshold)
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the probability of class 1 (rows,), or of every class (rows, N)."""
