@@ -38,7 +38,7 @@ from fairmend.evaluate.document import (
     UtilityFigures,
 )
 from fairmend.evaluate.utility import RegressionUtility, Utility
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_links
@@ -132,7 +132,7 @@ def _versions() -> dict[str, str]:
 
 
 def common_parts(
-    net: Network,
+    net: Model,
     spec: Spec,
     origin: Origin,
     *,
@@ -169,7 +169,7 @@ def describe_similarity(spec: Spec) -> Similarity:
     return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links)
 
 
-def class_names(spec: Spec, net: Network, labels: Iterable[object] = ()) -> list[str]:
+def class_names(spec: Spec, net: Model, labels: Iterable[object] = ()) -> list[str]:
     """Return the names of the network's classes: the values of the label, or "class 0" etc. if it does not list them.
 
     `labels` are the different ones in the data, which name the negative class.

@@ -107,13 +107,13 @@ class CanonicalMap:
         return TableLookup(place.port, place.columns, codes, hold(feature, values, ports[place.port].type))
 
     def _band_lookup(self, feature: Feature, ports: Sequence[Port]) -> TableLookup:
-        bands, representative = self.classes.banded[feature.name], self.representative[feature.name]
+        representative = self.representative[feature.name]
         if not feature.categories:
-            code = self._read_steps(feature, np.asarray(bands[1:], dtype=np.float64), ports)
+            code = self._read_steps(feature, np.asarray(feature.lower_ends[1:], dtype=np.float64), ports)
             return self._lookup(feature, ports, (code,), representative)
         code, own = self.read_value(feature, ports)
         band = np.empty(len(feature.categories), dtype=np.int64)
-        for number, codes in enumerate(bands):
+        for number, codes in enumerate(feature.groups):
             band[list(codes)] = number
         return self._lookup(feature, ports, (code,), representative[band[own.astype(np.int64)]])
 
@@ -219,7 +219,7 @@ def choose_map(spec: Spec, X: FloatArray) -> CanonicalMap:
     for feature in spec.features:
         own = values[feature.name]
         if feature.name in classes.banded:
-            representative[feature.name] = _band_values(feature, classes.banded[feature.name], own)
+            representative[feature.name] = _band_values(feature, own)
         elif feature.name in classes.linked:
             linked = classes.linked[feature.name]
             at_reference = linked.table[draft.cells(linked, reference)]
@@ -257,14 +257,13 @@ def _typical(feature: Feature, values: Floats) -> float:
     return float(np.quantile(values, 0.5, method="nearest"))
 
 
-def _band_values(feature: Feature, bands: Sequence[object], own: Floats) -> Floats:
+def _band_values(feature: Feature, own: Floats) -> Floats:
     """Return the value that stands for each band: the typical one of the data in it, or one in its middle."""
     if feature.categories:
-        groups = [np.array(group, dtype=np.float64) for group in bands]  # type: ignore[arg-type]
-        return np.array(
-            [_typical(feature, own[np.isin(own, group)]) if np.isin(own, group).any() else group[0] for group in groups]
-        )
-    lower = np.asarray(bands, dtype=np.float64)
+        groups = [np.array(group, dtype=np.float64) for group in feature.groups]
+        inside = [own[np.isin(own, group)] for group in groups]
+        return np.array([_typical(feature, some) if len(some) else group[0] for some, group in zip(inside, groups, strict=True)])
+    lower = np.asarray(feature.lower_ends, dtype=np.float64)
     upper = np.append(lower[1:], feature.bounds[1])
     band = np.searchsorted(lower, own, side="right") - 1
     middle = (lower + upper) / 2 if feature.kind == "continuous" else np.floor((lower + upper) / 2)

@@ -93,14 +93,14 @@ def _scored_outputs(graph: onnx.ModelProto, original: RunModel, runner: OnnxRunn
     """Return which values of a graph hold scores and labels."""
     made = {name: node for node in graph.graph.node for name in node.output}
     producer = made.get(runner.output)
-    zipped = producer is not None and producer.op_type == "ZipMap"
-    score = producer.input[0] if zipped else runner.output
+    zipped = producer if producer is not None and producer.op_type == "ZipMap" else None
+    score = runner.output if zipped is None else zipped.input[0]
     label, kind = runner.label_output or (None, "")
     return ScoredOutputs(
         score=score,
         kind=original.kind,
         columns=original.columns,
-        rank=2 if zipped else runner.output_rank,
+        rank=2 if zipped is not None else runner.output_rank,
         label=label,
         labels=_typed(runner.labels, kind) if label is not None else (),
         reversed=original.reversed,

@@ -143,17 +143,17 @@ def _write_average(
     replaced = {outputs.score: f"{base}/score"} | ({outputs.label: f"{base}/label"} if outputs.label else {})
     for node in graph.node:
         for names in (node.input, node.output):
-            for place, name in enumerate(names):
+            for at, name in enumerate(names):
                 if name in replaced and not (node in late and names is node.input):
-                    names[place] = replaced[name]
+                    names[at] = replaced[name]
     to = NodeWriter()
     place, count = _PLACE, average.members.count
     double = to.node("Cast", [f"{base}/score"], f"{place}/double", to=TensorProto.DOUBLE)
     shape = to.constant(f"{place}/shape", [count, -1, outputs.columns])
     scores = to.node("Reshape", [double, shape], f"{place}/scores")
     if outputs.kind == "logit":
-        operator, attributes = ("Sigmoid", {}) if outputs.columns == 1 else ("Softmax", {"axis": 2})
-        scores = to.node(operator, [scores], f"{place}/probabilities", **attributes)
+        one, shares = outputs.columns == 1, f"{place}/probabilities"
+        scores = to.node("Sigmoid", [scores], shares) if one else to.node("Softmax", [scores], shares, axis=2)
     weighted = to.node("Mul", [scores, weights], f"{place}/weighted")
     found = to.node("ReduceSum", [weighted, to.constant(f"{place}/axes", [0])], f"{place}/mean", keepdims=0)
     if outputs.kind != "number":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -97,6 +98,10 @@ class OnnxRunner(Runner):
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxRunner:
         """Share the session."""
         return self
+
+    def digest(self) -> str:
+        """Return the sha256 of the file."""
+        return hashlib.sha256(self._path.read_bytes()).hexdigest()
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the inputs of the graph."""

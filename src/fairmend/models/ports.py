@@ -72,7 +72,7 @@ class Port:
         feature, x = _feature(spec, name), X[:, spec.columns(name)]
         if self.type == "string":
             return np.array(feature.categories, dtype=object)[feature.nearest(x[:, 0]).astype(np.int64)][:, None]
-        whole = x if feature.one_hot else feature.nearest(x[:, 0])[:, None]
+        whole = x if feature.one_hot else np.rint(feature.unscaled(x))
         return np.ascontiguousarray(whole.astype(np.int64).astype(self.type))
 
 

@@ -94,6 +94,12 @@ class RepairedModel(RunModel):
         self.base, self.canonical, self.average = base, canonical, average
         super().__init__(_ClassRunner(base, canonical, average), "it is repaired by classes of similar people")
 
+    def bind(self, spec: Spec) -> RepairedModel:
+        """Return the model for rows of its spec, tried on some."""
+        bound = super().bind(spec)
+        assert isinstance(bound, RepairedModel)
+        return bound
+
     def __repr__(self) -> str:
         """Show what the repaired model reads, and how often it runs the original."""
         runs = "reads the representative of a class" if self.average is None else f"averages {self.members} members"

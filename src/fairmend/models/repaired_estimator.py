@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from fairmend.base.arrays import Floats
+from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
 from fairmend.models.canonical import CanonicalMap, spec_port
@@ -97,7 +97,7 @@ class FairEstimator(BaseEstimator):  # type: ignore[misc]
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def _logits(self, X: Any) -> Floats:
+    def _logits(self, X: Any) -> FloatArray:
         if not self._takes_people:
             found = self.model.logits(self._rows(X))
             return found[:, None] if found.ndim == 1 else found

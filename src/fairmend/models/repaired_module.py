@@ -39,6 +39,10 @@ def as_module(model: RepairedModel) -> nn.Module:
 class _Code(nn.Module):
     """Reads a code off each row."""
 
+    columns: Tensor
+    constants: Tensor
+    weights: Tensor
+
     def __init__(self, code: Code, kind: str) -> None:
         super().__init__()
         self.port, self.most, self.equal = code.port, code.most, code.compare == "=="
@@ -48,12 +52,14 @@ class _Code(nn.Module):
 
     def forward(self, matrices: Sequence[Tensor]) -> Tensor:
         read = matrices[self.port].index_select(1, self.columns)
-        holds = read == self.constants if self.equal else read >= self.constants
+        holds = torch.eq(read, self.constants) if self.equal else torch.ge(read, self.constants)
         return (holds.long() * self.weights).sum(dim=1).clamp(max=self.most)
 
 
 class _Lookup(nn.Module):
     """Looks columns up in a table."""
+
+    table: Tensor
 
     def __init__(self, lookup: TableLookup, types: Sequence[str]) -> None:
         super().__init__()
@@ -99,6 +105,11 @@ class EntryModule(nn.Module):
 
 class _Weights(nn.Module):
     """How much each member counts."""
+
+    mean: Tensor
+    deviation: Tensor
+    slope: Tensor
+    bias: Tensor
 
     def __init__(self, average: Average, ports: Sequence[Port]) -> None:
         super().__init__()
@@ -168,9 +179,12 @@ class CanonicalModule(nn.Module):
         else:
             (key,) = [key for key, value in given.items() if value is not None]
             found = self.module(**{**given, key: named if isinstance(given[key], dict) else tensors[0]})
+        scores: Tensor = found
         if isinstance(found, dict):
-            return found["logits"]
-        return found[0] if isinstance(found, tuple | list) else found
+            scores = found["logits"]
+        elif isinstance(found, tuple | list):
+            scores = found[0]
+        return scores
 
     def _average(self, scores: Tensor, weights: Tensor) -> Tensor:
         count = weights.shape[1]

@@ -10,7 +10,9 @@ logits, is that of probabilities: class 1 from p = threshold on, and of several 
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -24,7 +26,13 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import Port
-from fairmend.network.decision import DEFAULT_THRESHOLD, enclose_log_odds, log_odds, predicted_classes
+from fairmend.network.decision import (
+    DEFAULT_THRESHOLD,
+    centre_logits,
+    enclose_log_odds,
+    log_odds,
+    predicted_classes,
+)
 from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 
@@ -60,6 +68,14 @@ class Runner(ABC):
     dtype: np.dtype[Any]
     batch: int = 8192
     labels: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Return a text that changes with what the model computes; refuse one that does not show it."""
+        try:
+            content = pickle.dumps(self)
+        except Exception as error:
+            raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
+        return hashlib.sha256(content).hexdigest()
 
     @abstractmethod
     def ports(self, spec: Spec) -> tuple[Port, ...]:
@@ -141,6 +157,11 @@ class RunModel:
         return np.ones(self.inputs, dtype=np.bool_)
 
     @property
+    def offset(self) -> float:
+        """The log-odds of the threshold."""
+        return log_odds(self.threshold)
+
+    @property
     def _bound(self) -> Spec:
         if self.spec is None:
             raise FairmendError(
@@ -167,6 +188,10 @@ class RunModel:
         changed.threshold = threshold
         return changed
 
+    def digest(self) -> str:
+        """Return a text that changes with what the model computes."""
+        return f"{self.runner.digest()} {self.runtime} {self.kind} {self.threshold!r}"
+
     def logits(self, X: npt.ArrayLike) -> FloatArray:
         """Return the logits of X (rows, inputs), float64: (rows,) for one score, (rows, N) for several.
 
@@ -191,16 +216,9 @@ class RunModel:
         """Return the predicted classes of logits, by the rule of `predicted_classes`."""
         return predicted_classes(logits, self.threshold)
 
-    @property
-    def offset(self) -> float:
-        """The log-odds of the threshold."""
-        return log_odds(self.threshold)
-
     def centre(self, logits: FloatArray) -> FloatArray:
-        """Return logits with the offset taken from the last output."""
-        centred = logits.copy()
-        centred[..., -1 if centred.ndim > 1 else slice(None)] -= self.offset
-        return centred
+        """Return logits with the log-odds of the threshold taken from the last one."""
+        return centre_logits(logits, self.threshold)
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the probability of class 1 (rows,), or of every class (rows, N)."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairmend.base.text import printable
-from fairmend.network import Network
+from fairmend.models import RunModel
+from fairmend.network import Model, Network
 from fairmend.network.formats.nnet import NnetForm
 from fairmend.network.formats.torch.pt2 import Pt2Form
 from fairmend.network.formats.torch.state_dict import StateDictForm
@@ -20,12 +21,20 @@ from fairmend.prove.certificate_graph import layers_of, steps_of
 _ROUNDED = " A module in float32 would round the weights, which the claim does not cover."
 
 
-def model_condition(network: Network) -> str:
+def model_condition(network: Model) -> str:
     """Return what a program must do with the file that a network was read from; "" if the file itself says it.
+
+    Of a model that is only run, nothing is known but what it gave, so the condition names what ran it.
 
     A module in memory is traced, and the program in a .pt2 file is read here, so that neither needs a condition. The
     checker does not read such a program, and prints one.
     """
+    if isinstance(network, RunModel):
+        return (
+            f"every score was computed by {network.runtime}, in batches. Another program or version, another precision "
+            "or batch may round a score to the other side of the threshold."
+        )
+    assert isinstance(network, Network)
     form = network.form
     if isinstance(form, NnetForm):
         return form.condition

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.text import condition_text, html_pairs, percent, printable
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Witness:
         }
 
 
-def keep_ignored_features(net: Network, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
+def keep_ignored_features(net: Model, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
     """Return the counterfactuals ``other (k, width)`` with X's own values in every feature that the network ignores.
 
     The network ignores a feature if no weight lets it through to the output, so the scores stay the same.

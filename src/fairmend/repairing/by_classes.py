@@ -77,7 +77,7 @@ def _shift(model: RepairedModel, task: RepairTask, X: FloatArray) -> float:
     logits = model.logits(X)
     leads = (logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0]) - model.offset
     positive = int(np.count_nonzero(task.original_predictions == 1))
-    return even_shift(leads, positive) if 0 < positive < len(leads) else 0.0
+    return even_shift(leads.astype(np.float64), positive) if 0 < positive < len(leads) else 0.0
 
 
 def _distilled(

@@ -17,6 +17,7 @@ from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.device import WIDE
 from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU, choose_device
+from fairmend.models import RunModel
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.fit import require_fit
@@ -115,7 +116,7 @@ class RepairTask:
 
 
 def prepare_task(
-    network: Network,
+    network: Network | RunModel,
     spec: Spec,
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
