@@ -1,7 +1,8 @@
 """Averaging: the mean of a model's scores over the members of a class, weighted by the population.
 
 A class has few members that matter: the same person as a man and as a woman, or at four ages. The mean over them reads
-nothing but the representative of the class, so it is the same for all members; it needs no gradients, labels or training.
+nothing but the representative of the class, so it is the same for all members. It needs no gradients, no labels and no
+training.
 
 The weights are those of the population *given the other features*: a logistic regression says how likely each member is
 for someone with these. Scores are averaged, not votes. Where there are two classes, a shift of the log-odds keeps the
@@ -131,8 +132,7 @@ def _clusters(
         for k in range(most)
         if len(inside := np.flatnonzero(label == k))
     ]
-    numbers, label = np.unique(label, return_inverse=True)
-    return own[middle], label
+    return own[middle], np.unique(label, return_inverse=True)[1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ class CanonicalMap:
         return self._made(ports, cuts, lookups)
 
     def class_at(self, feature: Feature, values: Floats, of: Mapping[str, float] | None = None) -> Ints:
-        """Return the class of values of a linked feature, with the reference values of the protected ones, or others."""
+        """Return the class of values of a linked feature, beside reference values of the protected ones, or others."""
         linked = self.classes.linked[feature.name]
         return np.asarray(linked.table[(*self.cells(linked, of or self.reference), self._numbers(feature, values))])
 
@@ -236,7 +236,7 @@ def choose_map(spec: Spec, X: FloatArray) -> CanonicalMap:
 
 
 def _without_continuous(classes: SimilarityClasses) -> SimilarityClasses:
-    """Return the classes without linked features that depend on continuous ones: those are free, as all values merge."""
+    """Return the classes without linked features that depend on continuous ones: those are free."""
     lost = [
         name for name, linked in classes.linked.items() if any(each.kind == "continuous" for each in linked.conditions)
     ]
@@ -262,7 +262,9 @@ def _band_values(feature: Feature, own: Floats) -> Floats:
     if feature.categories:
         groups = [np.array(group, dtype=np.float64) for group in feature.groups]
         inside = [own[np.isin(own, group)] for group in groups]
-        return np.array([_typical(feature, some) if len(some) else group[0] for some, group in zip(inside, groups, strict=True)])
+        return np.array(
+            [_typical(feature, some) if len(some) else group[0] for some, group in zip(inside, groups, strict=True)]
+        )
     lower = np.asarray(feature.lower_ends, dtype=np.float64)
     upper = np.append(lower[1:], feature.bounds[1])
     band = np.searchsorted(lower, own, side="right") - 1

@@ -1,9 +1,9 @@
 """The entry of a model: the canonical map as data, which sends every row to the representative of its class.
 
 A model reads one or several *ports*. The entry replaces some of their columns by constants (*cuts*) and others by rows
-of a table (*lookups*); all other columns pass bit for bit. Whatever follows reads what the entry gives, and nothing else:
-so its output is the same for all members of a class. `canonical` chooses cuts and tables for a spec, `onnx_entry` writes
-an entry as the first nodes of a graph, and docs/classes.md describes the form that the checker reads.
+of a table (*lookups*); all other columns pass bit for bit. Whatever follows reads what the entry gives, and nothing
+else: so its output is the same for all members of a class. `canonical` chooses cuts and tables for a spec, `onnx_entry`
+writes an entry as the first nodes of a graph, and docs/classes.md describes the form that the checker reads.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
         )
     except Exception as error:  # a converter fails in its own ways
         raise FairmendError(
-            f"skl2onnx cannot convert {type(estimator).__name__} ({first_line(error)}). Export it to ONNX yourself, and "
-            "repair that file"
+            f"skl2onnx cannot convert {type(estimator).__name__} ({first_line(error)}). Export it to ONNX yourself, "
+            "and repair that file"
         ) from error
     path.write_bytes(model.SerializeToString())
 

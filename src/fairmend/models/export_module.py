@@ -49,7 +49,7 @@ def export_module(
             with _quiet(), torch.no_grad():
                 export(wrapped, tensors, path)
             return
-        except Exception as error:  # an exporter fails in its own ways, and the other follows
+        except Exception as error:  # noqa: PERF203  # an exporter fails in its own ways, and the other follows
             reasons.append(first_line(error))
     raise FairmendError(
         f"PyTorch cannot export {type(module).__name__} to ONNX ({reasons[0]}; the older exporter: {reasons[1]}). "

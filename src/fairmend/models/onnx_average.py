@@ -17,8 +17,8 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import listed
 from fairmend.models.averaging import Average
 from fairmend.models.entry import Entry
-from fairmend.models.ports import Port
 from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require_room_for, write_entry
+from fairmend.models.ports import Port
 
 _PLACE = "fairmend_average"
 AVERAGE_OPSET = 13

@@ -1,8 +1,8 @@
 """RepairedModel: a model behind the canonical map of a spec, whose output depends on a row only through its class.
 
 The original stays what it is, and reads the representative of a class, or all members of it, whose scores are averaged.
-As a file it is the original ONNX graph behind a few nodes; in PyTorch a module around the original's, in scikit-learn an
-estimator around it.
+As a file it is the original ONNX graph behind a few nodes; in PyTorch a module around the original's, in scikit-learn
+an estimator around it.
 """
 
 from __future__ import annotations

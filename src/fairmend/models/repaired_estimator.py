@@ -1,4 +1,4 @@
-"""A repaired model as a scikit-learn estimator: the canonical map in front of the user's own, and the average behind it.
+"""A repaired model as a scikit-learn estimator: the canonical map in front of the user's own, the average behind it.
 
 It takes what the original takes. Of a data frame with the user's values, only the columns that the map changes are
 touched: whatever a pipeline does with the others, missing values included, it goes on doing.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, exact_number, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
-from fairmend.spec.classes import similarity_classes
 from fairmend.spec.claim import Claim, ClaimWords
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.features import Feature
 
 _MOST_CATEGORIES = 12
@@ -240,7 +240,9 @@ class Guarantee:
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
             if self.by_classes:
-                holds = "holds for the saved file in every program that runs it: it reads the same numbers, bit for bit."
+                holds = (
+                    "holds for the saved file in every program that runs it: it reads the same numbers, bit for bit."
+                )
             if self.real_only and not self.covers_everyone:
                 this = "The second claim" if self.everyone else "This"
                 sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")

@@ -44,7 +44,7 @@ def run_class_recipe(
         models = _distilled(recipe, tasks, parts, progress)
     else:
         models = [
-            RepairedModel(task.network, canonical, average if recipe.by_classes == AVERAGE else None).bind(task.spec)
+            RepairedModel(task.model, canonical, average if recipe.by_classes == AVERAGE else None).bind(task.spec)
             for task, (canonical, average) in zip(tasks, parts, strict=True)
         ]
     seconds = (time.perf_counter() - started) / len(tasks)
@@ -66,9 +66,9 @@ def _averaged(recipe: Recipe, task: RepairTask) -> tuple[CanonicalMap, Average]:
     canonical = choose_map(task.spec, X)
     members = 1 if recipe.by_classes == REPRESENTATIVE else MOST_MEMBERS
     average = fit_average(canonical, X, task.seed, members)
-    if task.spec.regression or recipe.by_classes == REPRESENTATIVE or task.network.outputs > 2:
+    if task.spec.regression or recipe.by_classes == REPRESENTATIVE or task.model.outputs > 2:
         return canonical, average
-    model = RepairedModel(task.network, canonical, average).bind(task.spec)
+    model = RepairedModel(task.model, canonical, average).bind(task.spec)
     return canonical, replace(average, shift=-_shift(model, task, X))
 
 
@@ -90,8 +90,8 @@ def _distilled(
     students = []
     for task, (canonical, average) in zip(tasks, parts, strict=True):
         X = np.concatenate([task.data.X, task.X_repair])
-        mean = RepairedModel(task.network, canonical, replace(average, shift=0.0)).bind(task.spec).logits(X)
-        targets = with_labels(task.measure.output_targets(task.network, mean), task, recipe.label_weight)
+        mean = RepairedModel(task.model, canonical, replace(average, shift=0.0)).bind(task.spec).logits(X)
+        targets = with_labels(task.measure.output_targets(task.model, mean), task, recipe.label_weight)
         students.append(Student(task.network, canonical.apply(X), targets))
     task = tasks[0]
     networks = distil(

@@ -133,7 +133,7 @@ class RepairAttempt:
 
     @property
     def everyone(self) -> bool:
-        """Whether similar people get one output, for everyone: it ignores all in which they differ, or reads classes."""
+        """Whether all similar people get one output: the model ignores all in which they differ, or reads classes."""
         return self.by_classes or covers_everyone(self.blind_features, self.spec)
 
 

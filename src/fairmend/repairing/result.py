@@ -12,7 +12,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import balanced_accuracy
 from fairmend.base.text import condition_text, html_pairs, listed, percent
 from fairmend.models.repaired import RepairedModel
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.condition import model_condition
 from fairmend.prove.proof import Proof
@@ -73,8 +73,8 @@ def calibration_warnings(
 
 
 def outcome_warnings(
-    before: Network,
-    after: Network,
+    before: Model,
+    after: Model,
     X: FloatArray,
     y: np.ndarray,
     gap: float,
@@ -95,7 +95,7 @@ def outcome_warnings(
     return warnings
 
 
-def _class_warnings(before: Network, after: Network, X: FloatArray, y: np.ndarray) -> list[str]:
+def _class_warnings(before: Model, after: Model, X: FloatArray, y: np.ndarray) -> list[str]:
     warnings = []
     predictions = after.predict(X)
     if len(np.unique(predictions)) == 1 and len(np.unique(before.predict(X))) > 1:
@@ -106,7 +106,7 @@ def _class_warnings(before: Network, after: Network, X: FloatArray, y: np.ndarra
     return warnings
 
 
-def _regression_warnings(before: Network, after: Network, X: FloatArray, y: np.ndarray) -> list[str]:
+def _regression_warnings(before: Model, after: Model, X: FloatArray, y: np.ndarray) -> list[str]:
     warnings = []
     outputs = after.logits(X)
     if len(X) > 1 and (outputs == outputs[0]).all() and not (before.logits(X) == before.logits(X)[0]).all():
@@ -168,7 +168,8 @@ class RepairResult:
     @property
     def module(self) -> nn.Module:
         """The repaired model as a PyTorch module around yours, with the same arguments and outputs."""
-        return self.network.to_module()  # type: ignore[no-any-return]
+        module: nn.Module = self.network.to_module()
+        return module
 
     @property
     def estimator(self) -> FairEstimator:

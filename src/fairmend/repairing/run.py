@@ -18,7 +18,7 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.models import ModelSource, RunModel
 from fairmend.models.entry import Entry
 from fairmend.models.repaired import RepairedModel
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.certificate import (
     Certificate,
     certificate_of_blindness,
@@ -61,6 +61,7 @@ def repair(
     head: HeadOptions | None = None,
     time_limit: float | None = None,
     device: str | None = None,
+    keep_form: bool = False,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
@@ -78,8 +79,8 @@ def repair(
     X_repair : the repair inputs, encoded or as a DataFrame.
     X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers, or the
         numbers to predict if the spec's claim is about "output".
-    method : "auto", "average", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `repairing.options.METHODS`.
-        Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
+    method : "auto", "average", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see
+        `repairing.options.METHODS`. Models that are only run take the first two. Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
         only for the repair inputs.
     seed : the random seed.
     keep, guarantee, prefer : for "auto", the policy that selects a candidate; `repairing.policy.Policy` explains
@@ -99,6 +100,8 @@ def repair(
         float64 with every rounding error accounted for: "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
         if there is one, for networks with a layer of more than 128 units. Step 2 is solved on the CPU. Not for
         baselines.
+    keep_form : for "auto", leave out repairs by classes of similar people, which put nodes in front of the network and
+        are saved as .onnx; then a network keeps its architecture, and ignores features with links or bands altogether
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
     training, head = training or TrainingOptions(), head or HeadOptions()
@@ -122,17 +125,19 @@ def repair(
         head = replace(head, features="box")
     network = model_of_spec(net, spec)
     if isinstance(network, RunModel):
-        require_method(method, network)
+        require_method(method, network, keep_form)
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
-    task = replace(task, cuts_training=method != "auto")
+    task = replace(task, cuts_training=method != "auto", keep_form=keep_form)
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training.given, policy, progress)
         return _result(task, method, attempt, selection, policy)
 
 
-def require_method(method: str, model: RunModel) -> None:
+def require_method(method: str, model: RunModel, keep_form: bool = False) -> None:
     """Raise an error if a method needs a network, and the model is only run."""
+    if keep_form:
+        raise FairmendError(f"keep_form: {model.runner.name} is only run, and repaired by nodes in front of it")
     if method not in RUN_METHODS:
         raise FairmendError(
             f"method {method} needs a network that fairmend reads, but {model.runner.name} is only run "
@@ -195,8 +200,8 @@ def _result(
         margin=attempt.margin,
         history=attempt.history,
         seconds=attempt.seconds,
-        changed_weights=_count_changed(task.network, attempt.network),
-        total_weights=sum(affine.size for affine in getattr(task.network, "affines", ())),
+        changed_weights=_count_changed(task.model, attempt.network),
+        total_weights=sum(affine.size for affine in getattr(task.model, "affines", ())),
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
@@ -215,7 +220,7 @@ def _result(
                 keeps_decisions=policy is not None and policy.prefer == "decisions",
             ),
             *outcome_warnings(
-                task.network,
+                task.model,
                 attempt.network,
                 task.X_cal,
                 task.y_cal,
@@ -258,7 +263,7 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
     return certificate_of_inputs(attempt.network, task.spec, X, proof, method=method, blind_columns=columns)
 
 
-def _count_changed(before: Network, after: Network) -> int:
+def _count_changed(before: Model, after: Model) -> int:
     """Return how many weights and biases differ, bit for bit."""
     if not isinstance(before, Network) or not isinstance(after, Network):
         return 0

@@ -3,8 +3,9 @@
 Recipes run in stages, from the strongest guarantee to the weakest, and a stage that cannot win does not run. A recipe
 whose network loses the model even on the rows that it learnt from is not run on folds, if another candidate is better.
 
-1. Where links or bands leave something of a feature that varies, and for models that are only run: models behind the
-   canonical map of the spec (`by_classes`). And networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
+1. Models behind the canonical map of the spec (`by_classes`), where links or bands leave something of a feature, and
+   for models that are only run. Networks that ignore every feature that varies. Nothing else is to be proven, and the
+   claim is about everyone.
 2. If the spec has tolerances or links: networks that ignore the protected features, and for which certified training
    (of scores: the paper's two steps) proves the rest for the repair inputs. They run if no network of stage 1 surely
    keeps the model; the one that takes longest only if no other network keeps it.
@@ -43,7 +44,8 @@ _BLIND = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying", match_ra
 EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, expected=True), _BLIND)
 """Recipes that ignore every feature that varies, the preferred one first, unless rows are few. Both predict each of
 two classes as often as the original does. On synthetic data two are enough: of six, with and without labels and this
-rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
+rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Labels
+help badly trained networks and hurt well trained ones, so that distillation does without them. Where
 these two cannot be told apart, the distilled one is better on average: by much if the features that vary decide much,
 else by nothing."""
 
@@ -52,8 +54,8 @@ BY_CLASSES = (
     Recipe("classes, averaged", steps=0, by_classes=AVERAGE),
     Recipe("classes, representative", steps=0, by_classes=REPRESENTATIVE),
 )
-"""Recipes that let a model read classes of similar people, the preferred one first. Only networks are distilled. Where a
-class leaves nothing but protected features and tolerances open, a network that ignores them, distilled towards the same
+"""Recipes that let a model read classes of similar people, the preferred one first. Only networks are distilled. Where
+nothing but protected features and tolerances is left open, a network that ignores them, distilled towards the same
 averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
 
 FEW_ROWS = 500
@@ -196,7 +198,7 @@ class _Stage:
 
 
 def _stages(task: RepairTask) -> tuple[_Stage, ...]:
-    if isinstance(task.network, RunModel):
+    if isinstance(task.model, RunModel):
         return (_Stage(class_recipes(task), lambda contest: ""),)
     for_repair_inputs = () if task.strict else listed_recipes(task)
     return (
@@ -209,10 +211,10 @@ def _stages(task: RepairTask) -> tuple[_Stage, ...]:
 
 def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return the recipes by classes: those of a model that is only run, or of a network where they can keep more."""
-    if isinstance(task.network, RunModel):
+    if isinstance(task.model, RunModel):
         return BY_CLASSES[1:]
     classes = similarity_classes(task.spec)
-    return BY_CLASSES if classes.banded or classes.linked else ()
+    return BY_CLASSES if (classes.banded or classes.linked) and not task.keep_form else ()
 
 
 def everyone_recipes(task: RepairTask) -> tuple[Recipe, ...]:

@@ -62,10 +62,10 @@ class RepairTask:
     calibration rows, then the unlabelled rows, with what the network computes for them. ``device`` is where networks
     are trained. ``split`` names whole-number features whose values are proven one by one, without those
     between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
-    ``most_solves`` limits the solver runs of step 2.
+    ``keep_form`` says whether the architecture must stay. ``most_solves`` limits the solver runs of step 2.
     """
 
-    network: Network | RunModel
+    model: Network | RunModel
     spec: Spec
     X_repair: FloatArray
     X_cal: FloatArray
@@ -78,7 +78,15 @@ class RepairTask:
     device: torch.device = CPU
     split: tuple[str, ...] = ()
     cuts_training: bool = False
+    keep_form: bool = False
     most_solves: float = math.inf
+
+    @property
+    def network(self) -> Network:
+        """The model, for what needs a network."""
+        if not isinstance(self.model, Network):
+            raise FairmendError(f"{self.model!r} is no network that fairmend reads: {self.model.why_only_run}")
+        return self.model
 
     @cached_property
     def regions(self) -> Regions:
@@ -98,7 +106,7 @@ class RepairTask:
     @cached_property
     def original_predictions(self) -> np.ndarray:
         """The original network's predictions for the rows of ``data``."""
-        return self.measure.predictions(self.network, self.data.logits)
+        return self.measure.predictions(self.model, self.data.logits)
 
     def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
         """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
@@ -111,7 +119,7 @@ class RepairTask:
             X_cal=X_cal,
             y_cal=np.delete(self.y_cal, labelled, axis=0),
             X_unlabelled=X_unlabelled,
-            data=ScoredRows.of(self.network, np.concatenate([X_cal, X_unlabelled])),
+            data=ScoredRows.of(self.model, np.concatenate([X_cal, X_unlabelled])),
         )
 
 

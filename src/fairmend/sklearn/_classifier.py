@@ -293,7 +293,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.method,
             seed,
             **self._repair_options(inputs[np.setdiff1d(order, [*chosen, *calibration])]),
+            keep_form=True,
         )
+        if not isinstance(self.result_.network, Network):
+            raise InputError(f"method {self.method} puts nodes in front of the network; use fairmend.repair for it")
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
 
     def _repair_options(self, unlabelled: FloatArray) -> dict[str, Any]:
