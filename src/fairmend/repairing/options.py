@@ -201,7 +201,7 @@ _STEP_2 = (*_HEAD, "time_limit")
 METHODS: dict[str, Method] = {
     "auto": Method(
         "run several recipes and select the strongest guarantee that keeps the model",
-        ("keep", "guarantee", "prefer", "X_unlabelled", "device", *_STEP_2),
+        ("keep", "guarantee", "prefer", "keep_form", "X_unlabelled", "device", *_STEP_2),
     ),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",

@@ -80,8 +80,8 @@ def repair(
     X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers, or the
         numbers to predict if the spec's claim is about "output".
     method : "auto", "average", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see
-        `repairing.options.METHODS`. Models that are only run take the first two. Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
-        only for the repair inputs.
+        `repairing.options.METHODS`. Models that are only run take the first two. Where the spec has no tolerances,
+        "blind" and most recipes of "auto" prove their guarantee for everyone, not only for the repair inputs.
     seed : the random seed.
     keep, guarantee, prefer : for "auto", the policy that selects a candidate; `repairing.policy.Policy` explains
         it. If no proven candidate meets what you give here, FairmendError names the closest. Where all labels are
@@ -109,6 +109,7 @@ def repair(
         "keep": keep,
         "guarantee": guarantee,
         "prefer": prefer,
+        "keep_form": keep_form or None,
         "X_unlabelled": X_unlabelled,
         "time_limit": time_limit,
         "device": device,

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.text import printable
+from fairmend.network import Network
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repairing.options import methods_with
 from fairmend.repairing.run import repair
@@ -169,7 +170,8 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def decision_function(self, X: Any) -> FloatArray:
         """Return the logit of the second class (rows,); with more than two classes, all logits (rows, classes)."""
         inputs = self._validate_and_encode(X)
-        return self.network_.logits(inputs)
+        logits: FloatArray = self.network_.logits(inputs)
+        return logits
 
     @property
     def report_(self) -> Report:
