@@ -43,6 +43,7 @@ _OF_METHOD = [
     "keep",
     "guarantee",
     "prefer",
+    "keep_form",
     "steps",
     "learning_rate",
     "bounds",
