@@ -35,6 +35,9 @@ QUANTILES = 4
 MOST_FITTED = 20_000
 """Rows, at most, from which weights are learnt: more do not change them."""
 
+LEAST_PROBABILITY = 1e-12
+"""Averaged probabilities are at least so far from 0 and 1: closer ones are rounding, and have no log-odds to shift."""
+
 _MOST_STEPS = 300
 _NEVER = 30.0  # how much less likely, in log-odds, a member is that no row of the data is near to
 

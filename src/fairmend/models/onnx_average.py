@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import listed
-from fairmend.models.averaging import Average
+from fairmend.models.averaging import LEAST_PROBABILITY, Average
 from fairmend.models.entry import Entry
 from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require_room_for, write_entry
 from fairmend.models.ports import Port
@@ -173,7 +173,7 @@ def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutpu
     """Add the nodes that shift the log-odds of averaged probabilities, and give what the original gives."""
     place = f"{_PLACE}/closing"
     if outputs.columns > 2:
-        return to.node("Log", [mean], f"{place}/logits") if outputs.kind == "logit" else mean
+        return _write_log(to, mean, f"{place}/logits") if outputs.kind == "logit" else mean
     if shift == 0 and outputs.kind == "probability":
         return mean
     positive = mean
@@ -181,7 +181,7 @@ def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutpu
         positive = to.node("Gather", [mean, to.constant(f"{place}/second", [1])], f"{place}/positive", axis=1)
     one = to.constant(f"{place}/one", 1.0, "float64")
     other = to.node("Sub", [one, positive], f"{place}/negative")
-    parts = [to.node("Log", [each], f"{each}/log") for each in (positive, other)]
+    parts = [_write_log(to, each, f"{place}/{name}") for each, name in ((positive, "for"), (other, "against"))]
     odds = to.node("Sub", parts, f"{place}/odds")
     shifted = to.node("Add", [odds, to.constant(f"{place}/shift", shift, "float64")], f"{place}/shifted")
     if outputs.kind == "logit":
@@ -193,6 +193,11 @@ def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutpu
     if outputs.columns == 1:
         return found
     return to.node("Concat", [to.node("Sub", [one, found], f"{place}/rest"), found], f"{place}/both", axis=1)
+
+
+def _write_log(to: NodeWriter, share: str, name: str) -> str:
+    least = to.constant(f"{name}/least", LEAST_PROBABILITY, "float64")
+    return to.node("Log", [to.node("Max", [share, least], f"{name}/share")], name)
 
 
 def _write_labels(to: NodeWriter, graph: onnx.GraphProto, outputs: ScoredOutputs) -> None:

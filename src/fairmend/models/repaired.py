@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
-from fairmend.models.averaging import Average
+from fairmend.models.averaging import LEAST_PROBABILITY, Average
 from fairmend.models.canonical import CanonicalMap, spec_port
 from fairmend.models.entry import Entry
 from fairmend.models.ports import Port
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fairmend.models.repaired_estimator import FairEstimator
-
-_LEAST = 1e-300  # a probability of 0 has finite log-odds
-
 
 class _ClassRunner(Runner):
     """Runs a model on the representatives of classes, or on all members, and averages its scores."""
@@ -74,9 +71,9 @@ def average_logits(members: Sequence[FloatArray], average: Average, canonical: F
 def _closing(mean: Floats, shift: float) -> Floats:
     """Return the logits of averaged probabilities (rows, outputs), those of two classes shifted."""
     if mean.shape[1] > 2:
-        return np.log(np.maximum(mean, _LEAST))
+        return np.log(np.maximum(mean, LEAST_PROBABILITY))
     positive, negative = mean[:, -1], 1 - mean[:, 0] if mean.shape[1] == 1 else mean[:, 0]
-    odds = np.log(np.maximum(positive, _LEAST)) - np.log(np.maximum(negative, _LEAST)) + shift
+    odds = np.log(np.maximum(positive, LEAST_PROBABILITY)) - np.log(np.maximum(negative, LEAST_PROBABILITY)) + shift
     return odds[:, None] if mean.shape[1] == 1 else np.column_stack([np.zeros(len(odds)), odds])
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fairmend.base.errors import FairmendError
-from fairmend.models.averaging import Average
+from fairmend.models.averaging import LEAST_PROBABILITY, Average
 from fairmend.models.canonical import CanonicalMap
 from fairmend.models.entry import ELEMENT_TYPES, Code, Entry, TableLookup
 from fairmend.models.module import ModuleRunner
@@ -199,9 +199,10 @@ class CanonicalModule(nn.Module):
 
     def _closing(self, mean: Tensor) -> Tensor:
         if mean.shape[1] > 2:
-            return mean.log() if self.kind == "logit" else mean
+            return mean.clamp(min=LEAST_PROBABILITY).log() if self.kind == "logit" else mean
         positive = mean[:, -1:]
-        odds = positive.log() - (1 - positive).log() + self.shift
+        first, second = (each.clamp(min=LEAST_PROBABILITY).log() for each in (1 - positive, positive))
+        odds = second - first + self.shift
         if self.kind == "logit":
             return odds if mean.shape[1] == 1 else torch.cat([torch.zeros_like(odds), odds], dim=1)
         found = torch.sigmoid(odds)
