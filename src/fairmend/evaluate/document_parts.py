@@ -41,7 +41,7 @@ from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Model
 from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
-from fairmend.spec.describe import describe_links
+from fairmend.spec.describe import describe_bands, describe_links
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import BrokenFile, TableFile
 
@@ -166,7 +166,8 @@ def describe_similarity(spec: Spec) -> Similarity:
     """Return who counts as similar."""
     tolerances = {short(f.name): float(f.tolerance) for f in spec.features if f.tolerance and f.varies}
     linked, links = [short(f.name) for f in spec.linked], describe_links(spec)
-    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links)
+    bands = {short(f.name): short(describe_bands(f)) for f in spec.banded}
+    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links, bands)
 
 
 def class_names(spec: Spec, net: Model, labels: Iterable[object] = ()) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,7 +44,7 @@ from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
-from fairmend.spec.products import encode_column
+from fairmend.spec.products import band_runs, encode_column
 from fairmend_check.kernel.bounds import form_bounds, leads
 from fairmend_check.kernel.claim import Threshold
 from fairmend_check.kernel.inference_error import output_errors
@@ -212,7 +213,20 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         missing=None if missing is None else float(categories.index(str(missing)) if categories else missing),
         marks=next((number for number, other in enumerate(features) if other.name == feature.indicates), None),
         names=_names_of_numbers(feature),
+        bands=_bands(feature),
     )
+
+
+def _bands(feature: Feature) -> list[list[list[float]]]:
+    """Return the runs of values of each band; a continuous one ends with the lower end of the next."""
+    if feature.groups:
+        return [[[float(a), float(b)] for a, b in runs] for runs in band_runs(feature)]
+    if not feature.lower_ends:
+        return []
+    ends = [*feature.lower_ends, feature.bounds[1]]
+    less = 1 if feature.kind == "integer" else 0
+    *inner, last = pairwise(ends)
+    return [*([[float(a), float(b - less)]] for a, b in inner), [list(map(float, last))]]
 
 
 def _names_of_numbers(feature: Feature) -> dict[str, str]:

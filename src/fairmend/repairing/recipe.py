@@ -339,7 +339,8 @@ def features_to_split(recipe: Recipe, task: RepairTask) -> tuple[str, ...]:
     for feature in spec.varying:
         if feature.kind == "continuous" or feature.one_hot or feature in ignored:
             continue
-        more = values * (2 * int(feature.reach) + 2)  # an input may be a value of its own, beside the whole numbers
+        most = spec.most_values(feature) if feature.bands else 2 * int(feature.reach) + 1
+        more = values * (most + 1)  # an input may be a value of its own, beside the whole numbers
         pieces = len(task.X_repair) * more * spec.most_pieces
         if more <= MOST_VALUES and pieces * sum(task.network.widths) <= _MOST_NUMBERS:
             found.append(feature.name)

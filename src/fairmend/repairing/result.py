@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from fairmend.repairing.candidates import Candidate
 from fairmend.repairing.measures import r_squared
 from fairmend.repairing.options import Policy
 from fairmend.repairing.training import History
+from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +56,12 @@ FIT_FELL = (
 )
 
 NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equally: this method gives no guarantee"
+
+LISTED_TOLERANCES = (
+    "differences in {names} are proven for the repair inputs only: a tolerance connects all values, step by step, so "
+    "that a proof for everyone ignores them. Bands instead, such as bands = {{width = {width}}}, do not: people are "
+    "similar within a band, and not across an edge"
+)
 
 LARGEST_FALL = 0.05
 
@@ -93,6 +101,15 @@ def outcome_warnings(
         message = SCORES_NOT_INFERENCE if proof.classes is None else NOT_INFERENCE
         warnings.append(message.format(count=int(only_real.sum())))
     return warnings
+
+
+def tolerance_warnings(spec: Spec, ignored: Sequence[str]) -> list[str]:
+    """Return a warning about tolerances that are proven for listed people only, with what could be proven instead."""
+    tolerant = [f for f in spec.features if f.tolerance and f.varies and f.name not in ignored]
+    if not tolerant:
+        return []
+    width = f"{2 * tolerant[0].reach:.4g}"
+    return [LISTED_TOLERANCES.format(names=listed([f.name for f in tolerant]), width=width)]
 
 
 def _class_warnings(before: Model, after: Model, X: FloatArray, y: np.ndarray) -> list[str]:

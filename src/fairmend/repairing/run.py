@@ -37,7 +37,7 @@ from fairmend.repairing.options import (
     has_tolerances,
 )
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
-from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings
+from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings, tolerance_warnings
 from fairmend.repairing.selection import BY_CLASSES, Selection, select_repair
 from fairmend.repairing.task import Deadline, RepairTask, prepare_task
 from fairmend.spec import Spec
@@ -229,6 +229,7 @@ def _result(
                 attempt.proof,
                 regression=task.spec.regression,
             ),
+            *(tolerance_warnings(task.spec, attempt.blind_features) if attempt.blind and not attempt.everyone else ()),
         ),
     )
 
