@@ -237,6 +237,7 @@ def certify_document(
     return CertifyDocument(
         **common,
         engine=result.engine,
+        runtime=result.runtime,
         seconds=result.seconds,
         inputs=len(result),
         counts=VerdictCounts(**result.counts),

@@ -923,11 +923,13 @@ class CertifyDocument(Document):
     """The verdict on each of `inputs` people, in order; see `fairmend.CertifyResult`.
 
     `rows` and `ids` are theirs. `verdicts` are "fair", "unfair" or "unknown"; `reasons` say why a verdict is unknown,
-    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs.
+    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs. `runtime`
+    is what ran a model that is only run, on every counterfactual; it is empty if "fair" is proven.
     """
 
     kind: str = CERTIFY
     engine: str
+    runtime: str
     seconds: float
     inputs: int
     counts: VerdictCounts

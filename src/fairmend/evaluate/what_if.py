@@ -34,6 +34,7 @@ from fairmend.network import (
     Concatenate,
     Input,
     Lookup,
+    Model,
     Network,
     Node,
     Scale,
@@ -77,8 +78,8 @@ def add_what_if(
     document: AnyDocument,
     spec: Spec,
     X: FloatArray,
-    before: Network,
-    after: Network | None = None,
+    before: Model,
+    after: Model | None = None,
     *,
     people: Ints | None = None,
     numbers: RowNumbers | None = None,
@@ -91,10 +92,12 @@ def add_what_if(
     and `numbers` has the row of each, by default counted from 0. People to start from are those of the first pairs, and
     `rows` random inputs.
     """
-    reason = _reason_to_leave_out(spec, [network for network in (before, after) if network is not None])
+    networks = [model for model in (before, after) if isinstance(model, Network)]
+    reason = _reason_to_leave_out(spec, networks)
     page = document.page
     assert page is not None
-    if reason:
+    if reason or not isinstance(before, Network) or not (after is None or isinstance(after, Network)):
+        reason = reason or "a page can compute a network, but this model is only run"
         return replace(document, page=replace(page, what_if_left_out=reason))
     kind = "Sample" if isinstance(document, AuditDocument) and document.sampled else "Row"
     described = WhatIf(
@@ -112,7 +115,7 @@ def add_what_if(
 
 def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
     """Return why a page cannot compute with these networks; empty if it can."""
-    weights = max(network.weights for network in networks)
+    weights = max((network.weights for network in networks), default=0)
     if weights > MOST_WEIGHTS:
         return f"the network has {weights:,} weights, and a page carries at most {MOST_WEIGHTS:,}"
     if len(spec.features) > MOST_FEATURES:

@@ -76,6 +76,11 @@ class EstimatorRunner(Runner):
             spec.require_inputs(int(given), self.name)
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
 
+    def takes_people(self, spec: Spec) -> bool:
+        """Return whether the columns that it was fitted on are the features of a spec."""
+        names = self._names or ()
+        return set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
+
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
         return self.scores(self._takes(spec)(X))
@@ -107,7 +112,7 @@ class EstimatorRunner(Runner):
         names = self._names
         if names is None:
             return lambda X: X.copy()
-        if set(names) == {f.name for f in spec.features} and len(names) == len(spec.features):
+        if self.takes_people(spec):
             return lambda X: people_of(spec, X)[list(names)]
         for columns in (spec.column_names, _dummy_names(spec)):
             if set(names) == set(columns) and len(names) == len(columns):

@@ -39,12 +39,13 @@ class OnnxRunner(Runner):
     def __init__(self, path: Path, output: str | None = None) -> None:
         """Open the file, and find the output that holds the scores."""
         self.name, self._path = path.name, path
+        graph = _graph(path)
         self._open()
         self._signature = tuple(self._input(each) for each in self._session.get_inputs())
         self._fixed = next((s.shape[0] for s in self._session.get_inputs() if s.shape and _is_count(s.shape[0])), None)
-        types = [each.type for each in self._signature]
-        self.dtype = np.dtype(np.float64 if "float64" in types else np.float32)
-        graph = _graph(path)
+        # float32 holds whole numbers up to 2^24 only.
+        exact = any(each.type in ("float64", "int64", "int32") for each in self._signature)
+        self.dtype = np.dtype(np.float64 if exact else np.float32)
         chosen = self._choose_output(output)
         self._output: str = chosen.name
         self.labels = _labels(graph, self._output)
@@ -75,16 +76,14 @@ class OnnxRunner(Runner):
         try:
             runtime = import_module("onnxruntime")
         except ImportError as error:
-            raise FairmendError(
-                f"{self._path}: it can only be run, which needs ONNX Runtime: pip install 'fairmend[onnxruntime]'"
-            ) from error
+            raise FairmendError("ONNX Runtime is not installed: pip install 'fairmend[onnxruntime]'") from error
         self.runtime = f"ONNX Runtime {runtime.__version__}"
         options = runtime.SessionOptions()
         options.log_severity_level = 4
         try:
             self._session: Any = runtime.InferenceSession(str(self._path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise FairmendError(f"{self._path}: {self.runtime} does not load the file ({first_line(error)})") from error
+            raise FairmendError(f"{self.runtime} does not load {self.name} ({first_line(error)})") from error
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the session: another process opens the file again."""
@@ -167,7 +166,10 @@ def _is_count(value: object) -> bool:
 def _graph(path: Path) -> Any:
     import onnx
 
-    return onnx.load(str(path), load_external_data=False).graph
+    try:
+        return onnx.load(str(path), load_external_data=False).graph
+    except Exception as error:  # of protobuf, which has many
+        raise FairmendError(f"{path.name} is no ONNX file ({first_line(error)})") from error
 
 
 def _producer(graph: Any, name: str) -> Any:
