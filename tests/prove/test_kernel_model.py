@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation, Affine, Columns, Lookup, Network, load_network
+from fairmend.network import Activation, Affine, Columns, Lookup, Network, Sum, load_network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Input
 from fairmend.prove.kernel_model import kernel_model
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import form_bounds
 from fairmend_check.kernel.inference_error import output_errors
-from fairmend_check.kernel.model import weights_digest
+from fairmend_check.kernel.model import network_digest, weights_digest
 from fairmend_check.readers.read_model import read_model
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs
 from support.graph_files import with_names
@@ -73,6 +73,17 @@ def test_the_model_computes_what_the_network_computes(network):
         size = 1 + np.abs(expected).max()
         assert np.isfinite(size)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * size)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".keras", ".h5"])
+def test_a_sum_of_three_parts_stays_one_in_every_format(suffix, tmp_path):
+    rng = np.random.default_rng(0)
+    layers = [Affine(rng.normal(size=(3, 3)), rng.normal(size=3)).astype(np.float32) for _ in range(3)]
+    last = Affine(rng.normal(size=(1, 3)), rng.normal(size=1)).astype(np.float32)
+    parts = [Node(layer, (0,), f"part{number}") for number, layer in enumerate(layers)]
+    network = Network.from_nodes([Node(Input(3)), *parts, Node(Sum(), (1, 2, 3)), Node(last, (4,), "last")])
+    network.save(tmp_path / f"model{suffix}")
+    assert network_digest(read_model(tmp_path / f"model{suffix}")[0]) == network_digest(kernel_model(network))
 
 
 def test_a_column_that_is_chosen_twice_becomes_two_choices():
