@@ -9,7 +9,6 @@ from fairmend.network.operations import Affine, Columns, Concatenate, Lookup, Sc
 from fairmend_check.kernel import model as checker
 from fairmend_check.readers.state_dict import model_of_tensors
 from support.enclosures import DIGITS, EXACT, arb, sigmoid
-from support.graph_files import tensors_of
 
 FUNCTIONS = [
     Activation("relu"),
@@ -35,7 +34,8 @@ FUNCTIONS = [
 
 def checker_model(network: Network) -> checker.Model:
     """The network as the checker builds it from the tensors and the steps of a certificate."""
-    return model_of_tensors(tensors_of(network), {"steps": stored_steps(network)[0], "unused": []})
+    steps, tensors = stored_steps(network)
+    return model_of_tensors(dict(tensors), {"steps": steps, "unused": []})
 
 
 def function_values(activation, values):
