@@ -445,27 +445,17 @@ class DecisiveFeatures:
 
 
 @dataclass(frozen=True)
-class CarriedNode:
-    """A node of a network's graph: an operation on the results of earlier nodes, the `sources`, with `width` numbers.
+class CarriedTensor:
+    """A tensor of a network: its `values` are base64 of little-endian numbers."""
 
-    `operation` is "input", "affine", "scale", "sum", "concatenate", "columns", "lookup", or a function with its
-    `parameters`, those of each unit for "prelu". `weight` and `bias` are base64 of little-endian numbers in the
-    network's precision: of an affine layer, `weight` row by row, one row for each number of the result; of a scale, the
-    factors and what is added; of a look-up, `weight` is the table. `columns` are those that are chosen.
-    """
-
-    operation: str
-    sources: list[int]
-    width: int
-    weight: str = ""
-    bias: str = ""
-    parameters: list[float] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
+    dtype: str
+    shape: list[int]
+    values: str
 
 
 @dataclass(frozen=True)
 class CarriedNetwork:
-    """A network in the report: its nodes, the input first and the last layer last.
+    """A network in the report: its steps and tensors, as a certificate has them, with norms folded into the layers.
 
     `precision` is "float32" or "float64". `margin_error` bounds how far margins that the page computes and those of any
     program that runs the network, lie apart for all values in the spec's ranges; None for a regression network, and
@@ -473,7 +463,8 @@ class CarriedNetwork:
     """
 
     precision: str
-    nodes: list[CarriedNode]
+    steps: list[dict[str, Any]]
+    tensors: dict[str, CarriedTensor]
     margin_error: float | None = None
 
 
