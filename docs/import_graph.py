@@ -19,7 +19,7 @@ FLOORS = (
     ("workers",),
     ("tables",),
     ("network", "spec"),
-    ("bounds", "milp"),
+    ("models", "bounds", "milp"),
     ("prove",),
     ("auditing",),
     ("searching", "repairing", "quantifying"),

@@ -30,6 +30,7 @@ FUNCTIONS = {
     "fairmend.certify": "net spec X engine= * time_limit= jobs= device= cluster= resume= seed= progress=",
     "fairmend.check": "certificate model spec= * real= run= require_run= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
+    "fairmend.load_model": "source activation= * outputs= output= takes= spec=",
     "fairmend.load_network": "source activation=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * keep= guarantee= prefer= X_unlabelled= "
@@ -67,7 +68,7 @@ FUNCTIONS = {
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
-    "indicates= input= names=",
+    "indicates= input= names= bands=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
     "fairmend.Label": "column positive= threshold= score= classes=",
@@ -91,6 +92,8 @@ ATTRIBUTES = {
     "fairmend.RepairResult": "network certificate objective history warnings method proven regions candidates seconds",
     "fairmend.SearchResult": "idis count others method seeds starts calls exact seconds as_dict",
     "fairmend.Network": "logits predict probabilities save to_module inputs outputs depth dtype threshold at_threshold",
+    "fairmend.RunModel": "bind logits predict probabilities inputs outputs dtype kind ports runtime threshold "
+    "why_only_run",
     "fairmend.Spec": "load save from_data from_sklearn from_dict to_dict encode decode labels features label claim "
     "links protected threshold at_threshold about with_about",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",

@@ -12,6 +12,7 @@ from fairmend.base.errors import FairmendError
 if TYPE_CHECKING:
     from fairmend.auditing.result import AuditResult
     from fairmend.auditing.run import audit
+    from fairmend.models import RunModel, load_model
     from fairmend.network import Network, load_network
     from fairmend.prove.certify import certify
     from fairmend.prove.deployment import DeploymentResult, verify_deployment
@@ -45,6 +46,7 @@ _HOME = {
     "Network": "fairmend.network",
     "QuantifyResult": "fairmend.quantifying.result",
     "RepairResult": "fairmend.repairing.result",
+    "RunModel": "fairmend.models",
     "SearchResult": "fairmend.searching.result",
     "Spec": "fairmend.spec",
     "TrainingOptions": "fairmend.repairing.options",
@@ -53,6 +55,7 @@ _HOME = {
     "certify": "fairmend.prove.certify",
     "check": "fairmend_check",
     "export_vnnlib": "fairmend.prove.vnnlib",
+    "load_model": "fairmend.models",
     "load_network": "fairmend.network",
     "quantify": "fairmend.quantifying.run",
     "repair": "fairmend.repairing.run",
@@ -83,6 +86,7 @@ __all__ = [
     "Network",
     "QuantifyResult",
     "RepairResult",
+    "RunModel",
     "SearchResult",
     "Spec",
     "TrainingOptions",
@@ -92,6 +96,7 @@ __all__ = [
     "certify",
     "check",
     "export_vnnlib",
+    "load_model",
     "load_network",
     "quantify",
     "repair",

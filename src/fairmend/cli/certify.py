@@ -130,18 +130,8 @@ def _show_all(screen: Console, certified: CertifiedFiles, title: str) -> None:
 
 def _meanings(claim: Claim) -> dict[str, str]:
     """Return what each verdict means."""
-    if claim.is_score:
-        what = f"scores of similar people differ by at most {claim.delta:g} ({claim.on})"
-        return {
-            "fair": f"proven: {what}",
-            "unfair": f"the scores of two similar people differ by more than {claim.delta:g}",
-            "unknown": _UNDECIDED,
-        }
-    return {
-        "fair": "proven: every similar person gets the same prediction",
-        "unfair": "a similar person gets a different prediction",
-        "unknown": _UNDECIDED,
-    }
+    words = claim.words()
+    return {"fair": f"proven: {words.equal}", "unfair": words.unequal, "unknown": _UNDECIDED}
 
 
 def _show(screen: Console, result: CertifyResult, people: People, negative: str | None, title: str) -> None:

@@ -221,7 +221,7 @@ def _page(original: Network, comparison: RepairComparison) -> Page:
     """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
     people, unequal = comparison.split, comparison.before.data
     looked_at = len(unequal.examined.X)
-    if people.spec.claim.is_score:
+    if unequal.scores is not None:
         return Page(looked_at)
     nearest = nearest_in_audit(original, people.spec, unequal)
     pairs = tabulate_pairs(

@@ -287,9 +287,8 @@ def identify(network: Network) -> dict[str, Any]:
 
 def _describe_classes(spec: Spec) -> str:
     """Return which classes a claim about predictions is about; empty if the label does not list them."""
-    if spec.label is None or not spec.label.classes or spec.claim.is_score:
-        return ""
-    return f" The predictions are the classes {listed(spec.label.classes, most=None)}."
+    classes = spec.claim.name_outcomes(spec.label)
+    return f" The predictions are the classes {listed(classes, most=None)}." if classes else ""
 
 
 def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -59,7 +59,8 @@ def certify(
     differ by more than delta, in inference and in real arithmetic. The engine "milp" does not support these claims.
 
     FAIR means proven, in real arithmetic and for the weights as stored: every point of the neighbourhood gets the
-    class that the network predicts for the input. UNFAIR comes with a witness: a counterfactual with a different class,
+    class that the network predicts for the input, here; where a score is within rounding of a tie, inference in another
+    batch may predict another one. UNFAIR comes with a witness: a counterfactual with a different class,
     in inference and in real arithmetic. If a score of the pair is within the rounding error of inference, the witness
     is a `tie`. Every other input is UNKNOWN, with the reason; "a tie" if two classes differ by rounding only.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, listed
+from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, exact_number, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
-from fairmend.spec.claim import Claim
+from fairmend.spec.claim import Claim, ClaimWords
 from fairmend.spec.features import Feature
 
 _MOST_CATEGORIES = 12
@@ -113,7 +113,7 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed in this certificate, {self._stays()} "
+                f"For {who} listed in this certificate, {self._words.stays} "
                 f"{self._changed(most=None)}{self._even_if('you also change', most=None, grouped=False)}."
             )
             where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
@@ -159,13 +159,7 @@ class Guarantee:
         """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty for other proofs."""
         if not self.real_only:
             return ""
-        errors = (
-            "The rounding errors of inference may add to a difference of the deployed model's scores."
-            if self.claim.is_score
-            else "The margin is below the rounding errors of inference, which may change a prediction of the deployed "
-            "model."
-        )
-        return f"{errors} fairmend check accepts the certificate only with --real."
+        return f"{self._words.rounding} fairmend check accepts the certificate only with --real."
 
     def partial_coverage(self) -> str:
         """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
@@ -208,8 +202,7 @@ class Guarantee:
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
-        other = f"another {self._score}, by more than {_exact(self.claim.limit)}," if self.claim.is_score else ""
-        still = f"{unequal} of the {inputs} still {get} {other or 'a different prediction'} with a different"
+        still = f"{unequal} of the {inputs} still {get} {self._words.another} with a different"
         return _capitalize(f"{still} {names}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
@@ -233,8 +226,7 @@ class Guarantee:
                 sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")
             else:
                 sentences.append(f"This {holds}")
-        what = "scores" if self.claim.is_score else "predictions"
-        return tuple(sentences) or (f"Nothing is proven about how the {what} depend on {names}.",)
+        return tuple(sentences) or (f"Nothing is proven about how the {self._words.answer}s depend on {names}.",)
 
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
@@ -255,25 +247,13 @@ class Guarantee:
         return (covered,)
 
     @property
-    def _score(self) -> str:
-        return str(self.claim.on)
+    def _words(self) -> ClaimWords:
+        at = "" if self.threshold == DEFAULT_THRESHOLD else f" at the threshold {exact_number(self.threshold)}"
+        return self.claim.words(at)
 
     @property
     def _kept(self) -> str:
-        """What a person keeps: the prediction, or a score up to delta."""
-        if self.claim.is_score:
-            return f"{self._score} within a range of {_exact(self.claim.limit)}"
-        return f"prediction{self._at_threshold}"
-
-    def _stays(self) -> str:
-        if self.claim.is_score:
-            people = f"the scores ({self._score}) of any two people who are similar to it"
-            return f"{people} differ by at most {_exact(self.claim.limit)}, whatever their"
-        return f"the prediction of this model{self._at_threshold} stays the same whatever its"
-
-    @property
-    def _at_threshold(self) -> str:
-        return "" if self.threshold == DEFAULT_THRESHOLD else f" at the threshold {_exact(self.threshold)}"
+        return self._words.keeps
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
@@ -295,8 +275,7 @@ class Guarantee:
 
     def _amounts(self, *, grouped: bool = True) -> list[str]:
         """Return "income by up to 10,000"; certificates write numbers without separators."""
-        exact = _exact_grouped if grouped else _exact
-        return [f"{name} by up to {exact(amount)}" for name, amount in self.tolerances.items()]
+        return [f"{name} by up to {exact_number(amount, grouped=grouped)}" for name, amount in self.tolerances.items()]
 
     def _changed(self, most: int | None = MOST_NAMES) -> str:
         """Return the features that similar people have other values of: the protected ones, and those linked to them.
@@ -340,16 +319,7 @@ def _describe_values(feature: Feature) -> str:
         rest = ", …" if len(feature.categories) > _MOST_CATEGORIES else ""
         return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest
     low, high = feature.bounds
-    return f"{_exact(low)} to {_exact(high)}"
-
-
-def _exact(number: float) -> str:
-    """Return a number with all its digits, so that a sentence does not claim more than is proven."""
-    return str(int(number)) if int(number) == number else repr(float(number))
-
-
-def _exact_grouped(number: float) -> str:
-    return f"{int(number):,}" if int(number) == number else repr(float(number))
+    return f"{exact_number(low)} to {exact_number(high)}"
 
 
 def _be(count: int) -> str:
@@ -364,7 +334,7 @@ def _capitalize(sentence: str) -> str:
 class ProvenShares:
     """What is proven about everyone that a spec allows: shares that are treated equally, unequally, and undecided.
 
-    ``own`` are the protected features that links depend on, and ``delta`` is that of a claim about scores.
+    ``own`` are the protected features that links depend on.
     """
 
     fair: float
@@ -373,7 +343,7 @@ class ProvenShares:
     protected: tuple[str, ...]
     tolerances: bool
     own: tuple[str, ...] = ()
-    delta: float | None = None
+    claim: Claim = field(default_factory=Claim)
 
     def tag(self) -> str:
         """Return a label of a few words."""
@@ -401,12 +371,12 @@ class ProvenShares:
         more = ", and others within their tolerance," if self.tolerances else ""
         if self.own:
             more += " with the values that links set," if more else ", with the values that links set,"
-        what = "prediction" if self.delta is None else f"score by more than {_exact(self.delta)}"
+        words = self.claim.words()
         fair, unfair = (at_least_percent(share) for share in (self.fair, self.unfair))
         return (
             f"For {fair} of all people, no other values of {listed(self.protected, 'and')}{more} change the "
-            f"{what}; for {unfair}, some do. This holds for the {'predictions' if self.delta is None else 'scores'} "
-            f"that the model makes in {precision} arithmetic, rounding included."
+            f"{words.changes}; for {unfair}, some do. This holds for the {words.answer}s that the model "
+            f"makes in {precision} arithmetic, rounding included."
         )
 
     def coverage(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.models import ModelSource, RunModel, load_model
 from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Network
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec
@@ -23,6 +24,16 @@ def network_of_spec(network: Network, spec: Spec) -> Network:
             f"Set threshold = {network.threshold:g} in [label], or use the network's at_threshold({spec.threshold:g})."
         )
     return network.at_threshold(spec.threshold)
+
+
+def model_of_spec(source: ModelSource, spec: Spec) -> Network | RunModel:
+    """Return a model that decides at the threshold of the spec and fits it; one that is only run is bound to it."""
+    model = load_model(source, spec=spec)
+    if isinstance(model, RunModel):
+        return model
+    network = network_of_spec(model, spec)
+    require_fit(network, spec)
+    return network
 
 
 def require_fit(net: Network, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:

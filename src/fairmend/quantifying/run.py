@@ -118,8 +118,7 @@ def quantify(
 
 def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int, jobs: int) -> None:
     """Raise an error for what quantify does not take."""
-    if spec.claim.is_score:
-        require_scores(network, spec.claim)
+    require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):

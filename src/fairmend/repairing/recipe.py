@@ -33,7 +33,7 @@ from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calib
 from fairmend.repairing.certified import one_target_for_each_group, train_certified
 from fairmend.repairing.demands import (
     ProvenHead,
-    check_head_options,
+    demands_of,
     prove_by_blindness,
     prove_repair_inputs,
     repair_until_proven,
@@ -172,7 +172,7 @@ def blind_and_distil(recipe: Recipe, tasks: Sequence[RepairTask], progress: Prog
     blinded = recipe.blinded_features(spec)
     if not covers_everyone(tuple(feature.name for feature in blinded), spec):
         require_provable_size(tasks[0])
-        check_head_options(tasks[0])
+        demands_of(spec.claim).check_options(tasks[0])
     columns = columns_of(spec, blinded)
     networks = [_blind(recipe, task, columns) if blinded else task.network for task in tasks]
     return _distil(recipe, tasks, networks, columns, progress) if recipe.distil_steps else networks

@@ -220,7 +220,7 @@ def listed_recipes(task: RepairTask) -> tuple[Recipe, ...]:
         blind_to="protected",
         distil_steps=STEPS,
         expected=True,
-        certified=not task.spec.claim.is_score,
+        certified=task.spec.claim.certified_training,
     )
     mixtures = [
         replace(
@@ -289,7 +289,7 @@ def _why_not_prof(contest: _Contest) -> str:
 
 
 def _protects_everything(task: RepairTask) -> bool:
-    return all(feature.protected for feature in task.spec.features) and not task.spec.claim.is_score
+    return all(feature.protected for feature in task.spec.features) and not task.spec.claim.limit
 
 
 def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:

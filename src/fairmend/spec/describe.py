@@ -10,7 +10,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import ends_of
 
 if TYPE_CHECKING:
-    from fairmend.spec.claim import Claim
     from fairmend.spec.spec import Spec
 
 
@@ -61,13 +60,6 @@ def describe_role(feature: Feature, linked: bool = False) -> str:
     if not feature.varies:
         return "the same value"
     return f"may differ by up to {feature.reach:.10g}"
-
-
-def describe_claim(claim: Claim) -> str:
-    """Return a sentence that says what similar people are owed."""
-    if not claim.is_score:
-        return "Similar people get the same prediction."
-    return f"The scores ({claim.on}) of any two people in a neighbourhood differ by at most {claim.delta:.10g}."
 
 
 def describe_similarity(spec: Spec) -> str:

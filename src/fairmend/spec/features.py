@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, suggest
+from fairmend.spec.bands import Bands, Groups, read_groups, read_lower_ends, require_distinct
 from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated, require_one_of, to_table
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Feature:
     indicates : the column whose missing values this feature marks: 1 where it is missing, 0 elsewhere
     input : the name of the model's input that reads this feature, for a model with several inputs
     names : what people call the values, such as {1: "male", 2: "female"}; not for continuous features
+    bands : similar people may have any value of the same band. A number has their lower ends, the last band ends with
+        the range; {"width": w} stands for the ends at equal distances. A categorical feature has groups of categories.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Feature:
     indicates: str | None = None
     input: str | None = None
     names: Mapping[str, str] | None = field(default=None, hash=False)
+    bands: Bands | Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         """Validate every field, and store numbers, tuples and categories in their canonical form."""
@@ -158,7 +163,24 @@ class Feature:
     @property
     def varies(self) -> bool:
         """Whether neighbours can differ in this feature."""
-        return self.reach > 0 and self.bounds[0] < self.bounds[1]
+        return self.bands is not None or (self.reach > 0 and self.bounds[0] < self.bounds[1])
+
+    @property
+    def lower_ends(self) -> tuple[float, ...]:
+        """The lower ends of the bands of a number; empty if it has none."""
+        return () if self.categories else cast("tuple[float, ...]", self.bands or ())
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The codes of the categories of each band; empty if the feature has none."""
+        if not self.categories:
+            return ()
+        return tuple(tuple(map(self.categories.index, group)) for group in cast("Groups", self.bands or ()))
+
+    def with_range(self, low: float, high: float) -> Feature:
+        """Return the feature of a number with another range; its first and its last band end with it."""
+        ends = (low, *(end for end in self.lower_ends[1:] if low < end <= high))
+        return replace(self, range=(low, high), bands=ends if self.bands else None)
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the encoding of values (or codes); monotone, also in floating point."""
@@ -233,7 +255,29 @@ def _checked(f: Feature) -> dict[str, Any]:
         ends = np.array([(lo - offset) / factor, (hi - offset) / factor, hi - lo, factor])
         if not np.isfinite(ends.astype(np.float32)).all():
             raise FairmendError(f"{where}: its encoded values do not fit in float32. Check its range and scale.")
+    if f.bands is not None:
+        checked["bands"] = _bands(f, checked, where)
     return checked
+
+
+def _bands(f: Feature, checked: Mapping[str, Any], where: str) -> Bands:
+    """Return the bands in their canonical form."""
+    for key in ("protected", "tolerance"):
+        if checked[key]:
+            raise FairmendError(f"{where}: bands and {key} say two things about who is similar. Remove one of the two.")
+    scale = scale_parameters(checked.get("scale"))
+    if f.kind == "categorical":
+        groups = read_groups(f.bands, checked["categories"], where)
+        if not f.one_hot:
+            band = {category: number for number, group in enumerate(groups) for category in group}
+            of_code = [band[category] for category in checked["categories"]]
+            edges = [(code, code + 1) for code, (a, b) in enumerate(pairwise(of_code)) if a != b]
+            require_distinct([(float(a), float(b)) for a, b in edges], *scale, where)
+        return groups
+    whole = f.kind == "integer"
+    ends = read_lower_ends(f.bands, checked["range"], whole, where)
+    require_distinct([(after - 1 if whole else before, after) for before, after in pairwise(ends)], *scale, where)
+    return ends
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:

@@ -188,6 +188,8 @@ def _require_roles(when: Iterable[str], then: Iterable[str], known: Mapping[str,
             raise FairmendError(f'{where}: then names "{name}", which is protected, so it takes all its values anyway.')
         if known[name].tolerance:
             raise FairmendError(f'{where}: then names "{name}", which has a tolerance. Remove one of the two.')
+        if known[name].bands:
+            raise FairmendError(f'{where}: then names "{name}", which has bands. Remove one of the two.')
 
 
 def _condition(feature: Feature, value: object, where: str) -> object:

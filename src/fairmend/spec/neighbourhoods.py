@@ -19,7 +19,7 @@ from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, most_linked_values
-from fairmend.spec.products import Placed, Products, ReachableValues, count_parts, varying
+from fairmend.spec.products import Placed, Products, ReachableValues, count_parts, most_in_band, varying
 
 __all__ = [
     "MOST_NUMBERS",
@@ -124,7 +124,7 @@ class Regions:
 def count_pieces(placed: Placed, links: Sequence[Link] = ()) -> int:
     """Return the number of boxes of each neighbourhood: one for each combination of one-hot categories.
 
-    Links add some, and replace categories of others: with them, the number is an upper bound.
+    Links add some, and replace categories of others, and bands differ in size: the number is an upper bound then.
     """
     return math.prod(_count_boxes(feature, links) for feature, _ in varying(placed, links))
 
@@ -133,6 +133,8 @@ def _count_boxes(feature: Feature, links: Sequence[Link]) -> int:
     """Return how many boxes the values of one feature need at the most."""
     if not feature.one_hot:
         return count_parts(feature, links)
+    if feature.bands is not None:
+        return most_in_band(feature)
     return len(feature.categories or ()) if feature.protected else most_linked_values(links, feature)
 
 
@@ -170,7 +172,7 @@ def build_hull(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> tup
     lower, upper = X[products.owner], X[products.owner]
     for each in products.values:
         lower[:, each.columns], upper[:, each.columns] = one_hot_ends(each) if each.feature.one_hot else each.ends()
-    if not links:
+    if products.single:
         return lower, upper
     return np.minimum.reduceat(lower, products.starts), np.maximum.reduceat(upper, products.starts)
 
@@ -195,7 +197,7 @@ def are_neighbours(placed: Placed, X: FloatArray, others: FloatArray, links: Seq
     similar = np.ones(len(products.owner), dtype=np.bool_)
     for each in products.values:
         similar &= each.contain(others[products.owner, each.columns])
-    if links:
+    if not products.single:
         similar = np.logical_or.reduceat(similar, products.starts)
     varies = {feature.name for feature, _ in varying(placed, links)}
     for feature, where in placed:
@@ -209,7 +211,7 @@ def count_points(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> N
     _require_finite(placed, links)
     products = Products.around(placed, X, links)
     sizes = _sizes(products.values, len(products.owner))
-    return np.add.reduceat(sizes, products.starts) if links else sizes
+    return sizes if products.single else np.add.reduceat(sizes, products.starts)
 
 
 def describe_count(count: int) -> str:

@@ -1,9 +1,10 @@
 """Neighbourhoods as unions of products: in each product, every feature takes its values independently of the others.
 
-Without links a neighbourhood is one product. Links tie the values of some features to those of protected ones. So the
-values of each protected feature that a link depends on are cut into cells to which the same links apply, and one cell
-of each such feature makes a product, in which the linked features have other values. The person's own value is a cell
-of its own, because a link does not apply to people who differ in none of the features it depends on.
+Without links a neighbourhood is one product, unless a band of categories has several runs of codes. Links tie the
+values of some features to those of protected ones. So the values of each protected feature that a link depends on are
+cut into cells to which the same links apply, and one cell of each such feature makes a product, in which the linked
+features have other values. The person's own value is a cell of its own, because a link does not apply to people who
+differ in none of the features it depends on.
 
 Cells of a continuous feature include both ends, and a cell that holds the own value keeps it. Neighbourhoods are
 therefore closed sets, which boxes can cover exactly.
@@ -64,7 +65,9 @@ class ReachableValues:
         own = feature.category_of(X[:, columns]).astype(np.float64) if feature.one_hot else feature.nearest(x)
         lo, hi = feature.bounds
         lowest, highest = np.full(len(x), lo, np.float64), np.full(len(x), hi, np.float64)
-        if not feature.protected:
+        if feature.bands is not None:
+            lowest, highest = _own_band(feature, x, own)
+        elif not feature.protected:
             lowest, highest = np.maximum(own - feature.reach, lowest), np.minimum(own + feature.reach, highest)
         none = np.zeros(len(x), dtype=np.bool_)
         return ReachableValues.within(feature, columns, x, own, (lowest, highest), kept=none, moved=none)
@@ -122,6 +125,10 @@ class ReachableValues:
         """Return the smallest box around the values: lower and upper ends, each (inputs, 1); not for one-hot."""
         # Rounding is monotone, so the rounded ends contain every rounded value between them.
         first, last = (encode_column(self.feature, end, self.x.dtype) for end in (self.lowest, self.highest))
+        if self.feature.kind == "continuous" and self.feature.bands is not None:
+            # The lower end of the next band is no part of this one, unless it is the only number of its own.
+            is_open = np.isin(self.highest, self.feature.lower_ends) & (self.lowest < self.highest)
+            last = np.where(is_open, np.nextafter(last, last.dtype.type(-np.inf)), last)
         lower, upper = np.minimum(first, self.x), np.maximum(last, self.x)
         if self.moved.any():
             lower, upper = np.where(self.moved, first, lower), np.where(self.moved, last, upper)
@@ -150,6 +157,41 @@ class ReachableValues:
     def _with_kept(self, rows: NDArray[np.int64], column: FloatArray) -> FloatArray:
         """Return a column (k,) of values around inputs (k,), with own bits where they are the only value."""
         return np.where(self.kept[rows], self.x[rows], column) if self.kept.any() else column
+
+
+def _own_band(feature: Feature, x: FloatArray, own: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the band of each input (inputs,); of categories, those of the run with the own code.
+
+    A continuous feature decides by the numbers that the network reads; its highest value is the lower end of the next
+    band. A whole number decides by the own value.
+    """
+    if feature.categories:
+        runs = np.array([run for group in band_runs(feature) for run in group], np.float64)
+        runs = runs[np.argsort(runs[:, 0])]
+        number = np.searchsorted(runs[:, 0], own, side="right") - 1
+        return runs[number, 0], runs[number, 1]
+    ends = np.array([*feature.lower_ends, feature.bounds[1]], np.float64)
+    if feature.kind == "continuous":
+        number = np.searchsorted(encode_column(feature, ends[:-1], x.dtype), x, side="right") - 1
+    else:
+        number = np.searchsorted(ends[:-1], own, side="right") - 1
+        ends[1:-1] -= 1
+    number = np.maximum(number, 0)  # the lowest value, scaled elsewhere, may be below its encoding
+    return np.array(feature.lower_ends, np.float64)[number], ends[number + 1]
+
+
+def band_runs(feature: Feature) -> list[list[Run]]:
+    """Return the bands of a categorical feature, each as runs of consecutive codes."""
+    categories = feature.categories or ()
+    return [find_runs(feature, [categories[code] for code in group]) for group in feature.groups]
+
+
+def most_in_band(feature: Feature) -> int:
+    """Return the most values in a band of a feature that is not continuous."""
+    if feature.categories:
+        return max(map(len, feature.groups))
+    ends = [*feature.lower_ends, feature.bounds[1] + 1]
+    return int(max(after - before for before, after in pairwise(ends)))
 
 
 def encode_column(feature: Feature, values: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:
@@ -204,9 +246,14 @@ class Products:
     def around(placed: Placed, X: FloatArray, links: Sequence[Link] = ()) -> Products:
         """Return the neighbourhoods of the inputs X (inputs, width), which must be valid."""
         values = [ReachableValues.around(feature, where, X) for feature, where in varying(placed, links)]
-        if not links or not len(X):
+        if not len(X) or not (links or any(_in_runs(each.feature) for each in values)):
             return Products(values, np.arange(len(X), dtype=np.int64), len(X))
         return _split(values, links, len(X))
+
+    @property
+    def single(self) -> bool:
+        """Whether each neighbourhood is one product."""
+        return len(self.owner) == self.count
 
     @property
     def starts(self) -> Ints:
@@ -221,7 +268,9 @@ def varying(placed: Placed, links: Sequence[Link]) -> list[tuple[Feature, slice]
 
 
 def count_parts(feature: Feature, links: Sequence[Link]) -> int:
-    """Return into how many parts links split the values of a feature at the most; 1 if they do not name it."""
+    """Return into how many parts links, or bands, split the values of a feature at the most."""
+    if feature.groups:
+        return max(map(len, band_runs(feature)))
     if any(feature.name in link.when for link in links):
         # The own value splits one of the cells into the values below it, the value itself and those above it.
         return len(_cells(feature, links)) + 2
@@ -232,13 +281,21 @@ def count_parts(feature: Feature, links: Sequence[Link]) -> int:
 
 
 def require_few_products(features: Sequence[Feature], links: Sequence[Link]) -> None:
-    """Raise an error for links that split neighbourhoods into more products than can be handled."""
+    """Raise an error for links and bands that split neighbourhoods into more products than can be handled."""
     products = math.prod(count_parts(feature, links) for feature in features)
     if products > MOST_PRODUCTS:
+        way_out = "Let links depend on fewer features, or on fewer separate values"
+        if any(map(_in_runs, features)):
+            way_out += ", or order categories so that those of a band follow each other"
         raise FairmendError(
-            f"the links split each neighbourhood into up to {products:,} parts, and at most {MOST_PRODUCTS:,} are "
-            "possible. Let them depend on fewer features, or on fewer separate values."
+            f"links or bands split each neighbourhood into up to {products:,} parts, and at most {MOST_PRODUCTS:,} are "
+            f"possible. {way_out}."
         )
+
+
+def _in_runs(feature: Feature) -> bool:
+    """Return whether a band of a categorical feature has several runs of codes."""
+    return count_parts(feature, ()) > 1
 
 
 @dataclass(frozen=True)
@@ -329,15 +386,16 @@ class _Part:
 
 
 def _split(values: list[ReachableValues], links: Sequence[Link], count: int) -> Products:
-    """Return the products of neighbourhoods with links."""
+    """Return the products of neighbourhoods with links, or with bands of several runs."""
     linked = linked_names(links)
     conditions = [each for each in values if any(each.feature.name in link.when for link in links)]
     targets = [each for each in values if each.feature.name in linked]
+    scattered = [each for each in values if _in_runs(each.feature)]
     owners: list[Ints] = []
-    found: dict[str, list[_Values]] = {each.feature.name: [] for each in [*conditions, *targets]}
+    found: dict[str, list[_Values]] = {each.feature.name: [] for each in [*conditions, *targets, *scattered]}
     parts = [[part for part in _parts_of_condition(each, links) if part.valid.any()] for each in conditions]
     for chosen in product(*parts):
-        rows = np.flatnonzero(np.logical_and.reduce([part.valid for part in chosen]))
+        rows = np.flatnonzero(np.logical_and.reduce([np.ones(count, np.bool_), *(part.valid for part in chosen)]))
         if not len(rows):
             continue
         here = {each.feature.name: part for each, part in zip(conditions, chosen, strict=True)}
@@ -345,7 +403,10 @@ def _split(values: list[ReachableValues], links: Sequence[Link], count: int) -> 
         state = {name: part.values.take(rows) for name, part in here.items()}
         for target in targets:
             link = next((link for link in active if target.feature.name in link.then), None)
-            rows, state = _with_target(target, link, rows, state)
+            changes = [_stay(target, rows)] if link is None else list(_changes(target, link, rows))
+            rows, state = _with_values(target, changes, rows, state)
+        for each in scattered:
+            rows, state = _with_values(each, list(_runs_of_own_band(each, rows)), rows, state)
         owners.append(rows)
         for name, now in state.items():
             found[name].append(now)
@@ -395,15 +456,25 @@ def _own_matches(feature: Feature, own: Floats, links: Sequence[Link]) -> Iterat
             yield frozenset(numbers[k] for k in np.flatnonzero(row)), np.asarray(which.ravel() == number)
 
 
-def _with_target(
-    target: ReachableValues, link: Link | None, rows: Ints, state: dict[str, _Values]
+def _with_values(
+    target: ReachableValues, found: Sequence[tuple[Ints, _Values]], rows: Ints, state: dict[str, _Values]
 ) -> tuple[Ints, dict[str, _Values]]:
-    """Return products (rows and the values of features) with the values of one more linked feature."""
-    changes = [_stay(target, rows)] if link is None else list(_changes(target, link, rows))
-    chosen = np.concatenate([positions for positions, _ in changes])
+    """Return products (rows and the values of features) with the values of one more feature, found at positions."""
+    chosen = np.concatenate([positions for positions, _ in found])
     state = {name: values.take(chosen) for name, values in state.items()}
-    state[target.feature.name] = _Values.join([values for _, values in changes])
+    state[target.feature.name] = _Values.join([values for _, values in found])
     return rows[chosen], state
+
+
+def _runs_of_own_band(target: ReachableValues, rows: Ints) -> Iterator[tuple[Ints, _Values]]:
+    """Yield positions in rows (k,), and the codes of a run of the band of their own category."""
+    own = target.own[rows]
+    for group, runs in zip(target.feature.groups, band_runs(target.feature), strict=True):
+        positions = np.flatnonzero(np.isin(own, group))
+        for first, last in runs:
+            moved = ~((first <= own[positions]) & (own[positions] <= last))
+            low, high = (np.full(len(positions), end, np.float64) for end in (first, last))
+            yield positions, _Values(low, high, np.zeros(len(positions), np.bool_), moved)
 
 
 def _stay(target: ReachableValues, rows: Ints, among: Bools | None = None) -> tuple[Ints, _Values]:

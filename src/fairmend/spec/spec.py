@@ -22,7 +22,6 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import html_table, listed, printable, suggest
 from fairmend.spec.claim import About, Claim, Label, as_about, validate_claim_for_label
 from fairmend.spec.describe import (
-    describe_claim,
     describe_difference,
     describe_encoding,
     describe_neighbourhood,
@@ -42,7 +41,7 @@ from fairmend.spec.neighbourhoods import (
     stream_points,
 )
 from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
-from fairmend.spec.products import Products, require_few_products
+from fairmend.spec.products import Products, most_in_band, require_few_products
 from fairmend.spec.read_values import (
     RowNumber,
     is_frame,
@@ -164,7 +163,7 @@ class Spec:
 
     @property
     def varying(self) -> list[Feature]:
-        """The features in which similar people may differ: protected, with a tolerance, or linked."""
+        """The features in which similar people may differ: protected, with a tolerance or bands, or linked."""
         return [f for f in self._features if f.varies or f.name in self._linked]
 
     def ignoring(self, names: Iterable[str]) -> Spec:
@@ -177,7 +176,7 @@ class Spec:
         ignored = set(names)
         changed = copy(self)
         changed._features = tuple(
-            replace(f, protected=False, tolerance=0.0) if f.name in ignored else f for f in self._features
+            replace(f, protected=False, tolerance=0.0, bands=None) if f.name in ignored else f for f in self._features
         )
         return changed
 
@@ -186,11 +185,18 @@ class Spec:
         """The features that links set."""
         return [f for f in self._features if f.name in self._linked]
 
+    @property
+    def banded(self) -> list[Feature]:
+        """The features with bands: people are similar who are in the same one."""
+        return [f for f in self._features if f.bands is not None]
+
     def most_values(self, feature: Feature) -> int:
         """Return the most values of a feature that is not continuous in a neighbourhood, the others being fixed."""
         low, high = feature.bounds
         if feature.name in self._linked:
             return most_linked_values(self._links, feature)
+        if feature.bands is not None:
+            return most_in_band(feature)
         return int(min(high - low, 2 * feature.reach)) + 1
 
     @property
@@ -257,11 +263,8 @@ class Spec:
         return self._label.name_class(number)
 
     def require_class_claim(self, what: str, instead: str = "an audit") -> None:
-        """Raise an error if the claim is about scores, as ``what`` compares classes only, unlike ``instead``."""
-        if self._claim.is_score:
-            raise FairmendError(
-                f"{what} compares classes, but the spec claims scores. Remove [claim], or run {instead}."
-            )
+        """Raise an error unless the claim is about classes, as ``what`` compares no more, unlike ``instead``."""
+        self._claim.require_classes(f"{what} compares classes", f"Remove [claim], or run {instead}.")
 
     def columns(self, name: str) -> slice:
         """Return the columns of a feature, among those that the network reads."""
@@ -287,13 +290,14 @@ class Spec:
         parts.append("protected: " + ", ".join(f"{f.name} {f.extent}" for f in self.protected))
         tolerances = [f"{f.name} ±{f.tolerance:g}" for f in self._features if f.tolerance]
         parts += ["tolerance: " + ", ".join(tolerances)] if tolerances else []
+        parts += ["bands: " + ", ".join(f.name for f in self.banded)] if self.banded else []
         parts += ["linked: " + ", ".join(f.name for f in self.linked)] if self._links else []
         if self._label is not None:
             positive = self._label.positive
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
             parts[-1] += f" ({len(self._label.classes)} classes)" if self._label.classes else ""
             parts += [f"threshold: {self.threshold:g}"] if self.threshold != 0.5 else []
-        parts += [f"claim: {self._claim.on} ±{self._claim.delta:g}"] if self._claim.is_score else []
+        parts += [f"claim: {self._claim.words().brief}"] if self._claim.stated else []
         return printable(f"Spec({'; '.join(parts)})")
 
     # Files
@@ -314,7 +318,7 @@ class Spec:
     def _repr_html_(self) -> str:
         """Show the spec in a notebook."""
         table = self.to_frame()
-        notes = [describe_neighbourhood(self), f"What to prove: {describe_claim(self.claim)}"]
+        notes = [describe_neighbourhood(self), f"What to prove: {self.claim.words().sentence}"]
         title = f"Spec: {len(self.features)} features, {self.width} inputs of the network"
         return html_table(title, list(table.columns), table.to_numpy().tolist(), notes)
 
@@ -338,7 +342,7 @@ class Spec:
         about = {"about": self._about.to_dict()} if self._about != About() else {}
         table = {"table": {"id": self._id_column}} if self._id_column is not None else {}
         label = {"label": self._label.to_dict()} if self._label else {}
-        claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
+        claim = {"claim": self._claim.to_dict()} if self._claim.stated else {}
         links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
         return {**about, **table, **label, **claim, "feature": [f.to_dict() for f in self._features], **links}
 
@@ -465,7 +469,7 @@ class Spec:
 
     def widen(self, ranges: Mapping[str, tuple[float, float]]) -> Spec:
         """Return the spec with other ranges, by feature, and everything else as it is."""
-        wide = (replace(f, range=ranges[f.name]) if f.name in ranges else f for f in self._features)
+        wide = (f.with_range(*ranges[f.name]) if f.name in ranges else f for f in self._features)
         return Spec.from_dict({**self.to_dict(), "feature": [f.to_dict() for f in wide]}) if ranges else self
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:

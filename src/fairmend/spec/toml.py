@@ -179,7 +179,7 @@ def to_table(part: Any) -> dict[str, Any]:
 
 def _as_plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return list(value)
+        return [_as_plain(each) for each in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -128,7 +128,7 @@ def quantify_files(
     warnings: list[str] = []
     if people is not None:
         warnings = [*describe_broken(people.broken), *spec_warnings(net.predict(people.X), classes=used.classes)]
-    within = f", {used.claim.on} within {used.claim.delta:g}" if used.claim.is_score else ""
+    within = f", {used.claim.words().brief}" if used.claim.stated else ""
     title = f"{model.name}, everyone that {spec_file.name} allows{at_threshold(used)}{within}"
     done = None if people is None else people.out_of_range
     sources: dict[str, DataSource] = {"model": model, "spec": spec_file}

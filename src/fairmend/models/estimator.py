@@ -1,0 +1,151 @@
+"""Fitted estimators in the manner of scikit-learn, and pipelines: on a matrix, encoded columns, or the user's values.
+
+The names of the columns that an estimator was fitted on say what it reads. If they are those of the spec's features, it
+gets the user's own values; if they are those of the spec's encoded columns, these; without names, the encoded matrix.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, listed
+from fairmend.models.ports import Port
+from fairmend.models.run_model import Runner
+from fairmend.network.formats.sklearn import is_net
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PACKAGES = {
+    "sklearn": ("scikit-learn", "scikit-learn"),
+    "xgboost": ("XGBoost", "xgboost"),
+    "lightgbm": ("LightGBM", "lightgbm"),
+    "catboost": ("CatBoost", "catboost"),
+    "pytorch_tabnet": ("pytorch-tabnet", "pytorch-tabnet"),
+}
+_NAMES = ("feature_names_in_", "feature_name_", "feature_names_")
+_AUTOMATIC = re.compile(r"(Column_|feature_?|f|x)?\d+")  # the names that libraries give the columns of a matrix
+_FLOAT32 = ("skorch", "pytorch_tabnet")  # networks, which take float32 alone
+_METHODS = ("predict_proba", "decision_function", "predict")
+
+
+def is_estimator(source: Any) -> bool:
+    """Return whether an object looks like a fitted estimator that gives scores or predictions."""
+    return not isinstance(source, type) and callable(getattr(source, "predict", None))
+
+
+class EstimatorRunner(Runner):
+    """Runs a fitted estimator by predict_proba, else decision_function, else predict."""
+
+    batch = 65_536
+
+    def __init__(self, estimator: Any) -> None:
+        """Take an estimator, which is not changed."""
+        self.name, self._estimator = type(estimator).__name__, estimator
+        package = type(estimator).__module__.partition(".")[0]
+        self.runtime = _describe(package)
+        single = is_net(estimator) or package in _FLOAT32
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self._method = next(name for name in _METHODS if _has(estimator, name))
+        classes = getattr(estimator, "classes_", None)
+        self._classes = None if classes is None or np.ndim(classes) != 1 else np.asarray(classes)
+        self.labels = () if self._classes is None else tuple(as_text(each) for each in self._classes.tolist())
+        decides = self._method == "predict" and self._classes is None
+        self.kind = {"predict_proba": "probability", "decision_function": "logit"}.get(
+            self._method, "number" if decides else "probability"
+        )
+        self._names = _fitted_names(estimator)
+
+    def ports(self, spec: Spec) -> tuple[Port, ...]:
+        """Return the one port that reads all columns of the spec."""
+        self._takes(spec)
+        given = getattr(self._estimator, "n_features_in_", None)
+        if self._names is None and isinstance(given, int | np.integer) and given != spec.width:
+            spec.require_inputs(int(given), self.name)
+        return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
+
+    def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
+        """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
+        given = getattr(self._estimator, self._method)(self._takes(spec)(X))
+        if self._method != "predict" or self._classes is None:
+            return np.asarray(given)
+        return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
+
+    def _takes(self, spec: Spec) -> Any:
+        """Return what makes of rows X what the estimator was fitted on."""
+        names = self._names
+        if names is None:
+            return lambda X: X.copy()
+        if set(names) == {f.name for f in spec.features} and len(names) == len(spec.features):
+            return lambda X: people_of(spec, X)[list(names)]
+        for columns in (spec.column_names, _dummy_names(spec)):
+            if set(names) == set(columns) and len(names) == len(columns):
+                return lambda X, columns=columns: _frame(X, columns)[list(names)]
+        raise FairmendError(
+            f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
+            f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
+        )
+
+
+def people_of(spec: Spec, X: FloatArray) -> pd.DataFrame:
+    """Return rows as people with the user's own values; categories that are all whole numbers are numbers again."""
+    frame = spec.decode(X)
+    for feature in spec.features:
+        if feature.categories and all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories):
+            frame[feature.name] = frame[feature.name].astype(np.int64)
+    return frame
+
+
+def _frame(X: FloatArray, columns: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(X.copy(), columns=list(columns))
+
+
+def _dummy_names(spec: Spec) -> list[str]:
+    """Return the names that pandas.get_dummies and OneHotEncoder give one-hot columns: "race_White"."""
+    return [
+        name
+        for f in spec.features
+        for name in (
+            [f"{f.name}_{each}" for each in f.categories or () if each != f.dropped] if f.one_hot else [f.name]
+        )
+    ]
+
+
+def _fitted_names(estimator: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that an estimator was fitted on; None for a matrix."""
+    for attribute in _NAMES:
+        names = getattr(estimator, attribute, None)
+        if names is not None and not callable(names):
+            found = tuple(map(str, names))
+            return None if not found or all(map(_AUTOMATIC.fullmatch, found)) else found
+    return None
+
+
+def _has(estimator: Any, method: str) -> bool:
+    """Return whether an estimator has a method; some raise an error if their settings do not allow it."""
+    try:
+        return callable(getattr(estimator, method, None))
+    except Exception:  # the estimator says so in whatever way it likes, and another method follows
+        return False
+
+
+def _describe(package: str) -> str:
+    """Return the library and its version."""
+    name, distribution = _PACKAGES.get(package, (package, package))
+    try:
+        return f"{name} {version(distribution)}"
+    except PackageNotFoundError:
+        found = getattr(sys.modules.get(package), "__version__", "")
+        return f"{name} {found}".strip()

@@ -1,0 +1,147 @@
+"""`fairmend.load_model`: a Network if the model can be read, else a model that is only run."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fairmend.base.errors import FairmendError
+from fairmend.models.run_model import RunModel, Runner
+from fairmend.network import Activation, Network, NetworkSource, load_network
+from fairmend.spec import Spec
+
+ModelSource: TypeAlias = NetworkSource | RunModel | Callable[[Any], Any]
+"""What `load_model` takes: what `load_network` reads, any ONNX file, module or fitted estimator, and functions."""
+
+_logger = logging.getLogger(__name__)
+_KERAS = ("keras", "tf_keras", "tensorflow")
+
+
+def load_model(
+    source: ModelSource,
+    activation: str | Activation | None = None,
+    *,
+    outputs: str | None = None,
+    output: str | None = None,
+    takes: str | None = None,
+    spec: Spec | None = None,
+) -> Network | RunModel:
+    """Return the model in a file or object: a `Network` if it can be read node by node, else a `RunModel`.
+
+    What `load_network` reads is a network, about which everything can be asked. Every other ONNX file (with the extra
+    `onnxruntime`), PyTorch module, fitted estimator or pipeline with predict_proba, decision_function or predict, and
+    function is a model that is only run: audited and certified by enumeration. `why_only_run` says why.
+
+    Parameters
+    ----------
+    source : the file or object
+    activation : as for `load_network`
+    outputs : what the model gives, if that is not what fairmend takes it for: "logit", "probability" or "number"
+    output : the name of the output with the scores, of an ONNX file with several
+    takes : of a function, "encoded" for rows as the spec encodes them, or "people" for a data frame of users' values
+    spec : if it is given, a model that is only run is bound to it
+    """
+    if isinstance(source, Network | RunModel):
+        model: Network | RunModel = source
+        asked = [name for name, value in (("outputs", outputs), ("output", output), ("takes", takes)) if value]
+        if asked:
+            raise FairmendError(f"{asked[0]}= is for a model that is not loaded yet; {source!r} is")
+    else:
+        model = _load(source, activation, outputs, output, takes)
+    return model.bind(spec) if spec is not None and isinstance(model, RunModel) else model
+
+
+def require_network(source: ModelSource, what: str, instead: str) -> Network:
+    """Return a network; refuse a model that is only run, because `what` needs its graph, and say what is possible."""
+    model = load_model(source)
+    if isinstance(model, Network):
+        return model
+    raise FairmendError(
+        f"{what} needs a network that fairmend reads, but {model.runner.name} is only run ({model.why_only_run}); "
+        f"{instead}"
+    )
+
+
+def _load(
+    source: Any, activation: str | Activation | None, outputs: str | None, output: str | None, takes: str | None
+) -> Network | RunModel:
+    why = _asked_to_run(outputs, output, takes)
+    if not why and not _is_function(source):
+        try:
+            return load_network(source, activation)
+        except FairmendError as error:
+            if _is_keras(source):
+                raise FairmendError(
+                    f"{error}. To run it, give a function: load_model(lambda X: model.predict(X, verbose=0))"
+                ) from error
+            if not _can_run(source):
+                raise
+            why = str(error)
+    model = RunModel(_runner(source, output, takes), why or "a Python function has no graph", outputs)
+    _logger.info("%r: %s", model, model.why_only_run)
+    return model
+
+
+def _asked_to_run(outputs: str | None, output: str | None, takes: str | None) -> str:
+    """Return why a model is run that might be read: what only a model that is run takes was given."""
+    given = [name for name, value in (("outputs", outputs), ("output", output), ("takes", takes)) if value is not None]
+    return f"{given[0]}= was given" if given else ""
+
+
+def _is_file(source: Any) -> bool:
+    return isinstance(source, str | PathLike)
+
+
+def _is_onnx(source: Any) -> bool:
+    return _is_file(source) and Path(source).suffix.lower() == ".onnx" and Path(source).is_file()
+
+
+def _is_module(source: Any) -> bool:
+    torch = sys.modules.get("torch")  # a module can only exist once PyTorch is imported
+    return torch is not None and isinstance(source, torch.nn.Module)
+
+
+def _is_keras(source: Any) -> bool:
+    return any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__)
+
+
+def _is_function(source: Any) -> bool:
+    from fairmend.models.estimator import is_estimator
+
+    others = isinstance(source, type) or _is_module(source) or _is_keras(source) or is_estimator(source)
+    return callable(source) and not others
+
+
+def _can_run(source: Any) -> bool:
+    from fairmend.models.estimator import is_estimator
+
+    return _is_onnx(source) or _is_module(source) or (not _is_file(source) and is_estimator(source))
+
+
+def _runner(source: Any, output: str | None, takes: str | None) -> Runner:
+    """Return what runs a model; each kind is imported when one turns up."""
+    if takes is not None and not _is_function(source):
+        raise FairmendError(f"takes= is for a function; {type(source).__name__} says itself what it takes")
+    if output is not None and not _is_onnx(source):
+        raise FairmendError("output= is for an ONNX file, whose outputs have names")
+    if _is_onnx(source):
+        from fairmend.models.onnx_file import OnnxRunner
+
+        return OnnxRunner(Path(source), output)
+    if _is_module(source):
+        from fairmend.models.module import ModuleRunner
+
+        return ModuleRunner(source)
+    if _is_function(source):
+        from fairmend.models.function import FunctionRunner
+
+        return FunctionRunner(source, takes)
+    from fairmend.models.estimator import EstimatorRunner, is_estimator
+
+    if is_estimator(source):
+        return EstimatorRunner(source)
+    raise FairmendError(f"{source!r} cannot be run: give an ONNX file, a module, a fitted estimator or a function")

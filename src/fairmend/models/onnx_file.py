@@ -1,0 +1,174 @@
+"""ONNX files, run by ONNX Runtime: any graph, several inputs, strings, whole numbers, labels and probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, first_line, listed
+from fairmend.models.ports import InputSignature, Port, ports_of
+from fairmend.models.run_model import Runner
+from fairmend.spec import Spec
+
+_ELEMENTS = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(string)": "string",
+    "tensor(bool)": "bool",
+}
+_SCORES = ("tensor(float)", "tensor(double)", "tensor(float16)")
+_LABELS = ("tensor(int64)", "tensor(int32)", "tensor(string)")
+_PASSING = ("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Cast", "Clip", "ZipMap")
+_PROBABILITIES = ("Sigmoid", "Softmax", "HardSigmoid", "Normalizer")
+_NUMBERS = ("TreeEnsembleRegressor", "LinearRegressor", "SVMRegressor")
+
+
+class OnnxRunner(Runner):
+    """Runs an ONNX file in this process, on the CPU."""
+
+    def __init__(self, path: Path, output: str | None = None) -> None:
+        """Open the file, and find the output that holds the scores."""
+        self.name, self._path = path.name, path
+        self._open()
+        self._signature = tuple(self._input(each) for each in self._session.get_inputs())
+        self._fixed = next((s.shape[0] for s in self._session.get_inputs() if s.shape and _is_count(s.shape[0])), None)
+        types = [each.type for each in self._signature]
+        self.dtype = np.dtype(np.float64 if "float64" in types else np.float32)
+        graph = _graph(path)
+        chosen = self._choose_output(output)
+        self._output: str = chosen.name
+        self.labels = _labels(graph, self._output)
+        self.kind = self._kind(graph, chosen.type)
+
+    def _open(self) -> None:
+        try:
+            runtime = import_module("onnxruntime")
+        except ImportError as error:
+            raise FairmendError(
+                f"{self._path}: it can only be run, which needs ONNX Runtime: pip install 'fairmend[onnxruntime]'"
+            ) from error
+        self.runtime = f"ONNX Runtime {runtime.__version__}"
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4
+        try:
+            self._session: Any = runtime.InferenceSession(str(self._path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise FairmendError(f"{self._path}: {self.runtime} does not load the file ({first_line(error)})") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the session: another process opens the file again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_session"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the file again."""
+        self.__dict__.update(state)
+        self._open()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxRunner:
+        """Share the session."""
+        return self
+
+    def ports(self, spec: Spec) -> tuple[Port, ...]:
+        """Return the inputs of the graph."""
+        return ports_of(self._signature, spec, self.name)
+
+    def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
+        """Return the output with the scores."""
+        size = self._fixed or len(X)
+        parts = [self._run(spec, ports, X[start : start + size]) for start in range(0, len(X), size)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
+        rows = len(X)
+        if self._fixed and rows < self._fixed:  # the last batch of a file with batches of one size
+            X = np.concatenate([X, np.repeat(X[:1], self._fixed - rows, axis=0)])
+        fed = {port.name: port.values(spec, X) for port in ports}
+        (found,) = self._session.run([self._output], fed)
+        scores = _from_maps(found) if isinstance(found, list) else np.asarray(found)
+        while scores.ndim > 2 and scores.shape[-1] == 1:
+            scores = scores[..., 0]
+        return scores[:rows]
+
+    def _input(self, value: Any) -> InputSignature:
+        kind = _ELEMENTS.get(value.type)
+        if kind is None or len(value.shape) not in (1, 2):
+            raise FairmendError(
+                f'{self.name}: input "{value.name}" is {value.type} of shape {value.shape}; fairmend fills inputs of '
+                f"float32, float64, whole numbers, text or truth values, of shape (rows, columns) or (rows,)"
+            )
+        width = value.shape[1] if len(value.shape) == 2 else 1
+        return InputSignature(value.name, kind, len(value.shape), width if _is_count(width) else None)
+
+    def _choose_output(self, name: str | None) -> Any:
+        """Return the output of this name, or the one that holds scores."""
+        outputs = self._session.get_outputs()
+        names = [each.name for each in outputs]
+        if name is not None:
+            if name not in names:
+                raise FairmendError(f'{self.name}: has no output "{name}"; it has {listed(names)}')
+            return outputs[names.index(name)]
+        found = [each for each in outputs if each.type.startswith("seq(map(")]
+        found = found or [each for each in outputs if each.type in _SCORES and len(each.shape) > 0]
+        if len(found) != 1:
+            held = "several outputs that may hold scores" if found else "no output that holds scores"
+            raise FairmendError(f"{self.name}: has {held}: {listed(names)}; pass output= with the name of one of them")
+        return found[0]
+
+    def _kind(self, graph: Any, held: str) -> str:
+        """Return what the scores are: probabilities beside a label, or after a closing sigmoid or softmax."""
+        if held.startswith("seq("):
+            return "probability"
+        last = _producer(graph, self._output)
+        if last is not None and last.op_type in _NUMBERS:
+            return "number"
+        beside_label = any(each.type in _LABELS for each in self._session.get_outputs())
+        return "probability" if beside_label or (last is not None and last.op_type in _PROBABILITIES) else "logit"
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _graph(path: Path) -> Any:
+    import onnx
+
+    return onnx.load(str(path), load_external_data=False).graph
+
+
+def _producer(graph: Any, name: str) -> Any:
+    """Return the node that computes a value, past nodes that only reshape it."""
+    made = {output: node for node in graph.node for output in node.output}
+    node = made.get(name)
+    while node is not None and node.op_type in _PASSING:
+        node = made.get(node.input[0])
+    return node
+
+
+def _labels(graph: Any, output: str) -> tuple[str, ...]:
+    """Return what the graph calls its classes: the keys of a ZipMap, or the labels of a classifier."""
+    made = {name: node for node in graph.node for name in node.output}
+    zipped = made.get(output)
+    nodes = [zipped] if zipped is not None and zipped.op_type == "ZipMap" else list(graph.node)
+    found = [each for each in (_class_labels(node) for node in nodes) if each]
+    return found[0] if len(found) == 1 else ()
+
+
+def _class_labels(node: Any) -> tuple[str, ...]:
+    for attribute in node.attribute:
+        if attribute.name.startswith("classlabels"):
+            return tuple(text.decode() for text in attribute.strings) or tuple(as_text(n) for n in attribute.ints)
+    return ()
+
+
+def _from_maps(found: Sequence[Mapping[Any, float]]) -> NDArray[Any]:
+    """Return maps from labels to probabilities as (rows, classes), in the order of their keys."""
+    return np.array([list(each.values()) for each in found], dtype=np.float32)

@@ -1,0 +1,329 @@
+"""RunModel: a model whose scores can be computed, and nothing else is known.
+
+A *runner* knows one kind of model: an ONNX file, a module, an estimator or a function. `RunModel` is the same for all.
+Bound to a spec, it takes rows of the spec's matrix as a `Network` does, and gives logits, so that whatever counts or
+compares scores takes either.
+
+Of a probability p, the logit is log(p / (1 - p)), kept finite. Its last bits are set so that the one decision rule, by
+logits, is that of probabilities: class 1 from p = threshold on, and of several classes the most probable.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, first_line
+from fairmend.models.ports import Port
+from fairmend.network.decision import DEFAULT_THRESHOLD, enclose_log_odds, predicted_classes
+from fairmend.network.scores import scores_of
+from fairmend.spec import Spec
+
+KINDS = ("logit", "probability", "number")
+"""What the outputs of a model are: logits, probabilities, or the number that a regression model predicts."""
+
+_logger = logging.getLogger(__name__)
+
+_PROBED = 128  # rows on which a model is tried before it is used
+_ALONE = 8  # of those, rows that are also run one by one
+# Scores of the same row may differ in their last bits: threads add in another order, another batch rounds differently.
+_SAME = {"float32": 1e-4, "float64": 1e-6}
+_LOWEST = float(np.log(5e-324)) - 1  # of the probability 0
+_HIGHEST = 38.0  # of the probability 1, whose neighbour has 36.7
+
+
+class Runner(ABC):
+    """Runs one kind of model.
+
+    Attributes
+    ----------
+    name : the model in messages: a file, or the name of a class or function
+    runtime : what runs it, with its version: "ONNX Runtime 1.31.1"
+    kind : what its outputs are, one of `KINDS`
+    dtype : of the rows that it is given
+    batch : how many rows are run at once
+    labels : what the model calls its classes, in the order of its outputs; empty if it does not say
+    """
+
+    name: str
+    runtime: str
+    kind: str
+    dtype: np.dtype[Any]
+    batch: int = 8192
+    labels: tuple[str, ...] = ()
+
+    @abstractmethod
+    def ports(self, spec: Spec) -> tuple[Port, ...]:
+        """Return the inputs of the model for a spec; refuse a spec that does not fit."""
+
+    @abstractmethod
+    def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
+        """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
+
+
+class RunModel:
+    """A model that is only run.
+
+    It is bound to a spec, by `bind` or by the command that gets it, before it computes scores.
+
+    Attributes
+    ----------
+    runner : what runs the model
+    kind : what its outputs are: "logit", "probability" or "number"
+    why_only_run : why it is not read as a network
+    spec, ports : the spec that it is bound to, and its inputs; None and () before that
+    threshold : the probability of class 1 from which it is predicted
+    outputs : the number of scores for each row; 1 for two classes given as probabilities
+    """
+
+    kind: str
+    outputs: int
+    ports: tuple[Port, ...]
+    threshold: float
+    why_only_run: str
+
+    def __init__(self, runner: Runner, why_only_run: str = "", outputs: str | None = None) -> None:
+        """Take a runner; `outputs` replaces what it takes its outputs for."""
+        if outputs is not None and outputs not in KINDS:
+            raise FairmendError(f"outputs={outputs!r}: a model gives {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+        self.runner, self.why_only_run = runner, why_only_run
+        self.kind = outputs or runner.kind
+        self.spec: Spec | None = None
+        self.ports = ()
+        self.threshold = DEFAULT_THRESHOLD
+        self.outputs = 0
+        self.closing = "none"
+        self._order: Ints | None = None  # of the classes, if the spec's is another
+        self._flipped = False  # whether its one score is that of the spec's class 0
+
+    def __repr__(self) -> str:
+        """Show what runs the model, and what it gives."""
+        bound = f", {self.inputs} columns" if self.spec is not None else ", not bound to a spec"
+        return f"RunModel({self.runner.name}, run by {self.runtime}, gives {self.kind}{bound})"
+
+    @property
+    def runtime(self) -> str:
+        """What runs the model: "ONNX Runtime 1.31.1"."""
+        return self.runner.runtime
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of rows."""
+        return self.runner.dtype
+
+    @property
+    def inputs(self) -> int:
+        """The number of columns of the spec."""
+        return self._bound.width
+
+    @property
+    def read_columns(self) -> Bools:
+        """Which columns the scores can depend on, bool (inputs,): all, for all that is known."""
+        return np.ones(self.inputs, dtype=np.bool_)
+
+    @property
+    def _bound(self) -> Spec:
+        if self.spec is None:
+            raise FairmendError(
+                f"{self.runner.name}: which columns it reads is in the spec; call model.bind(spec) first"
+            )
+        return self.spec
+
+    def bind(self, spec: Spec) -> RunModel:
+        """Return the model for rows of a spec, tried on some; refuse one that does not fit, or is no function of a row.
+
+        It must give finite scores of one shape, the same in a second run and in another batch, and leave its input as
+        it is.
+        """
+        if self.spec is spec:
+            return self
+        bound = copy(self)
+        bound.spec, bound.ports, bound.threshold = spec, self.runner.ports(spec), spec.threshold
+        bound._probe()
+        return bound
+
+    def at_threshold(self, threshold: float) -> RunModel:
+        """Return the model with another threshold."""
+        changed = copy(self)
+        changed.threshold = threshold
+        return changed
+
+    def logits(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the logits of X (rows, inputs), float64: (rows,) for one score, (rows, N) for several.
+
+        Equal rows are run once. Of a model that predicts a number, they are its predictions.
+        """
+        rows = np.ascontiguousarray(X, dtype=self.dtype)
+        if rows.ndim != 2 or rows.shape[1] != self.inputs:
+            raise FairmendError(f"X has shape {rows.shape}; it must be (rows, {self.inputs})")
+        different, place = _different_rows(rows)
+        parts = [
+            self._scores(self._run(different[start : start + self.runner.batch]))
+            for start in range(0, len(different), self.runner.batch)
+        ]
+        scores = np.concatenate(parts) if parts else np.zeros((0,) if self.outputs == 1 else (0, self.outputs))
+        return np.asarray(scores[place])
+
+    def predict(self, X: npt.ArrayLike) -> Ints:
+        """Return the predicted class of each row, int64 (rows,)."""
+        return self.decide(self.logits(X))
+
+    def decide(self, logits: FloatArray) -> Ints:
+        """Return the predicted classes of logits, by the rule of `predicted_classes`."""
+        return predicted_classes(logits, self.threshold)
+
+    def probabilities(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the probability of class 1 (rows,), or of every class (rows, N)."""
+        shares = scores_of(self.logits(X), "probability")
+        return shares[:, 0] if self.outputs == 1 else shares
+
+    def _run(self, X: FloatArray) -> Floats:
+        """Return what the model gives for rows X, float64 (rows, outputs)."""
+        name = self.runner.name
+        try:
+            given = self.runner.run(self._bound, self.ports, X)
+        except FairmendError:
+            raise
+        except Exception as error:  # whatever the user's model raises
+            raise FairmendError(
+                f"{name} fails on {len(X)} rows: {type(error).__name__}: {first_line(error)}"
+            ) from error
+        found = as_scores(given, len(X), name)
+        if not np.isfinite(found).all():
+            row = int(np.argwhere(~np.isfinite(found))[0][0])
+            values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
+            raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
+        return found
+
+    def _scores(self, given: Floats) -> Floats:
+        """Return what the model gave as logits."""
+        given = given if self._order is None else given[:, self._order]
+        if self._flipped:
+            given = 1 - given if self.kind == "probability" else -given
+        if self.kind != "probability":
+            return given[:, 0] if given.shape[1] == 1 else given
+        if given.min(initial=0.0) < 0 or given.max(initial=1.0) > 1 + 1e-6:
+            wrong = given.min() if given.min() < 0 else given.max()
+            raise FairmendError(
+                f"{self.runner.name} gives {wrong:.6g}, which is no probability; if these are logits, or scores that "
+                'decide at 0, pass outputs="logit"'
+            )
+        if given.shape[1] <= 2:
+            return _logits_of_probabilities(given[:, -1], self.threshold)
+        return _logits_of_classes(given)
+
+    def _probe(self) -> None:
+        """Try the model on random people, and find out how many outputs it has."""
+        spec, name = self._bound, self.runner.name
+        X = spec.sample_inputs(_PROBED, np.random.default_rng(0), self.dtype)
+        kept = X.copy()
+        first = self._run(X)
+        if not np.array_equal(X, kept):
+            raise FairmendError(f"{name} changes the rows that it is given; let it work on a copy")
+        self._settle_outputs(first.shape[1])
+        self._scores(first)
+        same = _SAME[self.dtype.name]
+        for what, found in (("a second run", self._run(kept)), ("reverse order", self._run(kept[::-1].copy())[::-1])):
+            self._require_same(first, found, same, f"{name} is not deterministic: on the same people, {what} gives")
+        alone = np.concatenate([self._run(kept[row : row + 1]) for row in range(_ALONE)])
+        self._require_same(
+            first[:_ALONE], alone, same, f"{name} scores people by who else is in the batch: alone, they get"
+        )
+        _logger.info("%r: %s", self, self.why_only_run or "bound")
+
+    def _require_same(self, first: Floats, found: Floats, same: float, what: str) -> None:
+        off = np.abs(first - found)
+        if (off > same * np.maximum(1.0, np.abs(first))).any():
+            raise FairmendError(f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited")
+
+    def _settle_outputs(self, given: int) -> None:
+        """Set the number of scores and the order of classes; refuse what the spec does not describe."""
+        spec, name = self._bound, self.runner.name
+        if self.kind == "number" and not spec.regression:
+            raise FairmendError(
+                f'{name} predicts a number, but the spec is about classes. Set on = "output" in [claim], or pass '
+                'outputs="probability" or outputs="logit" if the number is one'
+            )
+        if self.kind == "probability" and spec.regression:
+            raise FairmendError(f'{name} gives probabilities, but the spec claims its output; set on = "probability"')
+        self.outputs = 1 if self.kind == "probability" and given <= 2 else given
+        self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
+        labels = self.runner.labels
+        self._order = _order_of_classes(spec, labels, given)
+        positive = None if spec.label is None else spec.label.positive
+        self._flipped = given == 1 and len(labels) == 2 and positive == labels[0]
+        spec.require_outputs(given if given > 1 else 2 if spec.classes else given, name)
+
+
+def as_scores(given: Any, rows: int, name: str) -> Floats:
+    """Return what a model gave as float64 (rows, outputs); refuse what is no score for each row."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise FairmendError(f"{name} gives {type(given).__name__}, not an array of scores") from error
+    if array.ndim not in (1, 2) or len(array) != rows or array.size == 0:
+        raise FairmendError(
+            f"{name} gives {type(given).__name__} of shape {array.shape} for {rows} rows; it must be ({rows},) or "
+            f"({rows}, classes)"
+        )
+    if array.dtype.kind in "OSU":
+        shown = as_text(array.reshape(-1)[0])
+        raise FairmendError(f'{name} gives classes such as "{shown}", not scores; let it give probabilities')
+    if array.dtype.kind in "biu":
+        raise FairmendError(f"{name} gives whole numbers such as classes, not scores; let it give probabilities")
+    if array.dtype.kind != "f":
+        raise FairmendError(f"{name} gives {array.dtype}, not scores")
+    return np.asarray(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
+
+
+def _different_rows(X: FloatArray) -> tuple[FloatArray, Ints]:
+    """Return the different rows of X, by their bits, and which of them each row is."""
+    if len(X) < 2:
+        return X, np.arange(len(X))
+    _, first, place = np.unique(
+        X.view(np.dtype((np.void, X.itemsize * X.shape[1])))[:, 0], return_index=True, return_inverse=True
+    )
+    return X[first], place.reshape(-1)
+
+
+def _logits_of_probabilities(p: Floats, threshold: float) -> Floats:
+    """Return the logits (rows,) of probabilities of class 1; they reach the log-odds where p reaches the threshold."""
+    with np.errstate(divide="ignore", over="ignore"):
+        logits = np.clip(np.log(p / (1 - p)), _LOWEST, _HIGHEST)
+    least = enclose_log_odds(threshold)[1]
+    below = np.minimum(logits, np.nextafter(least, -np.inf))
+    return np.asarray(np.where(p >= threshold, np.maximum(logits, least), below))
+
+
+def _logits_of_classes(p: Floats) -> Floats:
+    """Return the logits (rows, N) of probabilities, the largest one where p has its largest."""
+    with np.errstate(divide="ignore"):
+        logits = np.maximum(np.log(p), _LOWEST)
+    each, best = np.arange(len(p)), p.argmax(axis=1)
+    lost = logits.argmax(axis=1) != best
+    logits[each[lost], best[lost]] = np.nextafter(logits[lost].max(axis=1), np.inf)
+    return np.asarray(logits)
+
+
+def _order_of_classes(spec: Spec, labels: tuple[str, ...], outputs: int) -> Ints | None:
+    """Return the model's outputs in the order of the spec's classes; None if that is their own, or not known."""
+    if len(labels) != outputs or outputs < 2 or spec.label is None:
+        return None
+    if spec.classes:
+        wanted: tuple[str, ...] = spec.classes
+        if set(wanted) != set(labels):
+            return None
+    elif outputs == 2 and spec.label.positive in labels:
+        wanted = (*(label for label in labels if label != spec.label.positive), str(spec.label.positive))
+    else:
+        return None
+    order = np.array([labels.index(name) for name in wanted], dtype=np.int64)
+    return None if np.array_equal(order, np.arange(outputs)) else order

@@ -1,0 +1,242 @@
+"""Models that are only run: what loads them, which features their inputs read, and that scores are their own."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import LinearSVC
+from torch import nn
+
+from fairmend import FairmendError, Network, Spec, load_model
+from fairmend.models import InputSignature, Port, RunModel, ports_of
+from support import people_models
+
+FRAME = people_models.people()
+SPEC = people_models.people_spec()
+X = SPEC.encode(FRAME, np.float64)
+POSITIVE = (FRAME.good == "yes").to_numpy()
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return people_models.tree_pipeline(FRAME)
+
+
+def test_what_can_be_read_is_a_network(tmp_path):
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
+    network = load_model(module)
+    assert isinstance(network, Network)
+    network.save(tmp_path / "net.onnx")
+    assert load_model(tmp_path / "net.onnx") == network == load_model(network)
+
+
+def test_an_estimator_reads_the_matrix_it_was_fitted_on():
+    forest = RandomForestClassifier(10, random_state=0).fit(X, FRAME.good)
+    model = load_model(forest)
+    assert isinstance(model, RunModel)
+    assert "RandomForestClassifier" in model.why_only_run
+    assert model.runtime.startswith("scikit-learn ")
+    bound = model.bind(SPEC)
+    p = forest.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(bound.probabilities(X), p, atol=1e-15)
+    np.testing.assert_array_equal(bound.predict(X), p >= 0.5)  # a tie is class 1
+
+
+def test_a_pipeline_gets_the_users_own_values(pipeline, tmp_path):
+    p = pipeline.predict_proba(FRAME[["age", "sex", "job", "hours"]])[:, 1]
+    np.testing.assert_allclose(load_model(pipeline, spec=SPEC).probabilities(X), p, atol=1e-15)
+    file = load_model(people_models.save_tree_pipeline(pipeline, tmp_path / "trees.onnx"), spec=SPEC)
+    assert file.runtime.startswith("ONNX Runtime ")
+    assert [(port.name, port.type, port.rank) for port in file.ports] == [
+        ("age", "int64", 2),
+        ("sex", "string", 2),
+        ("job", "string", 2),
+        ("hours", "int64", 2),
+    ]
+    np.testing.assert_allclose(file.probabilities(X), p, atol=1e-6)
+
+
+def test_the_positive_class_of_the_spec_counts_whatever_the_model_calls_first(pipeline, tmp_path):
+    other = Spec.from_dict({**SPEC.to_dict(), "label": {"column": "good", "positive": "no"}})
+    p = pipeline.predict_proba(FRAME[["age", "sex", "job", "hours"]])[:, 0]
+    np.testing.assert_allclose(load_model(pipeline, spec=other).probabilities(X), p, atol=1e-15)
+    file = people_models.save_tree_pipeline(pipeline, tmp_path / "trees.onnx")
+    np.testing.assert_allclose(load_model(file, spec=other).probabilities(X), p, atol=1e-6)
+    svm = LinearSVC(random_state=0).fit(X, FRAME.good)
+    np.testing.assert_array_equal(load_model(svm, spec=other).logits(X), -svm.decision_function(X))
+
+
+def test_a_module_reads_tensors_by_the_names_of_its_arguments():
+    module = people_models.attention()
+    model = load_model(module, spec=people_models.attention_spec())
+    assert model.ports == (
+        Port("x_num", "float32", 2, ("age", "hours")),
+        Port("x_cat", "int64", 2, ("sex", "job")),
+    )
+    found = model.logits(X)
+    assert module.training  # it is left as it was
+    assert module.drop.training
+    module.eval()
+    with torch.no_grad():
+        expected = module(torch.tensor(X[:, [0, 3]], dtype=torch.float32), torch.tensor(X[:, [1, 2]]).long())[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert "MultiheadAttention" in model.why_only_run
+
+
+def test_a_module_with_several_arguments_needs_the_inputs_of_features():
+    with pytest.raises(FairmendError, match=r"forward takes 2 arguments \(x_num, x_cat\).*input"):
+        load_model(people_models.attention(), spec=SPEC)
+
+
+def test_a_closing_sigmoid_gives_probabilities_and_none_gives_logits(tmp_path):
+    closed = load_model(people_models.save_one_node(tmp_path / "p.onnx"), spec=SPEC)
+    raw = load_model(people_models.save_one_node(tmp_path / "f.onnx", "Identity"), spec=SPEC)
+    assert (closed.kind, closed.closing, raw.kind, raw.closing) == ("probability", "sigmoid", "logit", "none")
+    np.testing.assert_allclose(closed.logits(X), raw.logits(X), atol=1e-5)
+    again = pickle.loads(pickle.dumps(raw))
+    np.testing.assert_array_equal(again.logits(X), raw.logits(X))
+
+
+def test_equal_rows_are_run_once():
+    seen = []
+
+    def score(rows):
+        seen.append(len(rows))
+        return rows[:, 0] / 100
+
+    model = load_model(score, spec=SPEC)
+    seen.clear()
+    found = model.logits(np.repeat(X[:5], 100, axis=0))
+    assert seen == [5]
+    np.testing.assert_array_equal(found, np.repeat(model.logits(X[:5]), 100))
+
+
+def test_a_function_takes_rows_or_people():
+    def rows(x):
+        return 1 / (1 + np.exp(1 - x[:, 0] / 50 - x[:, 1]))
+
+    def persons(frame):
+        return 1 / (1 + np.exp(1 - frame.age / 50 - (frame.sex == "male")))
+
+    first, second = load_model(rows, spec=SPEC), load_model(persons, takes="people", spec=SPEC)
+    np.testing.assert_array_equal(first.logits(X), second.logits(X))
+    with pytest.raises(FairmendError, match="takes="):
+        load_model(rows, takes="frames")
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.5, 0.7, 0.9, 1 / 3])
+def test_the_decision_is_that_of_probabilities_ties_included(threshold):
+    steps = np.nextafter(threshold, [0.0, 1.0])
+    values = np.array([0.0, steps[0], threshold, steps[1], 1.0, 0.25, 0.75])
+
+    def score(x):
+        return values[x[:, 0].astype(int) % len(values)]
+
+    model = load_model(score, spec=SPEC.at_threshold(threshold))
+    rows = np.repeat(X[:1], len(values), axis=0)
+    rows[:, 0] = 21 + np.arange(len(values))
+    np.testing.assert_array_equal(model.predict(rows), values >= threshold)
+    assert np.isfinite(model.logits(rows)).all()
+
+
+def test_of_several_classes_the_most_probable_one_is_predicted():
+    third = np.array([[1 / 3, np.nextafter(1 / 3, 1), 1 / 3 - 1e-16], [0, 0, 1], [0.5, 0.5, 0]])
+    model = load_model(lambda x: third[x[:, 0].astype(int) % 3], spec=SPEC)
+    rows = np.repeat(X[:1], 3, axis=0)
+    rows[:, 0] = 21 + np.arange(3)
+    assert model.outputs == 3
+    np.testing.assert_array_equal(model.predict(rows), [1, 2, 0])
+
+
+def test_a_classifier_without_scores_gives_its_decisions():
+    ridge = RidgeClassifier().fit(X, FRAME.good)
+
+    class Decides:
+        classes_ = ridge.classes_
+
+        def predict(self, rows):
+            return ridge.predict(rows)
+
+    model = load_model(Decides(), spec=SPEC)
+    np.testing.assert_array_equal(model.predict(X), ridge.predict(X) == "yes")
+
+
+def test_a_regressor_needs_a_claim_about_its_output():
+    forest = RandomForestRegressor(5, random_state=0).fit(X, POSITIVE.astype(float))
+    with pytest.raises(FairmendError, match=r'predicts a number.*on = "output"'):
+        load_model(forest, spec=SPEC)
+    assert load_model(forest, outputs="probability", spec=SPEC).predict(X).mean() > 0
+
+
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (lambda x: x[:, 0] > 40, "whole numbers such as classes, not scores"),
+        (lambda x: np.array(["yes"] * len(x)), 'classes such as "yes", not scores'),
+        (lambda x: np.where(x[:, 0] > 40, np.nan, 0.5), "not finite, for {'age'"),
+        (lambda x: np.random.default_rng().random(len(x)), "not deterministic"),
+        (lambda x: np.ones(3), r"ndarray of shape \(3,\) for 128 rows"),
+        (lambda x: None, "NoneType of shape"),
+        (lambda x: 1 / 0, "fails on 128 rows: ZeroDivisionError"),
+        (lambda x: x[:, 0], 'no probability.*outputs="logit"'),
+        (lambda x: (x[:, 0] - x[:, 0].mean()) / 1000 + 0.5, "who else is in the batch"),
+        (lambda x: x.__imul__(0)[:, 0] + 0.5, "changes the rows that it is given"),
+    ],
+)
+def test_a_function_that_is_no_model_is_refused_in_a_line(score, said):
+    with pytest.raises(FairmendError, match=said) as caught:
+        load_model(score, spec=SPEC)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_without_its_spec_says_what_to_do():
+    with pytest.raises(FairmendError, match=r"model\.bind\(spec\)"):
+        load_model(lambda x: x[:, 0]).logits(X)
+
+
+def test_a_file_without_onnx_runtime_names_the_extra(tmp_path, monkeypatch):
+    path = people_models.save_one_node(tmp_path / "p.onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(FairmendError, match=r"fairmend\[onnxruntime\]"):
+        load_model(path)
+
+
+def test_what_is_no_model_keeps_the_reason_of_load_network(tmp_path):
+    for name in ("none.onnx", "model.pkl"):
+        with pytest.raises(FairmendError, match=name):
+            load_model(tmp_path / name)
+    (tmp_path / "broken.onnx").write_bytes(b"nothing")
+    with pytest.raises(FairmendError, match=r"broken\.onnx"):
+        load_model(tmp_path / "broken.onnx")
+
+
+@pytest.mark.parametrize(
+    ("signature", "changed", "said"),
+    [
+        ([InputSignature("x", "float16")], {}, "float16"),
+        ([InputSignature("x", "float32", width=5)], {}, "5 columns"),
+        ([InputSignature("x", "string")], {}, '"age" holds numbers'),
+        ([InputSignature("x", "int64")], {"age": {"scale": {"min": 0, "max": 10}}}, '"age" has a scale'),
+        ([InputSignature("a", "float32"), InputSignature("b", "float32")], {}, "2 inputs"),
+        ([InputSignature("x", "float32")], {"age": {"input": "y"}}, 'input = "y"'),
+        ([InputSignature("x", "bool")], {}, "values from 18"),
+    ],
+)
+def test_inputs_that_the_spec_does_not_fill_are_refused(signature, changed, said):
+    with pytest.raises(FairmendError, match=said):
+        ports_of(signature, people_models.people_spec(**changed))
+
+
+def test_features_belong_to_inputs_of_their_names_or_in_order():
+    named = [InputSignature(name, "float32", 1) for name in ("hours", "job", "sex", "age")]
+    assert [port.features for port in ports_of(named, SPEC)] == [("hours",), ("job",), ("sex",), ("age",)]
+    ordered = [InputSignature("a", "float32", width=1), InputSignature("b", "float32", width=3)]
+    assert [port.features for port in ports_of(ordered, SPEC)] == [("age",), ("sex", "job", "hours")]
+
+
+def test_linear_models_stay_networks():
+    assert isinstance(load_model(LogisticRegression().fit(X, POSITIVE)), Network)
