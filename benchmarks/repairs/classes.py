@@ -42,8 +42,8 @@ AUDITED = 1000
 SPOUSES, APART = ["Married-AF-spouse", "Married-civ-spouse"], ["Divorced", "Separated"]
 LINKS: dict[str, dict[str, dict[str, object]]] = {
     "Husband and Wife": {"Female": {"Husband": "Wife"}, "Male": {"Wife": "Husband"}},
-    "spouses": {sex: {name: SPOUSES for name in SPOUSES} for sex in ("Female", "Male")},
-    "separated": {sex: {name: APART for name in APART} for sex in ("Female", "Male")},
+    "spouses": {sex: dict.fromkeys(SPOUSES, SPOUSES) for sex in ("Female", "Male")},
+    "separated": {sex: dict.fromkeys(APART, APART) for sex in ("Female", "Male")},
 }
 BANDS = {
     "bank": ("age", "duration", 4),
@@ -91,9 +91,7 @@ def cases() -> Iterator[Case]:
         table, features = adult(one_hot)
         kind = "one-hot" if one_hot else "ordinal"
         for name, changes in LINKS.items():
-            links = [
-                {"when": {"sex": sex}, "then": {linked_feature(name): change}} for sex, change in changes.items()
-            ]
+            links = [{"when": {"sex": sex}, "then": {linked_feature(name): change}} for sex, change in changes.items()]
             yield Case(f"adult, {name}, {kind}", table, Spec(features, links=links))
         banded = [replace(f, bands={"width": 5}) if f.name == "hours-per-week" else f for f in features]
         yield Case(f"adult, hours in bands of 5, {kind}", table, Spec(banded))
@@ -116,7 +114,8 @@ def encode(case: Case) -> np.ndarray:
     columns = []
     for feature in case.spec.features:
         values = case.table.frame[feature.name].to_numpy(dtype=np.float64)
-        columns.append(np.eye(len(feature.categories or ()))[values.astype(int)] if feature.one_hot else values[:, None])
+        marks = np.eye(len(feature.categories or ()))
+        columns.append(marks[values.astype(int)] if feature.one_hot else values[:, None])
     return np.concatenate(columns, axis=1).astype(np.float32)
 
 
@@ -175,7 +174,8 @@ def main() -> int:
         invalid += sum(check != "valid" for check in checks)
         unfair = max(unfair, *rates)
         pairs = [f"{figures[way][0]:.2f} / {figures[way][1]:.2f}" for way in found]
-        printed.add_row(case.name, *pairs, ", ".join(sorted({*recipes})), f"{100 * max(rates):.2f} %", ", ".join({*checks}))
+        words = ", ".join(sorted({*recipes})), f"{100 * max(rates):.2f} %", ", ".join(sorted({*checks}))
+        printed.add_row(case.name, *pairs, *words)
     console.print(printed)
     accuracy_lost, balanced_lost, *unlabelled = np.mean(means, axis=0)
     limits: list[Limit] = [

@@ -66,7 +66,8 @@ _OF_METHOD = [
     default="auto",
     show_default=True,
     help="auto runs several recipes and selects the strongest guarantee that keeps the model; average lets any model "
-    "read classes of similar people, and averages its scores over their members; prof is the method of the paper, prof-concrete its naive variant; blind makes the network ignore the protected features; flip, grft and "
+    "read classes of similar people, and averages its scores over their members; prof is the method of the paper, "
+    "prof-concrete its naive variant; blind makes the network ignore the protected features; flip, grft and "
     "care are baselines without a proof.",
 )
 @click.option(

@@ -52,7 +52,7 @@ _MOST_COLUMNS, _MOST_UNITS = 30, 40
 
 
 def repair_document(
-    original: Network,
+    original: Model,
     comparison: RepairComparison,
     origin: Origin,
     *,
@@ -217,7 +217,7 @@ def _finite(losses: tuple[float, ...]) -> list[float | None]:
 # What only the page needs
 
 
-def _page(original: Network, comparison: RepairComparison) -> Page:
+def _page(original: Model, comparison: RepairComparison) -> Page:
     """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
     people, unequal = comparison.split, comparison.before.data
     looked_at = len(unequal.examined.X)
@@ -236,7 +236,7 @@ def _page(original: Network, comparison: RepairComparison) -> Page:
     return Page(looked_at, _score_ranges(original, comparison), nearest.decisive_features(), pairs)
 
 
-def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
+def _score_ranges(original: Model, comparison: RepairComparison) -> ScoreRanges:
     """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
     both = comparison.before, comparison.after
     own = order_by_score(comparison.before.inputs)

@@ -103,10 +103,6 @@ class EstimatorRunner(Runner):
         """The estimator itself."""
         return self._estimator
 
-    def takes_people(self, spec: Spec) -> bool:
-        """Return whether the estimator takes a data frame with the user's values."""
-        return self._names is not None and set(self._names) == {f.name for f in spec.features}
-
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""
         names = self._names

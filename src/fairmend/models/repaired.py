@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from fairmend.models.repaired_estimator import FairEstimator
 
+
 class _ClassRunner(Runner):
     """Runs a model on the representatives of classes, or on all members, and averages its scores."""
 

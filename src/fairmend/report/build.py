@@ -156,7 +156,7 @@ def audit_report(
         warnings=audit_warnings(network, spec, found, labelled),
         rows=numbers,
     )
-    if what_if and isinstance(result.network, Network):  # the page computes scores from weights
+    if what_if:
         document = add_what_if(
             document,
             spec,

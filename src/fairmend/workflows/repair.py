@@ -28,7 +28,7 @@ from fairmend.repairing.result import RepairResult
 from fairmend.repairing.run import require_method
 from fairmend.report import load_report
 from fairmend.tables import find_files, local_files, read_table, write_csv
-from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_network_of, without_scores
+from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_any_model, without_scores
 from fairmend.workflows.outputs import (
     REPORT_FILES,
     form_warning,
@@ -125,7 +125,7 @@ def repair_files(
     inputs = [path for path in (model, *local, spec_file, about_file) if path is not None]
     check_folder(folder, [*contents, _BY_CLASSES], inputs)
     replaced, removed = (folder / "result.json").exists(), _model_of_earlier_repair(folder, inputs)
-    used, net = load_network_of("repair", model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold)
     chosen = {"method": method, **(options or {})}
     check_applicable(method, options or {}, has_tolerances(used))  # before the data is read and audited
     if isinstance(net, Network):
@@ -178,8 +178,8 @@ def _name_of(model: Path) -> str:
 
 def _other_file(model: Path) -> str:
     return (
-        f"the repaired model is {_BY_CLASSES}, as {model.suffix} has no place for the nodes in front of the network, which "
-        "reads classes of similar people; with --keep-form auto leaves such repairs out"
+        f"the repaired model is {_BY_CLASSES}, as {model.suffix} has no place for the nodes in front of the network "
+        "that let it read classes of similar people; with --keep-form auto leaves such repairs out"
     )
 
 
