@@ -34,7 +34,7 @@ FUNCTIONS = {
     "fairmend.load_network": "source activation=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * keep= guarantee= prefer= X_unlabelled= "
-    "training= head= time_limit= device= progress=",
+    "training= head= time_limit= device= keep_form= progress=",
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
     "resume= progress=",
     "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",

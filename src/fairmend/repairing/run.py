@@ -61,7 +61,7 @@ def repair(
     head: HeadOptions | None = None,
     time_limit: float | None = None,
     device: str | None = None,
-    keep_form: bool = False,
+    keep_form: bool | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
@@ -109,7 +109,7 @@ def repair(
         "keep": keep,
         "guarantee": guarantee,
         "prefer": prefer,
-        "keep_form": keep_form or None,
+        "keep_form": keep_form,
         "X_unlabelled": X_unlabelled,
         "time_limit": time_limit,
         "device": device,
@@ -126,9 +126,9 @@ def repair(
         head = replace(head, features="box")
     network = model_of_spec(net, spec)
     if isinstance(network, RunModel):
-        require_method(method, network, keep_form)
+        require_method(method, network, bool(keep_form))
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
-    task = replace(task, cuts_training=method != "auto", keep_form=keep_form)
+    task = replace(task, cuts_training=method != "auto", keep_form=bool(keep_form))
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training.given, policy, progress)
