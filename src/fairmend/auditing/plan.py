@@ -95,10 +95,12 @@ def choose_plan(
     per_row: int = 64,
     seed: int = 0,
     device: DeviceSearch | None = None,
+    time_limit: float | None = None,
 ) -> AuditPlan:
     """Return how to audit `rows` inputs (0 if unknown) like X (inputs, width), the first of them.
 
-    The costs of enumeration are those on the device, if there is one.
+    The costs of enumeration are those on the device, if there is one. Nothing stops an enumeration, so "auto" makes
+    none that is expected to take longer than the time limit; branch and bound stops there.
     """
     if method not in METHODS:
         raise FairmendError(f"unknown method {method!r}{suggest(str(method), METHODS)}; use {', '.join(METHODS)}")
@@ -114,7 +116,8 @@ def choose_plan(
     if method == "sample":
         return plan("sample", costs.sampling())
     exact = _cheapest(costs, method, many)
-    if method != "auto" or many * exact[1] <= EXACT_SECONDS:
+    most = EXACT_SECONDS if exact[0] == "branch" or time_limit is None else min(EXACT_SECONDS, time_limit)
+    if method != "auto" or many * exact[1] <= most:
         return plan(*exact)
     sampling = costs.sampling()
     return plan(*exact) if exact[1] <= sampling else plan("sample", sampling, _finite_or_none(exact[1]))

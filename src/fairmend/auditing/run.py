@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +100,7 @@ def audit(
         however long it takes), or "auto": the same if it takes at most five minutes or less than sampling, else
         "sample".
     time_limit : seconds for "branch", by default ten minutes for "auto" and no limit otherwise; inputs that are not
-        decided by then are unknown.
+        decided by then are unknown. "auto" enumerates only what is expected to take no longer.
     jobs : how many processes compare inputs with their neighbours; the answer is the same, but for what a time limit
         leaves open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
     device : where all neighbours of an input are compared: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto": a
@@ -137,7 +138,7 @@ def audit(
         start = next(_all_blocks(spec, inputs) if blocks is None else blocks, None)
         if start is None:
             raise inputs.error_for_none()
-        plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device)
+        plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device, limit)
         plan = plan if kept is None else keep_plan(kept, plan)
         _logger.info("audit: %s", plan.describe())
         if on_plan is not None:
@@ -201,12 +202,21 @@ def _sliced(
 
 
 def _plan(
-    network: Network, spec: Spec, X: FloatArray, rows: int, method: str, per_row: int, seed: int, device: str
+    network: Network,
+    spec: Spec,
+    X: FloatArray,
+    rows: int,
+    method: str,
+    per_row: int,
+    seed: int,
+    device: str,
+    limit: float | None,
 ) -> tuple[AuditPlan, DeviceSearch | None]:
     """Return how to audit inputs like X (inputs, width), and the search on a GPU, if it is to compare them."""
+    choose = partial(choose_plan, network, spec, X, rows, method, per_row=per_row, seed=seed, time_limit=limit)
     plan = None
     if device in ("cpu", "auto"):
-        plan = choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed)
+        plan = choose()
     if plan is not None and (device == "cpu" or _is_short(plan)):
         return plan, None
     from fairmend.auditing.device_search import find_device
@@ -214,7 +224,7 @@ def _plan(
     search = find_device(device, network, spec)
     if plan is not None and search is None:
         return plan, None
-    return choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed, device=search), search
+    return choose(device=search), search
 
 
 def _is_short(plan: AuditPlan) -> bool:
