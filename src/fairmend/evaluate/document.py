@@ -52,13 +52,14 @@ class Similarity:
     """Who counts as similar: people who differ in `protected` features, and in others by up to their tolerance.
 
     `tolerances` are in the feature's own units. `linked` names the features that change together with protected ones,
-    and `links` says how, in sentences.
+    and `links` says how, in sentences. People may have any value of the same of the `bands`, which are in words.
     """
 
     protected: list[str]
     tolerances: dict[str, float]
     linked: list[str]
     links: list[str]
+    bands: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -472,8 +473,9 @@ class WhatIfFeature:
     """A feature as the spec describes it; a categorical one has codes from 0 for its `categories`.
 
     The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
-    have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
-    the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
+    have any value if `protected`, or of the same of the `bands`, else one up to `reach` away. A band has runs from a
+    lowest to a highest value; a continuous one ends below the next. `missing` is what replaces a missing value.
+    `marks` is the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
     """
 
     name: str
@@ -490,6 +492,7 @@ class WhatIfFeature:
     missing: float | None
     marks: int | None = None
     names: dict[str, str] = field(default_factory=dict)
+    bands: list[list[list[float]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -911,11 +914,13 @@ class CertifyDocument(Document):
     """The verdict on each of `inputs` people, in order; see `fairmend.CertifyResult`.
 
     `rows` and `ids` are theirs. `verdicts` are "fair", "unfair" or "unknown"; `reasons` say why a verdict is unknown,
-    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs.
+    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs. `runtime`
+    is what ran a model that is only run, on every counterfactual; it is empty if "fair" is proven.
     """
 
     kind: str = CERTIFY
     engine: str
+    runtime: str
     seconds: float
     inputs: int
     counts: VerdictCounts

@@ -38,10 +38,10 @@ from fairmend.evaluate.document import (
     UtilityFigures,
 )
 from fairmend.evaluate.utility import RegressionUtility, Utility
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
-from fairmend.spec.describe import describe_links
+from fairmend.spec.describe import describe_bands, describe_links
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import BrokenFile, TableFile
 
@@ -132,7 +132,7 @@ def _versions() -> dict[str, str]:
 
 
 def common_parts(
-    net: Network,
+    net: Model,
     spec: Spec,
     origin: Origin,
     *,
@@ -166,10 +166,11 @@ def describe_similarity(spec: Spec) -> Similarity:
     """Return who counts as similar."""
     tolerances = {short(f.name): float(f.tolerance) for f in spec.features if f.tolerance and f.varies}
     linked, links = [short(f.name) for f in spec.linked], describe_links(spec)
-    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links)
+    bands = {short(f.name): short(describe_bands(f)) for f in spec.banded}
+    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links, bands)
 
 
-def class_names(spec: Spec, net: Network, labels: Iterable[object] = ()) -> list[str]:
+def class_names(spec: Spec, net: Model, labels: Iterable[object] = ()) -> list[str]:
     """Return the names of the network's classes: the values of the label, or "class 0" etc. if it does not list them.
 
     `labels` are the different ones in the data, which name the negative class.

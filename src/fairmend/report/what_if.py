@@ -61,6 +61,7 @@ def _is_valid(feature: WhatIfFeature) -> bool:
         and feature.low <= feature.high
         and feature.factor != 0
         and feature.reach >= 0
+        and all(run and len(run) == 2 and run[0] <= run[1] for band in feature.bands for run in band)
         and (feature.missing is None or _has_value(feature, feature.missing))
         and (not feature.names or (feature.kind == "integer" and _names_every_value(feature)))
     )
