@@ -793,7 +793,8 @@ class RepairDocument(Document):
     `precision` of the network. `blind` networks provably ignore the protected features; for `everyone`, the
     `blind_features` are all in which similar people may differ, or the output depends on a person only through their
     class of similar people: then `by_classes` says what else makes up a class. `collapsed` networks lost a class, or
-    agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by `scored_on`.
+    agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by
+    `scored_on`.
     `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
     `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
     has the duration of each stage, and `examples` are those of the demo.
