@@ -99,9 +99,10 @@ class Document:
     """What every result says.
 
     `title` says what was examined. `claim` is what the spec claims about similar people. `class_names` are the
-    predictions, and `value_names` what people call the values of a feature, by feature. `threshold` is the probability
-    from which a prediction is positive. `condition` is what must be true of the program that runs the model, if its
-    file leaves that open. `files` are those that the command wrote: the path of each, by name.
+    predictions. `favourable` is the one that is good for a person: None for a regression network, and for several
+    classes of which none is. `value_names` is what people call the values of a feature, by feature. `threshold` is the
+    probability from which a prediction is positive. `condition` is what must be true of the program that runs the
+    model, if its file leaves that open. `files` are those that the command wrote: the path of each, by name.
     """
 
     format: str = FORMAT
@@ -113,6 +114,7 @@ class Document:
     claim: Claim
     similar: Similarity
     class_names: list[str]
+    favourable: str | None
     value_names: dict[str, dict[str, str]]
     threshold: float
     about: About
