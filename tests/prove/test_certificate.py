@@ -11,11 +11,13 @@ import pytest
 from torch import nn
 
 import fairmend
+from benchmarks.soundness.entry_cases import random_case
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.prove import certificate
 from fairmend.prove.certificate import (
     certificate_of_blindness,
+    certificate_of_classes,
     certificate_of_fair,
     certificate_of_inputs,
     weights_digest,
@@ -32,6 +34,7 @@ from support.torch_modules import trained_norm
 from support.twin_cases import bump_network, person, twin_spec
 
 SPEC = Spec([AGE, HOURS])
+SCHEMA = json.loads(Path(certificate.__file__).with_name("certificate.schema.json").read_text())
 
 
 def test_a_certificate_of_fair_inputs_covers_only_fair_inputs():
@@ -258,17 +261,16 @@ def test_a_state_dict_a_spec_and_a_global_claim_beside_it(tmp_path):
 
 
 def test_every_file_fits_the_published_schema(tmp_path):
-    schema = json.loads(Path(certificate.__file__).with_name("certificate.schema.json").read_text())
     network, X = some_fair(SPECS["one-hot"], count=5)
     for made in (
         certificate_of_fair(network, SPECS["one-hot"], X)[0],
         certificate_of_blindness(network, SPECS["one-hot"], [1, 2, 3, 5], method="blind"),
     ):
         content = json.loads(b"".join(made.lines()))
-        jsonschema.validate(content, schema)
+        jsonschema.validate(content, SCHEMA)
         for wrong in ({"count": "5"}, {"version": 2}, {"inputs": [{"count": 0, "columns": ""}]}, {"regions": []}):
             with pytest.raises(jsonschema.ValidationError):
-                jsonschema.validate({**content, **wrong}, schema)
+                jsonschema.validate({**content, **wrong}, SCHEMA)
 
 
 def test_a_certificate_of_many_inputs_is_small(tmp_path):
@@ -285,3 +287,25 @@ def test_wide_inputs_are_written_in_blocks_that_the_checker_reads(monkeypatch):
     network, X = some_fair(SPECS["one-hot"], count=5)
     made, covered = certificate_of_fair(network, SPECS["one-hot"], X)
     assert len([*made.lines()]) == covered.sum() + 2  # six numbers each
+
+
+def test_a_claim_about_classes_fits_the_schema_and_names_its_file(tmp_path):
+    case = random_case(np.random.default_rng(3))
+    made = certificate_of_classes(Spec.from_dict(case.spec), case.entry, method="average")
+    (tmp_path / "model.onnx").write_bytes(case.model.SerializeToString())
+    made.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    jsonschema.validate(json.loads((tmp_path / "certificate.json").read_text()), SCHEMA)
+    assert made.claim == fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", run=False).claim
+    made.save(tmp_path / "certificate.json")
+    result = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", run=False)
+    assert "must name its model file" in result.reasons[0]
+
+
+def test_an_entry_that_tells_similar_people_apart_gets_no_certificate():
+    case = random_case(np.random.default_rng(3))
+    case.entry["cuts"].pop()
+    with pytest.raises(FairmendError, match="tells similar people apart"):
+        certificate_of_classes(Spec.from_dict(case.spec), case.entry, method="average")
+    case.entry["ports"][0]["width"] += 1
+    with pytest.raises(FairmendError, match="width"):
+        certificate_of_classes(Spec.from_dict(case.spec), case.entry, method="average")

@@ -34,7 +34,13 @@ from fairmend.prove.claims import Guarantee
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.spec import Spec
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.certificate import ClassCertificate
+from fairmend_check.kernel.claim import describe_claim
+from fairmend_check.kernel.classes import why_not_constant
+from fairmend_check.kernel.entry import read_entry
 from fairmend_check.kernel.model import network_digest
+from fairmend_check.kernel.spec import read_spec
 
 _logger = logging.getLogger(__name__)
 
@@ -97,6 +103,9 @@ class Certificate:
             content = Path(path).read_bytes()
         except OSError as error:
             raise FairmendError(f"{path}: cannot read the model: {error.strerror or error}") from error
+        digest = hashlib.sha256(content).hexdigest()
+        if self.content["entry"] is not None:
+            return replace(self, content={**self.content, "model": {"file_sha256": digest}})
         layers = graph = None
         suffix = Path(path).suffix.lower()
         if suffix in _STATE_DICTS or suffix == ".pt2":
@@ -104,7 +113,6 @@ class Certificate:
             graph = list(self.graph if noted is None else noted) or None
             if graph is None:
                 layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
-        digest = hashlib.sha256(content).hexdigest()
         model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
         if self.folded and self._is_folded(Path(path)):
             model |= self.folded
@@ -247,6 +255,39 @@ def certificate_of_shares(network: Network, spec: Spec, shares: dict[str, Any], 
     return _with_claims(network, spec, "quantify", claim, network.dtype.name, claims)
 
 
+def certificate_of_classes(spec: Spec, entry: dict[str, Any], *, method: str) -> Certificate:
+    """Return the claim that the output of a model depends on a row only through its class; docs/classes.md proves it.
+
+    ``entry`` describes the first nodes of the model, "The entry" of docs/classes.md. Nothing behind them matters, but
+    the claim is about one file: save the certificate with ``model``.
+    """
+    content = spec.with_about(None).to_dict()
+    try:
+        read = read_spec(content, "spec")
+        claimed = ClassCertificate("", read, read_entry(entry, read, "entry"))
+        reasons = why_not_constant(read, claimed.entry)
+    except CheckError as error:
+        raise FairmendError(f"the entry cannot be certified: {error}") from error
+    if reasons:
+        raise FairmendError(f"the entry tells similar people apart: {reasons[0]}")
+    return Certificate(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "fairmend": __version__,
+            "method": method,
+            "claim": describe_claim(claimed),
+            "arithmetic": "any",
+            "model": {"file_sha256": None},
+            "spec": content,
+            "global": None,
+            "shares": None,
+            "entry": entry,
+            "count": 0,
+        }
+    )
+
+
 def _with_claims(
     network: Network, spec: Spec, method: str, claim: str, arithmetic: str, claims: dict[str, Any]
 ) -> Certificate:
@@ -269,6 +310,7 @@ def _with_claims(
         },
         "spec": spec.with_about(None).to_dict(),  # the claim does not depend on what the model is called
         **claims,
+        "entry": None,
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
     folded = identify(without_folds(network)) if has_folds else {}

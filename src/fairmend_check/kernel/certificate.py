@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.json_reader import only_keys, packed_array, parse_json, read_lines, take
+from fairmend_check.kernel.entry import Entry, read_entry
 from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.spec import HALF, Feature, Spec, read_spec
 
 _KEYS = (
-    "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "count",
-    "inputs",
+    "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "entry",
+    "count", "inputs",
 )  # fmt: skip
 _MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph", "network")
 _LAST_KEY, _END = b'"inputs": [\n', b"]}\n"  # the blocks of inputs are lines between these
@@ -87,6 +88,18 @@ class Certificate:
         raise CheckError(f"certificate: the list of inputs does not end; the file is cut off after {done:,} of them")
 
 
+@dataclass(frozen=True, eq=False)
+class ClassCertificate:
+    """The claim that the output of a model depends on a row only through its class, by the entry of the model.
+
+    It is about the bytes of one file, of which nothing but the entry and the edges is read.
+    """
+
+    file_sha256: str
+    spec: Spec
+    entry: Entry
+
+
 def _block(data: Any, model: Model, where: str) -> NDArray[np.float64]:
     """Return the inputs of a block, which are stored column by column."""
     only_keys(data, ("count", "columns"), where)
@@ -100,8 +113,8 @@ def _block(data: Any, model: Model, where: str) -> NDArray[np.float64]:
     return x
 
 
-def read_certificate(path: Path) -> Certificate:
-    """Return the certificate in a file; its inputs are not read yet."""
+def read_certificate(path: Path) -> Certificate | ClassCertificate:
+    """Return the certificate in a file; inputs that it lists are not read yet."""
     where = "certificate"
     first = next(read_lines(path, where), b"")
     if not first.endswith(_LAST_KEY):
@@ -115,6 +128,10 @@ def read_certificate(path: Path) -> Certificate:
         raise CheckError(f"certificate.count is {count}; it must be 0 to {MAX_COUNT:,}")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
+    if "entry" not in data:
+        raise CheckError('certificate has no "entry"')
+    if data["entry"] is not None:
+        return _of_classes(data, count, path)
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
@@ -168,6 +185,22 @@ def read_certificate(path: Path) -> Certificate:
     if not found.count and not found.blind and not found.shares:
         raise NotConfirmedError("certificate: it lists no inputs and has no global claim, so it claims nothing")
     return found
+
+
+def _of_classes(data: dict[str, Any], count: int, path: Path) -> ClassCertificate:
+    """Return a claim about classes, which stands alone: it does not depend on arithmetic, weights or inputs."""
+    model = take(data, "model", dict, "certificate")
+    only_keys(model, ("file_sha256",), "certificate.model")
+    alone = count == 0 and "global" in data and data["global"] is None and "shares" in data and data["shares"] is None
+    if not alone or take(data, "arithmetic", str, "certificate") != "any":
+        raise CheckError('certificate.entry: such a claim is about "any" arithmetic, and stands alone')
+    if [*read_lines(path, "certificate")][1:] != [_END]:
+        raise CheckError("certificate: a claim about classes lists no inputs, and ends after its first line")
+    spec = read_spec(take(data, "spec", dict, "certificate"), "certificate.spec")
+    entry = read_entry(take(data, "entry", dict, "certificate"), spec)
+    if model.get("file_sha256", "") is None:
+        raise CheckError("certificate.model.file_sha256 is null; a claim about classes must name its model file")
+    return ClassCertificate(_sha256(model, "file_sha256", "certificate.model"), spec, entry)
 
 
 def _blind(data: dict[str, Any], spec: Spec) -> tuple[tuple[Feature, int], ...]:
