@@ -33,7 +33,7 @@ from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, stream_points
@@ -99,7 +99,7 @@ class ExhaustiveScan:
 
     exact = True
 
-    def __init__(self, net: Network, spec: Spec, device: DeviceSearch | None = None) -> None:
+    def __init__(self, net: Model, spec: Spec, device: DeviceSearch | None = None) -> None:
         """Prepare the scan; a device finds the same scores, where `FastScores` knows the network."""
         self._net, self._spec = net, spec
         self._varying = [(feature, spec.columns(feature.name)) for feature in spec.varying]
@@ -162,7 +162,7 @@ class RandomScan:
 
     exact = False
 
-    def __init__(self, net: Network, spec: Spec, per_row: int, seed: int) -> None:
+    def __init__(self, net: Model, spec: Spec, per_row: int, seed: int) -> None:
         self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
         self._seeds = np.random.default_rng(seed)
         self._constant = not reads_what_varies(net, spec)
@@ -192,7 +192,7 @@ class RandomScan:
 
 
 def find_unequal(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     *,
@@ -215,7 +215,7 @@ def find_unequal(
 
 
 def sample_unequal(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     per_row: int = 64,
@@ -247,12 +247,12 @@ def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 
-def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
+def _unequal_inputs(net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
     found = find_worst_pairs(net, spec, X, stream, exact=exact)
     return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, X.dtype.type(np.nan)))
 
 
-def _encode(net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
+def _encode(net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
     require_fit(net, spec)
     return spec.as_inputs(X, net.dtype)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.network.decision import lower_margins, upper_margins
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
@@ -34,7 +34,7 @@ _NUMBERS = 2**21  # in an array of all nodes, of the points that are bounded at 
 _ROUNDING_FACTOR, _UNDERFLOW = 64, 1e-280  # what bounds over a box lose, in terms of those at its ends
 
 
-def require_scores(net: Network, claim: Claim) -> None:
+def require_scores(net: Model, claim: Claim) -> None:
     """Raise an error if the network does not give the scores that a claim is about."""
     if claim.on == "output" and net.closing != "none":
         raise FairmendError(

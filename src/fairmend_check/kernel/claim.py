@@ -350,7 +350,9 @@ def _at_threshold(spec: Spec) -> str:
 def _near(spec: Spec) -> list[str]:
     """Return how much similar people may differ in features that are not protected."""
     return [
-        f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
+        f"{_quoted(feature.name)} within its band"
+        if feature.bands or feature.groups
+        else f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
         for feature in spec.features
         if feature.varies and not feature.protected
     ]
@@ -407,13 +409,20 @@ def _values_of(feature: Feature) -> str:
     names = dict(feature.names)
     if not feature.categories:
         called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
-        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}"
+        more = ", …" if len(feature.bands) > _MAX_CATEGORIES else ""
+        bands = (
+            f" in bands from {', '.join(map(_exact, feature.bands[:_MAX_CATEGORIES]))}{more}" if feature.bands else ""
+        )
+        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}{bands}"
     more = ", …" if len(feature.categories) > _MAX_CATEGORIES else ""
     shown = [
         f"{_quoted(value)} ({_quoted(names[value])})" if value in names else _quoted(value)
         for value in feature.categories[:_MAX_CATEGORIES]
     ]
-    return ", ".join(shown) + more
+    groups = [_join([_quoted(name) for name in group[:_MAX_CATEGORIES]]) for group in feature.groups[:_MAX_CATEGORIES]]
+    cut = any(len(each) > _MAX_CATEGORIES for each in (feature.groups, *feature.groups))
+    bands = f" in the bands {' | '.join(groups)}{' …' if cut else ''}" if groups else ""
+    return ", ".join(shown) + more + bands
 
 
 def _quoted(name: str) -> str:

@@ -275,8 +275,8 @@ def box_margins(
     layers = _intervals(model, boxes.lower, boxes.upper)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
     error = _error(model, threshold, classes, boxes, layers, bound)
-    over, wide = _above(bound, error), (boxes.lower < boxes.upper).any(axis=1)
-    weak, lost = np.flatnonzero((~(over > 0) | (bound < least)) & wide), np.zeros(len(boxes.lower), dtype=np.bool_)
+    over, wide = _above(bound, error), np.asarray((boxes.lower < boxes.upper).any(axis=1))
+    weak, lost = np.flatnonzero((~(over > 0) | (bound < least)) & wide), np.zeros(len(wide), dtype=np.bool_)
     for quick in (True, False) if max(model.widths) > _WIDE else (False,):
         if len(weak):
             some = boxes.subset(weak)
