@@ -203,6 +203,8 @@ def _describe_classes(certificate: ClassCertificate) -> str:
     ignored = ignored_features(spec, entry)
     if ignored:
         said.append(f"it does not depend on {_join([_quoted(feature.name) for feature in ignored], 'or')}")
+    banded = [feature for feature in spec.varying if (feature.bands or feature.groups) and feature not in ignored]
+    said += [f"{_quoted(feature.name)} counts by its band" for feature in banded]
     tables = [table_of(spec, entry, each, "") for each in entry.lookups]
     said += [words for table in tables if isinstance(table, Table) for words in _merged(table)]
     values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.varying)

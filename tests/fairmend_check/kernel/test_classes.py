@@ -20,6 +20,9 @@ HOURS = {"name": "hours", "kind": "integer", "range": [0, 4], "tolerance": 1, "s
 YEARS = {"name": "years", "kind": "integer", "range": [0, 5]}
 MONEY = {"name": "money", "kind": "continuous", "range": [0, 9]}
 
+PAY = {"name": "pay", "kind": "integer", "range": [0, 6], "bands": [0, 2, 5]}
+TOWN = {"name": "town", "kind": "categorical", "categories": ["a", "b", "c", "d"], "bands": [["a", "c"], ["b", "d"]]}
+
 LINKS = [
     [],
     [{"when": {"sex": ["F", "M"]}, "then": {"kin": {"h": "w", "w": "h"}}}],
@@ -127,6 +130,40 @@ def test_the_verdict_is_that_of_enumeration(links):
         assert bool(why_not_constant(spec, entry)) == expected, data
         verdicts.add(expected)
     assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("banded", [PAY, TOWN, {**TOWN, "encoding": "one-hot"}, {**PAY, "scale": {"min": 1, "max": 8}}])
+def test_the_verdict_on_bands_is_that_of_enumeration(banded):
+    rng, verdicts = np.random.default_rng(0), set()
+    for _ in range(40):
+        spec, data = entry_of(spec_of([SEX, banded]), [{"port": 0, "column": 0, "value": 0.5}])
+        codes, width = [code_of(spec, banded["name"])], spec.width - 1
+        most = len(codes[0]["weights"]) if set(codes[0]["weights"]) == {1} else max(codes[0]["weights"])
+        bands = (0, 0, 1, 1, 1, 2, 2) if most == 6 else (0, 1, 0, 1) if most == 3 else (2, 0, 1, 0, 1)
+        rows = [[float(number)] * width for number in rng.integers(3, size=3)]
+        table = [rows[band] for band in bands]
+        if rng.random() < 0.7:
+            table[int(rng.integers(len(table)))] = [-0.0] * width
+        data["lookups"] = [{"port": 0, "columns": list(range(1, 1 + width)), "codes": codes, "table": table}]
+        entry = read_entry(data, spec)
+        expected = differs_by_enumeration(spec, entry)
+        assert bool(why_not_constant(spec, entry)) == expected, data
+        verdicts.add(expected)
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_band_of_numbers_begins_exactly_at_its_lower_end(kind):
+    """The last number below an edge belongs to the band before it."""
+    money = {**MONEY, "bands": [0, 3.3, 7], "scale": {"mean": 4.1, "std": 2.7}}
+    spec, data = entry_of(spec_of([SEX, money]), [{"port": 0, "column": 0, "value": 0.5}], kind=kind)
+    edges = encode(spec.features[1], np.array([3.3, 7.0]), np.dtype(kind))
+    step = np.dtype(kind).type
+    for by, refused in ((0, False), (-1, True), (1, True)):
+        moved = float(np.nextafter(step(edges[0]), step(by * np.inf))) if by else float(edges[0])
+        code = {"port": 0, "columns": [1], "compare": ">=", "with": [moved, float(edges[1])], "weights": [1, 1]}
+        lookup = {"port": 0, "columns": [1], "codes": [code], "table": [[0.0], [1.0], [2.0]]}
+        assert bool(why_not_constant(spec, read_entry({**data, "lookups": [lookup]}, spec))) == refused
 
 
 def test_a_counterfactual_reads_the_protected_value():
