@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.kernel.certificate import ClassCertificate
+from fairmend_check.kernel.claim import describe_claim
 from fairmend_check.kernel.classes import ignored_features, why_not_constant
 from fairmend_check.kernel.entry import array_of, read_entry
 from fairmend_check.kernel.neighbourhood import batches, encode, encode_one_hot, neighbourhoods
@@ -237,6 +239,35 @@ def test_what_links_set_by_continuous_numbers_may_have_any_value():
     for table, refused in (([[0.0], [1.0]], True), ([[1.0], [1.0]], False)):
         lookup = {"port": 0, "columns": [1], "codes": [code], "table": table}
         assert bool(why_not_constant(spec, read_entry({**data, "lookups": [lookup]}, spec))) == refused
+
+
+@pytest.mark.parametrize(
+    ("links", "codes", "table", "said"),
+    [
+        (LINKS[2], ["kin"], [0, 0, 1], "kin h and kin w are one class"),
+        (LINKS[2], ["sex", "kin"], [0, 0, 1, 0, 0, 1], "kin h and kin w are one class"),
+        (LINKS[1], ["sex", "kin"], [1, 0, 2, 0, 1, 2], "kin h with sex F and kin w with sex M are one class"),
+    ],
+)
+def test_the_claim_names_the_values_that_are_one_class(links, codes, table, said):
+    pay = {**PAY, "bands": [0, 4]}
+    spec, data = entry_of(spec_of([SEX, KIN, pay], links), [{"port": 0, "column": 0, "value": 0.0}])
+    band = {"port": 0, "columns": [2], "compare": ">=", "with": [3.5], "weights": [1]}
+    data["lookups"] = [
+        {
+            "port": 0,
+            "columns": [1],
+            "codes": [code_of(spec, name) for name in codes],
+            "table": [[float(n)] for n in table],
+        },
+        {"port": 0, "columns": [2], "codes": [band], "table": [[1.0], [5.0]]},
+    ]
+    entry = read_entry(data, spec)
+    assert why_not_constant(spec, entry) == []
+    claim = describe_claim(ClassCertificate("", spec, entry))
+    assert said in claim
+    assert "pay counts by its band" in claim
+    assert ("it does not depend on sex" in claim) == (codes == ["kin"])
 
 
 def changed(data, *path, to):
