@@ -835,8 +835,10 @@ class RepairDocument(Document):
     `guarantee` says what is proven and for whom. `proven_repair_inputs` of `repair_inputs` are proven, all of them if
     `proven`; `proof_covers_inference` says whether the proof covers the rounding errors of inference in the
     `precision` of the network. `blind` networks provably ignore the protected features; for `everyone`, the
-    `blind_features` are all in which similar people may differ. `collapsed` networks lost a class, or agree with the
-    original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by `scored_on`.
+    `blind_features` are all in which similar people may differ, or the output depends on a person only through their
+    class of similar people: then `by_classes` says what else makes up a class. `collapsed` networks lost a class, or
+    agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by
+    `scored_on`.
     `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
     `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
     has the duration of each stage, and `examples` are those of the demo.
@@ -853,6 +855,7 @@ class RepairDocument(Document):
     blind: bool
     everyone: bool
     blind_features: list[str]
+    by_classes: list[str] | None
     collapsed: bool
     certificate: CertificateSummary | None
     repair_rows: list[int] | None

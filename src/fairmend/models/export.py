@@ -23,6 +23,7 @@ from fairmend.spec import Spec
 if TYPE_CHECKING:
     from fairmend.models.repaired import RepairedModel
 
+_OPSET = 17  # of the default operators, for a graph that has none of them
 _COMPARED = 256  # people on whom an exported model is compared with the original
 _CLOSE = 1e-3  # how far scores of an exported model may be from those of the original
 
@@ -40,7 +41,9 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         graph = onnx.load(str(path))
         entry = model.canonical.entry(original.ports)
         needed = max(needed_opset(entry), 0 if model.average is None else AVERAGE_OPSET)
-        if opset_of(graph) < needed:
+        if not opset_of(graph):
+            graph.opset_import.append(onnx.helper.make_opsetid("", max(needed, _OPSET)))
+        elif opset_of(graph) < needed:
             graph = _with_opset(graph, needed, Path(folder) / "newer.onnx")
             newer = RunModel(OnnxRunner(Path(folder) / "newer.onnx", runner.output), outputs=original.kind)
             _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
