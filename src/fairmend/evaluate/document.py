@@ -200,6 +200,48 @@ class FeatureGroups:
 
 
 @dataclass(frozen=True)
+class MeanEffect:
+    """What a value adds to a score or a share on average over people; `low` to `high` is its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ValueEffect:
+    """The mean effect of one `value` of a protected feature; `rows` of the people have it.
+
+    `score` is its effect on the probability of the favourable class, or on the output of a regression network, and
+    `decision` that on the share who get this class, None for a regression network. `direction` says who "gains",
+    "loses" or "neither", by the interval of the decision, or if it contains 0, by that of the score.
+    """
+
+    value: str
+    rows: int
+    score: MeanEffect
+    decision: MeanEffect | None
+    direction: str
+
+
+@dataclass(frozen=True)
+class FeatureEffects:
+    """The mean effects of the values of one protected feature, over so many people (`rows`).
+
+    `linked` features change along with it. `answer` is the class that the effects are about: the favourable one, of
+    several classes without one that with the widest effect; None for a regression network. Of many categories, the
+    rarest are left out.
+    """
+
+    feature: str
+    linked: list[str]
+    answer: str | None
+    rows: int
+    values: list[ValueEffect]
+    values_left_out: int
+
+
+@dataclass(frozen=True)
 class Selection:
     """How many people of a group one network selects.
 
@@ -580,8 +622,9 @@ class AuditDocument(Unequal, Document):
     `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
     "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
     `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
-    on `labelled_rows`, and `groups` on all people. `pairs` are the worst ones. `outcomes` is None for a regression
-    network and for samples, and `page` without a report.
+    on `labelled_rows`, and `groups` on all people. `effects` are the mean effects of the values of each
+    protected feature. `pairs` are the worst ones. `outcomes` is None for a regression network and for samples, and
+    `page` without a report.
     """
 
     kind: str = AUDIT
@@ -596,6 +639,7 @@ class AuditDocument(Unequal, Document):
     disparity: DisparityFigures
     labelled_rows: int
     utility: UtilityFigures | None
+    effects: list[FeatureEffects]
     groups: list[FeatureGroups]
     outcomes: Outcomes | None
     pairs: list[Pair]
