@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,8 @@ class EstimatorRunner(Runner):
         self.name, self._estimator = type(estimator).__name__, estimator
         package = type(estimator).__module__.partition(".")[0]
         self.runtime = _describe(package)
-        single = is_net(estimator) or package in _FLOAT32
+        last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+        single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._method = next(name for name in _METHODS if _has(estimator, name))
         classes = getattr(estimator, "classes_", None)
@@ -81,6 +83,11 @@ class EstimatorRunner(Runner):
         names = self._names or ()
         return set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
 
+    def takes_unscaled(self, spec: Spec) -> bool:
+        """Return whether it was fitted on a matrix as wide as that of a spec without scales."""
+        width = getattr(self._estimator, "n_features_in_", None)
+        return self._names is None and width == spec.width and all(f.scale is None for f in spec.features)
+
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
         return self.scores(self._takes(spec)(X))
@@ -92,11 +99,17 @@ class EstimatorRunner(Runner):
             return np.asarray(given)
         return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
 
-    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
-        """Write the estimator to an ONNX file, in single precision if that gives the same scores."""
-        from fairmend.models.export_estimator import export_estimator
+    def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
+        """Return ways to write the estimator to an ONNX file: in single precision, and in double precision."""
+        from fairmend.models.export_estimator import export_estimator, module_of
 
-        export_estimator(self._estimator, spec, self.takes_people(spec), "float32", path)
+        module = module_of(self._estimator)
+        if module is not None:
+            from fairmend.models.module import ModuleRunner
+
+            return ModuleRunner(module).exports(spec, ports)
+        people = self.takes_people(spec)
+        return [partial(export_estimator, self._estimator, spec, people, each) for each in ("float32", "float64")]
 
     @property
     def estimator(self) -> Any:

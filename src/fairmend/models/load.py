@@ -118,7 +118,7 @@ def _whole_pipeline(source: Any, network: Network, spec: Spec) -> RunModel | Non
     from fairmend.models.estimator import EstimatorRunner
 
     runner = EstimatorRunner(source)
-    if not runner.takes_people(spec):
+    if not runner.takes_people(spec) and not runner.takes_unscaled(spec):
         return None
     pipeline = RunModel(runner, "the spec describes the columns of the pipeline, not those of the network at its end")
     pipeline = pipeline.bind(spec)

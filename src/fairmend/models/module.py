@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
 
 _PROBABILITIES = (nn.Sigmoid, nn.Softmax)
-_EXAMPLES = 4  # rows from which an exporter learns what a module computes
+_EXAMPLES = 23  # rows from which an exporter learns what a module computes; not a number that tensors have anyway
 
 
 class ModuleRunner(Runner):
@@ -58,7 +59,7 @@ class ModuleRunner(Runner):
         return "int64" if codes else self.dtype.name
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
-        """Return what forward gives: its tensor, the first of several, or the one named "logits"."""
+        """Return what forward gives: its tensor, the first of several that holds no labels, or that named "logits"."""
         with _evaluation(self._module), torch.inference_mode():
             found = self.scores(self._tensors(spec, ports, X))
         return found.detach().to("cpu", torch.float64 if found.dtype == torch.float64 else torch.float32).numpy()
@@ -74,15 +75,19 @@ class ModuleRunner(Runner):
 
     def scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the scores of tensors, by the names of ports."""
-        return _scores(self._call(tensors), self.name)
+        return pick_scores(self._call(tensors), self.name)
 
-    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
-        """Write the module to an ONNX file."""
-        from fairmend.models.export_module import export_module
+    def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
+        """Return ways to write the module to an ONNX file: some modules only have one that works."""
+        from fairmend.models.export_module import EXPORTERS, export_module
 
         X = spec.sample_inputs(_EXAMPLES, np.random.default_rng(0), self.dtype)
-        with _evaluation(self._module):
-            export_module(self._module, self._tensors(spec, ports, X), self.scores, path)
+
+        def write(exporter: str, path: Path) -> None:
+            with _evaluation(self._module):
+                export_module(self._module, self._tensors(spec, ports, X), self.scores, exporter, path)
+
+        return [partial(write, exporter) for exporter in EXPORTERS]
 
     def _call(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         required = [name for name, needed in self._arguments.items() if needed]
@@ -114,17 +119,21 @@ def _last_layer(module: nn.Module) -> nn.Module:
     return module
 
 
-def _scores(given: Any, name: str) -> torch.Tensor:
-    """Return the tensor with the scores."""
+def pick_scores(given: Any, name: str) -> torch.Tensor:
+    """Return the tensor with the scores; of several, the first that holds no whole numbers, which are labels."""
     if isinstance(given, Mapping):
         given = given.get("logits", next(iter(given.values())) if len(given) == 1 else None)
     elif isinstance(given, tuple | list) and given:
-        given = given[0]
+        given = next((each for each in given if _is_floating(each)), given[0])
     elif not isinstance(given, torch.Tensor):
         given = getattr(given, "logits", None)
     if not isinstance(given, torch.Tensor):
         raise FairmendError(f"{name}: forward gives no tensor; let it give the logits, or a dict with logits")
     return given
+
+
+def _is_floating(given: Any) -> bool:
+    return isinstance(given, torch.Tensor) and given.is_floating_point()
 
 
 @contextmanager
