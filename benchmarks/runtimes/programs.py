@@ -48,10 +48,17 @@ class Program:
 
     @property
     def norm_beside_others(self) -> bool:
-        """Whether a norm is one of several readers of a layer: `torch.jit.freeze` gives it to all of them."""
+        """Whether a norm is one of several readers of a layer: `torch.jit.freeze` gives it to all of them.
+
+        A norm of a layer has become part of it by then, so that the next norm reads a layer again.
+        """
         readers = Counter(source for step in self.steps for source in step.sources)
-        read = [step.sources[0] for step in self.steps if step.kind == "norm"]
-        return any(source and self.steps[source - 1].kind == "affine" and readers[source] > 1 for source in read)
+        layers = {0: False}
+        for number, step in enumerate(self.steps, start=1):
+            layers[number] = step.kind == "affine" or (step.kind == "norm" and layers[step.sources[0]])
+        return any(
+            step.kind == "norm" and layers[step.sources[0]] and readers[step.sources[0]] > 1 for step in self.steps
+        )
 
     def exact(self, X: np.ndarray) -> np.ndarray:
         """Return the outputs in extended precision."""

@@ -42,6 +42,20 @@ def test_what_takes_too_long_is_sampled_with_an_estimate(monkeypatch):
     assert chosen.method == "sample"
 
 
+def test_an_enumeration_that_exceeds_the_time_limit_is_not_made(monkeypatch):
+    monkeypatch.setattr(plan, "can_branch", lambda *_: False)
+    monkeypatch.setattr(plan._Costs, "enumeration", lambda _: 1.0)
+    monkeypatch.setattr(plan._Costs, "sampling", lambda _: 1e-9)
+
+    def chosen(time_limit, method="auto"):
+        net = network(width=NEAR.width)
+        return choose_plan(net, NEAR, people(8, spec=NEAR), 100, method, per_row=4, time_limit=time_limit)
+
+    assert [chosen(limit).method for limit in (None, 100.0, 99.0)] == ["enumerate", "enumerate", "sample"]
+    assert chosen(99.0).exact_seconds == 100.0
+    assert chosen(99.0, "exact").method == "enumerate"
+
+
 @pytest.mark.parametrize("method", ["enumerate", "branch", "sample"])
 def test_a_method_can_be_asked_for(method):
     assert choose(SPEC, 50, method).method == method

@@ -15,7 +15,8 @@ from fairmend.base.errors import FairmendError
 from fairmend.bounds import METHODS, Boxes, feature_bounds, propagate
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
-from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Sum
+from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Sum
+from fairmend.prove.rational import is_piecewise_linear
 from support.graphs import graph_boxes, graphs
 from support.graphs import points_of as points_in_box
 from support.strategies import ACTIVATIONS, random_network
@@ -368,3 +369,54 @@ def test_gradients_of_graphs_are_those_of_finite_differences(network, method):
         # A kink in between changes the slope; one of the two sides is then the gradient's.
         scale = 1e-8 * (1 + abs(value.item())) + 1e-4 * max(map(abs, found))
         assert min(abs(each - expected) for each in found) <= scale
+
+
+class Larger(Operation):
+    """Not linear, and no function of one number: the larger of two nodes."""
+
+    kind, linear = "larger", False
+
+    def width(self, widths):
+        return widths[0]
+
+    def compute(self, values, out, part=None):
+        np.maximum(values[0], values[1], out=out)
+
+    def torch(self, values):
+        return values[0].maximum(values[1])
+
+    def interval(self, lower, upper, numbers):
+        return lower[0].maximum(lower[1]), upper[0].maximum(upper[1])
+
+    def reached(self, reached):
+        return reached[0] | reached[1]
+
+    def describe(self, into, name, sources):
+        return into.add("larger", sources)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_and_gradients_go_through_an_operation_that_is_not_linear(method):
+    rng = np.random.default_rng(0)
+    layers = [Affine(rng.normal(size=(4, 3)), rng.normal(size=4)) for _ in range(2)]
+    layers += [Affine(rng.normal(size=(5, 4)), rng.normal(size=5)), Affine(rng.normal(size=(1, 5)), np.zeros(1))]
+    nodes = [Node(Input(3)), Node(layers[0], (0,), "a"), Node(layers[1], (0,), "b"), Node(Larger(), (1, 2))]
+    nodes += [Node(layers[2], (3,), "c"), Node(Activation("relu"), (4,)), Node(layers[3], (5,), "head")]
+    network = Network.from_nodes(nodes)
+    parameters = [tuple(torch.tensor(part, requires_grad=True) for part in (a.weight, a.bias)) for a in layers[:3]]
+    X = rng.normal(size=(50, 3))
+    low, high = feature_bounds(network, parameters, Boxes.from_arrays(X - 0.3, X + 0.3, torch.float64), method)
+    for step in rng.uniform(-0.3, 0.3, (20, 1, 3)):
+        features = torch.tensor(network.features(X + step))
+        assert ((low <= features + 1e-12) & (features <= high + 1e-12)).all()
+    (high - low).sum().backward()
+    assert all(part.grad is not None and part.grad.abs().sum() > 0 for pair in parameters[:1] for part in pair[:1])
+
+
+def test_exact_arithmetic_does_not_know_it():
+    rng = np.random.default_rng(1)
+    layers = [Affine(rng.normal(size=(2, 2)), rng.normal(size=2)) for _ in range(2)]
+    head = Affine(rng.normal(size=(1, 2)), np.zeros(1))
+    nodes = [Node(Input(2)), *(Node(layer, (0,), name) for layer, name in zip(layers, "ab", strict=True))]
+    network = Network.from_nodes([*nodes, Node(Larger(), (1, 2)), Node(head, (3,), "head")])
+    assert not is_piecewise_linear(network)

@@ -159,7 +159,7 @@ def test_scores_are_certified(delta, code, verdict, tmp_path):
     common = ("certify", case.model, "--spec", case.spec, "--data", case.data, "--rows", 5)
     result = run(*common)
     assert result.exit_code == code
-    assert f"differ by at most {delta} (output)" in " ".join(result.stdout.split())
+    assert f"the scores (output) of similar people differ by at most {delta}" in " ".join(result.stdout.split())
     assert ("score" in result.stdout.partition("engine")[2]) == (verdict == "unfair")
     document = json.loads(run(*common, "--json").stdout)
     assert document["counts"][verdict] == 5

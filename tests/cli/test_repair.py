@@ -219,7 +219,7 @@ def test_a_claim_about_scores_is_what_the_terminal_the_report_and_the_certificat
     words = " ".join(result.stdout.split())
     said = "of the 20 repair inputs keeps its probability within a range of 0.05 whatever its age or gender"
     assert f"Proven: each {said}" in words
-    assert "unequally: the probability of two similar people differs by more than 0.05" in words
+    assert "unequally: the scores (probability) of two similar people differ by more than 0.05" in words
     page = (case.out / "report.html").read_text()
     assert f"Each {said}." in page
     assert "How far the scores of similar people differ" in page

@@ -95,6 +95,22 @@ def test_there_is_one_audit(spec, method, monkeypatch):
     assert found.repair.exact == inputs.exact == (method != "sample")
 
 
+def test_no_audit_of_a_repair_takes_longer_than_the_limit(monkeypatch):
+    """What is not decided by then is left open, and said to be."""
+    limits = []
+
+    def spied(*arguments, time_limit, **options):
+        limits.append(time_limit)
+        found = fairmend.audit(*arguments, time_limit=time_limit, **options)
+        return replace(found, exact=False, unknown=1)
+
+    monkeypatch.setattr(compare, "audit", spied)
+    found = measure(NET, split(), stage="")
+    assert limits == [compare.AUDIT_SECONDS] * 2  # all rows, and the repair inputs, because those are not decided
+    assert not found.data.exact
+    assert not found.repair.exact
+
+
 def test_the_report_has_the_disparity_before_and_after():
     repair = repair_of("prof").document
     result, spec, net, frame, _ = repaired("prof")

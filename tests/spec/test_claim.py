@@ -1,12 +1,16 @@
 """Claims: what a spec demands of similar people, in Python and in files, and what is refused."""
 
+import copy
 import math
+import pickle
+from dataclasses import replace
 
 import pytest
 
 import fairmend
-from fairmend.spec import About, Claim, Label, Spec
+from fairmend.spec import About, Claim, Feature, Label, Spec
 from fairmend.spec.claim import as_about, load_about
+from fairmend_check.kernel.spec import first_difference, read_spec
 from fairmend_check.spec_toml import read_spec_file
 from support.cli_case import small_network, small_people, small_spec
 from support.spec_cases import AGE, refused
@@ -72,21 +76,35 @@ PRICE = Label("price")
 
 def test_the_default_is_one_class_for_similar_people():
     assert Spec([AGE]).claim == Claim() == Claim(kind="class")
-    assert not Claim().is_score
+    assert not Claim().stated
     assert "claim" not in Spec([AGE]).to_dict()
-    with pytest.raises(ValueError, match="no delta"):
-        _ = Claim().limit
+    assert Claim().limit == 0.0
+
+
+@pytest.mark.parametrize("claim", [Claim(), Claim("score", 0.02, "probability")])
+def test_a_claim_keeps_its_kind_wherever_it_goes(claim):
+    assert type(claim) is not Claim
+    for same in (pickle.loads(pickle.dumps(claim)), copy.deepcopy(claim), replace(claim), eval(repr(claim))):
+        assert same == claim
+        assert type(same) is type(claim)
+
+
+def test_a_kind_of_claim_that_nothing_is_made_for_is_refused():
+    assert Claim().choose({"class": 1, "score": 2}, "x") == 1
+    assert Claim("score", 1, "logit").choose({"class": 1, "score": 2}, "x") == 2
+    with pytest.raises(fairmend.FairmendError, match=r"x is not possible for a claim about scores\. Remove \[claim\]"):
+        Claim("score", 1, "logit").choose({"class": 1}, "x")
 
 
 def test_a_score_claim_belongs_to_the_spec(tmp_path):
     spec = Spec([AGE], Label("y", "1"), Claim("score", 0.02, "probability"))
-    assert spec.claim.is_score
+    assert spec.claim.stated
     assert spec.claim.limit == 0.02
     assert spec != Spec([AGE], Label("y", "1"))
     assert spec == Spec([AGE], Label("y", "1"), {"kind": "score", "delta": 0.02, "on": "probability"})
     assert len({spec, Spec([AGE], Label("y", "1"))}) == 2
     assert spec.to_dict()["claim"] == {"kind": "score", "delta": 0.02, "on": "probability"}
-    assert repr(spec).endswith('label: y = "1"; claim: probability ±0.02)')
+    assert repr(spec).endswith('label: y = "1"; claim: probability within 0.02)')
     assert Spec.from_dict(spec.to_dict()) == spec
     spec.save(tmp_path / "spec.toml")
     assert '\n[claim]\nkind = "score"\ndelta = 0.02\non = "probability"\n' in (tmp_path / "spec.toml").read_text()
@@ -103,7 +121,7 @@ def test_a_number_to_predict_has_no_positive_value(tmp_path):
     assert spec.regression
     assert spec.claim.limit == 1000.0
     assert spec.to_dict()["label"] == {"column": "price"}
-    assert repr(spec).endswith("label: price; claim: output ±1000)")
+    assert repr(spec).endswith("label: price; claim: output within 1000)")
     spec.save(tmp_path / "spec.toml")
     assert Spec.load(tmp_path / "spec.toml") == spec
     assert not Spec([AGE], Label("y", "1"), Claim("score", 1, "logit")).regression
@@ -144,3 +162,25 @@ def test_a_class_has_no_output_to_claim():
     with refused('on = "output" is for a number to predict', '"y" has a positive value', 'on = "logit"'):
         Spec([AGE], Label("y", "1"), Claim("score", 1, "output"))
     assert Spec([AGE], None, Claim("score", 1, "output")).regression
+
+
+def test_the_favourable_class_is_the_positive_one_unless_the_label_says(tmp_path):
+    assert Label("loan", "default").favourable_class == 1
+    assert Label("loan", "default", favourable="default").favourable_class == 1
+    assert Label("loan", "default", favourable="repaid").favourable_class == 0
+    assert Label("grade", classes=("A", "B", "C")).favourable_class is None
+    assert Label("grade", classes=("A", "B", "C"), favourable="B").favourable_class == 1
+    spec = Spec([Feature("sex", "categorical", categories=("f", "m"), protected=True)], Label("y", 1, favourable=0))
+    spec.save(tmp_path / "spec.toml")
+    assert Spec.load(tmp_path / "spec.toml") == spec
+    read = read_spec(spec.to_dict(), "spec")
+    other = read_spec(Spec(spec.features, Label("y", 1)).to_dict(), "spec")
+    assert read.label.favourable == "0"
+    assert first_difference(read, other) is None
+
+
+def test_a_favourable_value_that_is_no_class_is_refused():
+    with pytest.raises(fairmend.FairmendError, match=r'must be one of the classes, got "D"'):
+        Label("grade", classes=("A", "B", "C"), favourable="D")
+    with pytest.raises(fairmend.FairmendError, match="neither positive nor classes"):
+        Label("income", favourable="high")

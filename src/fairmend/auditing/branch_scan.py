@@ -9,24 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
-from fairmend.auditing.comparisons import WidestPairs, WorstNeighbours
+from fairmend.auditing.comparisons import WidestPairs, WorstNeighbours, comparison_of
 from fairmend.auditing.neighbours import RandomScan
-from fairmend.base.arrays import FloatArray, Floats
-from fairmend.network import Network
-from fairmend.network.scores import class_probability
+from fairmend.base.arrays import FloatArray
+from fairmend.network import Model, Network
 from fairmend.prove.certify import certify
-from fairmend.prove.result import CertifyResult, Verdict
+from fairmend.prove.result import Verdict
 from fairmend.spec import Spec
 
 _MOST_NUMBERS = 4_000_000  # in the boxes of one neighbourhood
 
 
-def can_branch(spec: Spec) -> bool:
-    """Return whether the boxes of a neighbourhood fit into memory; one-hot features multiply their number."""
-    return spec.most_pieces * spec.width <= _MOST_NUMBERS
+def can_branch(net: Model, spec: Spec) -> TypeGuard[Network]:
+    """Return whether a model has bounds, and the boxes of a neighbourhood fit into memory.
+
+    One-hot features multiply their number.
+    """
+    return isinstance(net, Network) and spec.most_pieces * spec.width <= _MOST_NUMBERS
 
 
 class BranchScan:
@@ -35,7 +38,7 @@ class BranchScan:
     def __init__(self, net: Network, spec: Spec, per_row: int, seed: int, device: str = "cpu") -> None:
         """Prepare the scan; bounds are computed on the device."""
         self._net, self._spec, self._device = net, spec, device
-        self._random = RandomScan(net, spec, per_row, seed)
+        self._random, self._comparison = RandomScan(net, spec, per_row, seed), comparison_of(net, spec.claim)
 
     def scan(
         self,
@@ -81,16 +84,6 @@ class BranchScan:
         pairs = [(row, witness) for row, witness in zip(rows.tolist(), proofs.witnesses, strict=True) if witness]
         for row, witness in pairs:
             unequal[row], first[row], other[row] = True, witness.x, witness.other
-        shown = np.array([row for row, _ in pairs], dtype=np.int64)
-        if len(shown):
-            gap[shown] = self._gaps(proofs, first[shown], other[shown])
+        if pairs:
+            gap[[row for row, _ in pairs]] = self._comparison.gaps([witness for _, witness in pairs])
         return replace(found, unequal=unequal, gap=gap, first=first, other=other, unknown=unknown)
-
-    def _gaps(self, proofs: CertifyResult, first: FloatArray, other: FloatArray) -> Floats:
-        """Return the difference in score (k,) of the pairs that the proofs show, both (k, width)."""
-        if self._spec.claim.is_score:
-            scores = [witness.scores for witness in proofs.witnesses if witness and witness.scores]
-            return np.array([high - low for low, high in scores])
-        own = self._net.predict(first)
-        mine, theirs = (class_probability(self._net.logits(side), own) for side in (first, other))
-        return np.asarray(np.abs(mine - theirs))

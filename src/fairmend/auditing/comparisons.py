@@ -7,14 +7,15 @@ the difference of a neighbourhood is that of the output for which it is largest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import class_probability, scores_of
+from fairmend.prove.result import Witness
 from fairmend.spec import Claim, Spec
 
 Stream = Iterator[tuple[Ints, FloatArray]]
@@ -136,8 +137,111 @@ class WorstNeighbours(ScanResult):
     other: FloatArray
 
 
+class ClassComparison:
+    """Two people are treated unequally if they get different predictions."""
+
+    def __init__(self, net: Model, claim: Claim) -> None:
+        self._net = net
+        self.rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # that of `Network.centre`
+
+    def verdicts(
+        self, lowest: FloatArray, highest: FloatArray, error: Floats, logits: FloatArray, spread: ScoreSpread
+    ) -> tuple[Bools, Floats, Bools]:
+        """Return who is treated unequally, the gaps, and where the extremes decide, all (inputs,).
+
+        `lowest` and `highest` are the extremes of one output in each neighbourhood, off by up to `error`, and `logits`
+        those of the inputs themselves.
+        """
+        lowest, highest = self._net.centre(lowest), self._net.centre(highest)
+        unequal = np.asarray((lowest < 0) & (highest > 0))
+        # The probability moves to the end of its range on the side of the other prediction.
+        assert spread.range is not None
+        own, (least, most) = class_probability(logits, np.ones(len(logits), np.int64)), spread.range.T
+        gap = np.where(unequal, np.where(self._net.decide(logits) == 1, own - least, most - own), 0.0)
+        decided = (lowest > error) | (highest < -error) | ((lowest < -error) & (highest > error))
+        return unequal, gap, np.asarray(decided)
+
+    def gaps(self, pairs: Sequence[Witness]) -> Floats:
+        """Return the difference in probability (pairs,) of the first person's class."""
+        first, other = (np.stack(side) for side in zip(*((pair.x, pair.other) for pair in pairs), strict=True))
+        own = self._net.predict(first)
+        mine, theirs = (class_probability(self._net.logits(side), own) for side in (first, other))
+        return np.asarray(np.abs(mine - theirs))
+
+    def find_pairs(
+        self, X: FloatArray, logits: FloatArray, stream: Stream, tracker: SpreadTracker
+    ) -> tuple[Bools, Floats, FloatArray, FloatArray, int]:
+        """Return who has a neighbour with another prediction, the gap to it, both people, and the number of scores.
+
+        Predictions are those of `net.predict`. `logits` are those of X. `tracker` takes in the scores of all
+        neighbours.
+
+        BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
+        and with it the verdict of any enumeration, depends on the batch.
+        """
+        net = self._net
+        own, read = net.decide(logits), np.flatnonzero(net.read_columns)
+        gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
+        unequal = np.zeros(len(X), dtype=np.bool_)
+        count = len(X)
+        for rows, points in stream:
+            theirs = net.logits(points)
+            count += len(points)
+            tracker.update(rows, theirs)
+            classes = net.decide(theirs)
+            hits = np.flatnonzero(classes != own[rows])
+            # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
+            # unequal treatment.
+            hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
+            owner = rows[hits]
+            mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
+            size = np.abs(mine - other_score)
+            order = np.lexsort((-size, owner))
+            owner, first = np.unique(owner[order], return_index=True)
+            best = order[first]
+            better = ~unequal[owner] | (size[best] > gap[owner])
+            owner, best = owner[better], best[better]
+            unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
+        return unequal, gap, X, other, count
+
+
+class ScoreComparison:
+    """People are treated unequally if two scores in their neighbourhood differ by more than delta."""
+
+    rounding = 0.0
+
+    def __init__(self, net: Model, claim: Claim) -> None:
+        self._net, self._claim = net, claim
+
+    def verdicts(
+        self, lowest: FloatArray, highest: FloatArray, error: Floats, logits: FloatArray, spread: ScoreSpread
+    ) -> tuple[Bools, Floats, Bools]:
+        """Return who is treated unequally, the gaps, and where the extremes decide, all (inputs,)."""
+        least, most, decided = enclose_differences(self._claim, lowest, highest, error)
+        gap = (least + most) / 2
+        return np.asarray(gap > self._claim.limit), gap, decided
+
+    def gaps(self, pairs: Sequence[Witness]) -> Floats:
+        """Return the difference of the scores (pairs,)."""
+        return np.array([pair.scores[1] - pair.scores[0] for pair in pairs if pair.scores])
+
+    def find_pairs(
+        self, X: FloatArray, logits: FloatArray, stream: Stream, tracker: SpreadTracker
+    ) -> tuple[Bools, Floats, FloatArray, FloatArray, int]:
+        """Return whose scores differ too much, by how much they differ at most and for whom, and their number."""
+        pairs = find_widest_pairs(self._net, self._claim.on, X, stream, tracker, logits)
+        unequal = np.asarray(pairs.difference > self._claim.limit)
+        return unequal, pairs.difference, pairs.first, pairs.other, pairs.points
+
+
+def comparison_of(net: Model, claim: Claim) -> ClassComparison | ScoreComparison:
+    """Return how the outputs of a network are compared for a claim."""
+    kinds: dict[str, type[ClassComparison | ScoreComparison]] = {"class": ClassComparison, "score": ScoreComparison}
+    return claim.choose(kinds, "an audit")(net, claim)
+
+
 def find_worst_pairs(
-    net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
+    net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
 ) -> WorstNeighbours:
     """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all.
 
@@ -145,53 +249,8 @@ def find_worst_pairs(
     """
     logits = net.logits(X) if logits is None else logits
     tracker = SpreadTracker(logits, regression=spec.regression, constant=not reads_what_varies(net, spec))
-    if spec.claim.is_score:
-        pairs = find_widest_pairs(net, spec.claim.on, X, stream, tracker, logits)
-        unequal, gap, points = np.asarray(pairs.difference > spec.claim.limit), pairs.difference, pairs.points
-        first, other = pairs.first, pairs.other
-    else:
-        unequal, gap, other, points = _find_other_predictions(net, X, logits, stream, tracker)
-        first = X
+    unequal, gap, first, other, points = comparison_of(net, spec.claim).find_pairs(X, logits, stream, tracker)
     return WorstNeighbours(unequal, gap, points, logits, tracker.spread(exact=exact), first, other)
-
-
-def _find_other_predictions(
-    net: Network,
-    X: FloatArray,
-    logits: FloatArray,
-    stream: Stream,
-    tracker: SpreadTracker,
-) -> tuple[Bools, Floats, FloatArray, int]:
-    """Return who has a neighbour with another prediction, the gap to it and that neighbour, and the number of scores.
-
-    Predictions are those of `net.predict`. `logits` are those of X. `tracker` takes in the scores of all neighbours.
-
-    BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
-    and with it the verdict of any enumeration, depends on the batch.
-    """
-    own, read = net.decide(logits), np.flatnonzero(net.read_columns)
-    gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
-    unequal = np.zeros(len(X), dtype=np.bool_)
-    count = len(X)
-    for rows, points in stream:
-        theirs = net.logits(points)
-        count += len(points)
-        tracker.update(rows, theirs)
-        classes = net.decide(theirs)
-        hits = np.flatnonzero(classes != own[rows])
-        # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
-        # unequal treatment.
-        hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
-        owner = rows[hits]
-        mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
-        size = np.abs(mine - other_score)
-        order = np.lexsort((-size, owner))
-        owner, first = np.unique(owner[order], return_index=True)
-        best = order[first]
-        better = ~unequal[owner] | (size[best] > gap[owner])
-        owner, best = owner[better], best[better]
-        unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
-    return unequal, gap, other, count
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +273,7 @@ class WidestPairs:
 
 
 def find_widest_pairs(
-    net: Network,
+    net: Model,
     on: str | None,
     X: FloatArray,
     stream: Stream,
@@ -297,7 +356,7 @@ def enclose_differences(
     return np.maximum(least, 0.0), most, known & ((most <= claim.limit) | (least > claim.limit))
 
 
-def reads_what_varies(net: Network, spec: Spec) -> bool:
+def reads_what_varies(net: Model, spec: Spec) -> bool:
     """Return whether the network reads a feature in which similar people differ; otherwise all their scores are equal.
 
     Computed scores may then still differ in their last bits, because another batch rounds differently.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from fairmend.auditing.extremes import RunningExtremes, search_lines, search_points
 from fairmend.auditing.later_layers import LaterLayers
 from fairmend.base.arrays import FloatArray, Floats, Ints
-from fairmend.network import Affine, Network
+from fairmend.network import Affine, Model, Network
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -78,8 +78,10 @@ class FastScores:
     """Evaluates a chain with one output over the finite neighbourhoods of a spec."""
 
     @staticmethod
-    def knows(net: Network) -> bool:
+    def knows(net: Model) -> TypeGuard[Network]:
         """Return whether the network is a chain with one output, and of functions whose slopes are from 0 to 1."""
+        if not isinstance(net, Network):
+            return False
         known = all(each.name in _KNOWN and each.slope <= 1 for each in net.activations)
         return net.outputs == 1 and net.is_chain and known
 

@@ -22,19 +22,18 @@ from fairmend.auditing.comparisons import (
     Stream,
     WidestPairs,
     WorstNeighbours,
-    enclose_differences,
+    comparison_of,
     find_widest_pairs,
     find_worst_pairs,
     reads_what_varies,
     spread_of_extremes,
 )
 from fairmend.auditing.fast_scores import Extremes, FastScores
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
-from fairmend.network import Network
-from fairmend.network.scores import class_probability
+from fairmend.network import Model
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions, stream_points
@@ -100,16 +99,14 @@ class ExhaustiveScan:
 
     exact = True
 
-    def __init__(self, net: Network, spec: Spec, device: DeviceSearch | None = None) -> None:
+    def __init__(self, net: Model, spec: Spec, device: DeviceSearch | None = None) -> None:
         """Prepare the scan; a device finds the same scores, where `FastScores` knows the network."""
         self._net, self._spec = net, spec
         self._varying = [(feature, spec.columns(feature.name)) for feature in spec.varying]
         # For what FastScores does not know, every point goes through the network.
         self._scores = FastScores(net, spec, device) if FastScores.knows(net) else None
         self._constant = not reads_what_varies(net, spec)
-        # That of `Network.centre`, which a claim about scores does not use.
-        offset = 0.0 if spec.claim.is_score else abs(net.offset)
-        self._rounding = 4 * float(np.finfo(np.float64).eps) * offset
+        self._comparison = comparison_of(net, spec.claim)
 
     def scan(self, X: FloatArray) -> ScanResult:
         """Return which of X (inputs, width) are treated unequally."""
@@ -118,13 +115,14 @@ class ExhaustiveScan:
         logits = self._net.logits(X)
         extremes = self._extremes(X, logits, self._scores)
         spread = _spread(self._spec, extremes)
-        more = extremes.regrouping + self._rounding
+        more = extremes.regrouping + self._comparison.rounding
+        ends = extremes.lowest, extremes.highest
         error = extremes.error + more
-        unequal, gap, decided = self._verdicts(extremes, error, logits, spread)
+        unequal, gap, decided = self._comparison.verdicts(*ends, error, logits, spread)
         rest = np.flatnonzero(~decided & ~extremes.left_out)
         if len(rest):
             error[rest] = self._scores.errors(X[rest]) + more[rest]
-            unequal, gap, decided = self._verdicts(extremes, error, logits, spread)
+            unequal, gap, decided = self._comparison.verdicts(*ends, error, logits, spread)
         points, close = len(X) + extremes.points, np.flatnonzero(~decided)
         if len(close):
             again = self._compare(X[close], logits[close])
@@ -132,20 +130,6 @@ class ExhaustiveScan:
             spread.replace_rows(close, again.spread)
             points += again.points
         return ScanResult(unequal, gap, points, logits, spread)
-
-    def _verdicts(
-        self, extremes: Extremes, error: Floats, logits: FloatArray, spread: ScoreSpread
-    ) -> tuple[Bools, Floats, Bools]:
-        """Return who is treated unequally, the gaps, and where scores that are off by `error` decide (inputs,)."""
-        claim = self._spec.claim
-        if claim.is_score:
-            least, most, decided = enclose_differences(claim, extremes.lowest, extremes.highest, error)
-            gap = (least + most) / 2
-            return np.asarray(gap > claim.limit), gap, decided
-        lowest, highest = self._net.centre(extremes.lowest), self._net.centre(extremes.highest)
-        unequal = np.asarray((lowest < 0) & (highest > 0))
-        gap = np.where(unequal, _gap_to_other_prediction(self._net, logits, spread), 0.0)
-        return unequal, gap, _is_decided(lowest, highest, error)
 
     def _extremes(self, X: FloatArray, logits: FloatArray, fast: FastScores) -> Extremes:
         """Return the extremes around X; the scores themselves if the network ignores all in which neighbours differ.
@@ -178,7 +162,7 @@ class RandomScan:
 
     exact = False
 
-    def __init__(self, net: Network, spec: Spec, per_row: int, seed: int) -> None:
+    def __init__(self, net: Model, spec: Spec, per_row: int, seed: int) -> None:
         self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
         self._seeds = np.random.default_rng(seed)
         self._constant = not reads_what_varies(net, spec)
@@ -208,7 +192,7 @@ class RandomScan:
 
 
 def find_unequal(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     *,
@@ -231,7 +215,7 @@ def find_unequal(
 
 
 def sample_unequal(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     per_row: int = 64,
@@ -263,26 +247,12 @@ def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 
-def _gap_to_other_prediction(net: Network, logits: FloatArray, spread: ScoreSpread) -> Floats:
-    """Return how far the probability moves (inputs,) to the end of its range on the side of the other prediction."""
-    assert spread.range is not None
-    own, (lowest, highest) = class_probability(logits, np.ones(len(logits), np.int64)), spread.range.T
-    return np.asarray(np.where(net.decide(logits) == 1, own - lowest, highest - own))
-
-
-def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
+def _unequal_inputs(net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
     found = find_worst_pairs(net, spec, X, stream, exact=exact)
     return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, X.dtype.type(np.nan)))
 
 
-def _is_decided(lowest: FloatArray, highest: FloatArray, error: Floats) -> Bools:
-    """Return whether scores that are off by at most `error` settle the predictions of each neighbourhood (inputs,)."""
-    above, below = lowest > error, highest < -error
-    both = (lowest < -error) & (highest > error)
-    return np.asarray(above | below | both)
-
-
-def _encode(net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
+def _encode(net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
     require_fit(net, spec)
     return spec.as_inputs(X, net.dtype)
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,10 +37,11 @@ from fairmend.base.device import check_device_name
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import as_text
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.models import ModelSource
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import network_of_spec, require_fit
+from fairmend.prove.fit import model_of_spec
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -59,7 +61,7 @@ _SHORT = 5.0  # seconds on the CPU
 
 @shows_progress
 def audit(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X: Inputs | SlicedInputs | None = None,
     samples: int = 100_000,
@@ -85,7 +87,7 @@ def audit(
 
     Parameters
     ----------
-    net, spec : the network, and the spec that defines which people are similar.
+    net, spec : the model, or anything that `load_model` takes, and the spec that defines which people are similar.
     X : the inputs, encoded or as a DataFrame, an iterator over chunks of either, or a table in files
         (`fairmend.tables.stream_table`); a few bytes of memory are used for each. None audits uniform samples of the
         spec's input space.
@@ -99,7 +101,7 @@ def audit(
         however long it takes), or "auto": the same if it takes at most five minutes or less than sampling, else
         "sample".
     time_limit : seconds for "branch", by default ten minutes for "auto" and no limit otherwise; inputs that are not
-        decided by then are unknown.
+        decided by then are unknown. "auto" enumerates only what is expected to take no longer.
     jobs : how many processes compare inputs with their neighbours; the answer is the same, but for what a time limit
         leaves open. With more than one, call this under ``if __name__ == "__main__":`` in a script.
     device : where all neighbours of an input are compared: "cpu", "cuda" (a GPU; "cuda:1" is the second), or "auto": a
@@ -113,7 +115,7 @@ def audit(
     on_plan : called before the work with the method, and with how long it may take.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
-    network = network_of_spec(load_network(net), spec)
+    network = model_of_spec(net, spec)
     started = time.perf_counter()
     _check(
         network,
@@ -137,7 +139,7 @@ def audit(
         start = next(_all_blocks(spec, inputs) if blocks is None else blocks, None)
         if start is None:
             raise inputs.error_for_none()
-        plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device)
+        plan, search = _plan(network, spec, start, inputs.total, method, per_row, seed, device, limit)
         plan = plan if kept is None else keep_plan(kept, plan)
         _logger.info("audit: %s", plan.describe())
         if on_plan is not None:
@@ -182,7 +184,7 @@ def audit(
 
 
 def _sliced(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: Inputs | SlicedInputs | None,
     samples: int,
@@ -201,12 +203,21 @@ def _sliced(
 
 
 def _plan(
-    network: Network, spec: Spec, X: FloatArray, rows: int, method: str, per_row: int, seed: int, device: str
+    network: Model,
+    spec: Spec,
+    X: FloatArray,
+    rows: int,
+    method: str,
+    per_row: int,
+    seed: int,
+    device: str,
+    limit: float | None,
 ) -> tuple[AuditPlan, DeviceSearch | None]:
     """Return how to audit inputs like X (inputs, width), and the search on a GPU, if it is to compare them."""
+    choose = partial(choose_plan, network, spec, X, rows, method, per_row=per_row, seed=seed, time_limit=limit)
     plan = None
     if device in ("cpu", "auto"):
-        plan = choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed)
+        plan = choose()
     if plan is not None and (device == "cpu" or _is_short(plan)):
         return plan, None
     from fairmend.auditing.device_search import find_device
@@ -214,7 +225,7 @@ def _plan(
     search = find_device(device, network, spec)
     if plan is not None and search is None:
         return plan, None
-    return choose_plan(network, spec, X, rows, method, per_row=per_row, seed=seed, device=search), search
+    return choose(device=search), search
 
 
 def _is_short(plan: AuditPlan) -> bool:
@@ -253,7 +264,7 @@ class _Steps:
             self._progress("audit", self.before + done, self._expected)
 
 
-def _worst_pairs(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTally, most: int) -> tuple[AuditPair, ...]:
+def _worst_pairs(net: Model, spec: Spec, scanner: PlannedScan, tally: AuditTally, most: int) -> tuple[AuditPair, ...]:
     """Return the worst pairs of the inputs kept; the network itself evaluates their neighbours."""
     rows, inputs = tally.largest()
     if not rows:
@@ -279,7 +290,7 @@ def _with_ids(
     return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
 
 
-def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTally) -> AuditPair | None:
+def _widest_pair(net: Model, spec: Spec, scanner: PlannedScan, tally: AuditTally) -> AuditPair | None:
     """Return the two similar people whose scores differ most; None if no scores differ."""
     on = disparity_score(spec)
     row, X = tally.widest()
@@ -290,7 +301,7 @@ def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTal
 
 
 def _check(
-    net: Network,
+    net: Model,
     spec: Spec,
     sampling: bool,
     *,
@@ -302,7 +313,6 @@ def _check(
     device: str,
 ) -> None:
     check_device_name(device)
-    require_fit(net, spec)
     require_scores(net, spec.claim)
     least = {
         "samples": (samples, 1 if sampling else 0),

@@ -218,6 +218,13 @@ def score_difference(value: float, on: str | None) -> str:
     return f"{number(100 * value)}{_NBSP}points" if on == "probability" else number(value)
 
 
+def exact_number(number: float, *, grouped: bool = False) -> str:
+    """Return a number with all its digits, so that a sentence does not claim more than is proven."""
+    if int(number) != number:
+        return repr(float(number))
+    return f"{int(number):,}" if grouped else str(int(number))
+
+
 def count(value: int) -> str:
     """Return a whole number with thousands separators."""
     return f"{value:,}"

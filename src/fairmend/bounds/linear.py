@@ -158,6 +158,10 @@ class _Graph:
             forms = [self.exact[source].lower for source in sources]
             form = operation.form(forms, self.boxes.first, self.numbers.get(i))
             self.exact[i] = Forms(form, form)
+        elif not operation.linear and not isinstance(operation, Activation):
+            self._intervals.clear()  # those that look-ups needed have no gradients
+            low, high = self.interval(i)
+            self.hulls[i] = Forms(self.boxes.first * low, self.boxes.first * high)
         elif isinstance(operation, Concatenate) and all(self._ends_in(source) for source in sources):
             parts = [self.forms(source) for source in sources]
             self.hulls[i] = Forms(

@@ -25,6 +25,7 @@ from fairmend.cli.options import (
     keep_going_option,
     model_argument,
     out_of_range_option,
+    outputs_option,
     refuse_together,
     resume_option,
     seed_option,
@@ -91,6 +92,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @about_option
 @what_if_options
 @activation_option
+@outputs_option
 @ignore_scores_option
 @json_option
 @common_options
@@ -110,9 +112,10 @@ def command(
 ) -> None:
     """Count the people who are treated unequally.
 
-    MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
-    their tolerance) changes the prediction; if the spec claims scores, if the scores of similar people differ by more
-    than delta. Exits with 0 if no one is treated unequally, 1 if at least one person is.
+    MODEL is a file: {formats}. Any other .onnx file is run by ONNX Runtime. A person is treated unequally if changing
+    only protected features (and others within their tolerance) changes the prediction; if the spec claims scores, if
+    the scores of similar people differ by more than delta. Exits with 0 if no one is treated unequally, 1 if at least
+    one person is.
     """
     from fairmend.cli.console import console, progress_bars, show_json
     from fairmend.workflows import audit_files
@@ -146,10 +149,11 @@ def _show_all(screen: Console, audited: AuditedFiles) -> None:
     """Print the figures, the pairs, what was done about the data, and where the files are."""
     from rich.text import Text
 
-    from fairmend.cli.console import show_condition, show_out_of_range, show_report, show_warnings
+    from fairmend.cli.console import show_condition, show_out_of_range, show_report, show_runtime, show_warnings
     from fairmend.cli.figures import show_disparity
 
     result, outputs, files = audited.result, audited.network.outputs, audited.files
+    show_runtime(screen, audited.network)
     _show(screen, audited.title, result, audited.labelled)
     show_disparity(screen, audited.spec, outputs, result)
     _show_pairs(screen, audited.spec, outputs, result)

@@ -113,8 +113,8 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     table.add_row("Seconds", "", f"{result.seconds['total']:.2f}")
     table.caption = f"{mark} on {people.describe_scored()}"
     claim = people.spec.claim
-    if claim.is_score:
-        table.caption += f"\nunequally: the {claim.on} of two similar people differs by more than {claim.limit:g}"
+    if claim.stated:
+        table.caption += f"\nunequally: {claim.words().unequal}"
     return table
 
 

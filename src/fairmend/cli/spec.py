@@ -159,7 +159,6 @@ def _show(drafted: DraftedSpec, model: Path | None) -> None:
 
     from fairmend.base.text import listed
     from fairmend.cli.console import console
-    from fairmend.spec.describe import describe_claim
 
     draft, spec, screen = drafted.draft, drafted.draft.spec, console()
     size = f" ({len(spec.features)} features in {spec.width} columns)"
@@ -172,8 +171,8 @@ def _show(drafted: DraftedSpec, model: Path | None) -> None:
         if spec.label.classes:
             kind = f"{len(spec.label.classes)} classes: {listed(spec.label.classes)}"
         screen.print(Text(f"Label: {spec.label.column}, {kind}"))
-    if spec.claim.is_score:
-        screen.print(Text(f"Claim: {describe_claim(spec.claim)}"))
+    if spec.claim.stated:
+        screen.print(Text(f"Claim: {spec.claim.words().sentence}"))
     for name, reason in draft.left_out:
         screen.print(Text(f'Left out: "{name}": {reason}'), soft_wrap=True)
     if model is not None and not drafted.fits:

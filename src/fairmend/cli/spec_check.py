@@ -127,7 +127,6 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from fairmend.network import DEFAULT_THRESHOLD
     from fairmend.spec.classes import similarity_classes
     from fairmend.spec.describe import (
-        describe_claim,
         describe_encoding,
         describe_links,
         describe_neighbourhood,
@@ -158,8 +157,8 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         screen.print(
             Text(f"Neighbourhoods in the data: {sizes.least:,} to {sizes.most:,} people, median {sizes.median:,g}.")
         )
-    if spec.claim.is_score:
-        screen.print(Text(describe_claim(spec.claim)))
+    if spec.claim.stated:
+        screen.print(Text(spec.claim.words().sentence))
     if spec.label is not None and spec.label.classes:
         classes = listed([f'"{name}"' for name in spec.label.classes], most=None)
         screen.print(Text(f'The classes are {classes}, in column "{spec.label.column}".'))

@@ -19,13 +19,17 @@ from fairmend.evaluate.people import number_pairs
 from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     from fairmend.repairing.result import RepairResult
+
+AUDIT_SECONDS = 30.0
+"""For each audit of a repair: with large tolerances they would take longer than the repair. Then counts are at least
+what was found, and `fairmend audit` decides the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,7 @@ class Measurement:
 
 
 def measure(
-    net: Network,
+    net: Model,
     split: DataSplit,
     *,
     stage: str,
@@ -69,7 +73,8 @@ def measure(
 ) -> Measurement:
     """Measure a network on the rows of a split; progress is reported as `stage`, and `witnesses` is that of `audit`.
 
-    The rows of the data are audited as `fairmend.audit` does it, and the network runs on each of them once.
+    The rows of the data are audited as `fairmend.audit` does it, within a time limit, and the network runs on each of
+    them once.
     """
 
     def report(_: str, done: int, total: int) -> None:
@@ -77,7 +82,8 @@ def measure(
             progress(stage, done, total)
 
     spec, label = split.spec, split.spec.label
-    data = audit(net, spec, GivenInputs.valid(split.X, witnesses), seed=seed, pairs=0, progress=report)
+    rows = GivenInputs.valid(split.X, witnesses)
+    data = audit(net, spec, rows, seed=seed, pairs=0, time_limit=AUDIT_SECONDS, progress=report)
     if label is not None and label.column in split.frame.columns:
         data = data.name_classes(label, split.frame[label.column].dropna().unique())
     everyone = data.scored(net, split.X)
@@ -86,7 +92,7 @@ def measure(
         inputs, repair = everyone.take(chosen), UnequalInputs(data.unequal[chosen], exact=True)
         scores = None if data.scores is None else data.scores.take(chosen)
     else:
-        found = audit(net, spec, GivenInputs.valid(split.X_repair), seed=seed, pairs=0)
+        found = audit(net, spec, GivenInputs.valid(split.X_repair), seed=seed, pairs=0, time_limit=AUDIT_SECONDS)
         inputs, repair = found.scored(net, split.X_repair), UnequalInputs(found.unequal, found.exact)
         scores = found.scores
     scored = everyone.take(split.scored) if split.test is None else ScoredRows.of(net, split.test.X)
@@ -152,6 +158,7 @@ class RepairComparison:
             proven=self.result.proven,
             inputs=self.result.regions,
             arithmetic=self.result.network.dtype.name if self.covers_inference else "real",
+            by_classes=self.result.by_classes,
         )
 
     @property
@@ -183,7 +190,7 @@ def claim_needs_range(spec: Spec, options: Mapping[str, Any]) -> bool:
 
 
 def repair_and_compare(
-    net: Network,
+    net: Model,
     split: DataSplit,
     before: Measurement,
     *,

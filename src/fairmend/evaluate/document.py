@@ -99,9 +99,10 @@ class Document:
     """What every result says.
 
     `title` says what was examined. `claim` is what the spec claims about similar people. `class_names` are the
-    predictions, and `value_names` what people call the values of a feature, by feature. `threshold` is the probability
-    from which a prediction is positive. `condition` is what must be true of the program that runs the model, if its
-    file leaves that open. `files` are those that the command wrote: the path of each, by name.
+    predictions. `favourable` is the one that is good for a person: None for a regression network, and for several
+    classes of which none is. `value_names` is what people call the values of a feature, by feature. `threshold` is the
+    probability from which a prediction is positive. `condition` is what must be true of the program that runs the
+    model, if its file leaves that open. `files` are those that the command wrote: the path of each, by name.
     """
 
     format: str = FORMAT
@@ -113,6 +114,7 @@ class Document:
     claim: Claim
     similar: Similarity
     class_names: list[str]
+    favourable: str | None
     value_names: dict[str, dict[str, str]]
     threshold: float
     about: About
@@ -445,27 +447,17 @@ class DecisiveFeatures:
 
 
 @dataclass(frozen=True)
-class CarriedNode:
-    """A node of a network's graph: an operation on the results of earlier nodes, the `sources`, with `width` numbers.
+class CarriedTensor:
+    """A tensor of a network: its `values` are base64 of little-endian numbers."""
 
-    `operation` is "input", "affine", "scale", "sum", "concatenate", "columns", "lookup", or a function with its
-    `parameters`, those of each unit for "prelu". `weight` and `bias` are base64 of little-endian numbers in the
-    network's precision: of an affine layer, `weight` row by row, one row for each number of the result; of a scale, the
-    factors and what is added; of a look-up, `weight` is the table. `columns` are those that are chosen.
-    """
-
-    operation: str
-    sources: list[int]
-    width: int
-    weight: str = ""
-    bias: str = ""
-    parameters: list[float] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
+    dtype: str
+    shape: list[int]
+    values: str
 
 
 @dataclass(frozen=True)
 class CarriedNetwork:
-    """A network in the report: its nodes, the input first and the last layer last.
+    """A network in the report: its steps and tensors, as a certificate has them, with norms folded into the layers.
 
     `precision` is "float32" or "float64". `margin_error` bounds how far margins that the page computes and those of any
     program that runs the network, lie apart for all values in the spec's ranges; None for a regression network, and
@@ -473,7 +465,8 @@ class CarriedNetwork:
     """
 
     precision: str
-    nodes: list[CarriedNode]
+    steps: list[dict[str, Any]]
+    tensors: dict[str, CarriedTensor]
     margin_error: float | None = None
 
 
@@ -923,11 +916,13 @@ class CertifyDocument(Document):
     """The verdict on each of `inputs` people, in order; see `fairmend.CertifyResult`.
 
     `rows` and `ids` are theirs. `verdicts` are "fair", "unfair" or "unknown"; `reasons` say why a verdict is unknown,
-    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs.
+    and `witnesses` are the pairs that show unequal treatment. `unfair_rate` is the share of unfair inputs. `runtime`
+    is what ran a model that is only run, on every counterfactual; it is empty if "fair" is proven.
     """
 
     kind: str = CERTIFY
     engine: str
+    runtime: str
     seconds: float
     inputs: int
     counts: VerdictCounts

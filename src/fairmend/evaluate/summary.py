@@ -334,7 +334,7 @@ def _summarize_shares(shares: QuantifyDocument) -> Summary:
         tuple(similar.protected),
         bool(similar.tolerances),
         tuple(shares.own),
-        shares.claim.delta,
+        shares.claim,
     )
     limits = [
         "How many of your own people are treated unequally: few of all possible people look like them. Pass --data to "

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, listed
+from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, exact_number, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
-from fairmend.spec.claim import Claim
+from fairmend.spec.claim import Claim, ClaimWords
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.features import Feature
 
 _MOST_CATEGORIES = 12
@@ -55,6 +56,8 @@ class Guarantee:
     bands : the features of which similar people may have any value of the same band
     claim : what is claimed of similar people: one class, or scores that differ by at most delta
     threshold : the probability from which a prediction is positive
+    by_classes : whether the output depends on a person only through their class of similar people, for every input
+    classes : what else makes people one class, in sentences: bands, and categories that links connect
     """
 
     ignored: tuple[str, ...]
@@ -68,9 +71,20 @@ class Guarantee:
     claim: Claim = field(default_factory=Claim)
     threshold: float = DEFAULT_THRESHOLD
     bands: tuple[str, ...] = ()
+    by_classes: bool = False
+    classes: tuple[str, ...] = ()
 
     @classmethod
-    def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
+    def for_spec(
+        cls,
+        spec: Spec,
+        *,
+        ignored: Sequence[str],
+        proven: int,
+        inputs: int,
+        arithmetic: str,
+        by_classes: bool = False,
+    ) -> Guarantee:
         """Return the guarantee with the names, tolerances and values of a spec."""
         return cls(
             tuple(ignored),
@@ -84,6 +98,8 @@ class Guarantee:
             spec.claim,
             spec.threshold,
             tuple(f.name for f in spec.banded),
+            by_classes,
+            tuple(similarity_classes(spec).kept_words()) if by_classes else (),
         )
 
     @property
@@ -94,7 +110,9 @@ class Guarantee:
     @property
     def covers_everyone(self) -> bool:
         """Whether every input is proven to be treated equally, tolerances and links included."""
-        return self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.bands, *self.linked))
+        return self.by_classes or (
+            self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.bands, *self.linked))
+        )
 
     @property
     def complete(self) -> bool:
@@ -116,7 +134,7 @@ class Guarantee:
             values = "; ".join(f"{name} {values}" for name, values in self.values.items())
             covered = f", for these values: {values}" if values else ""
             claims.append(
-                f"For {who} listed in this certificate, {self._stays()} "
+                f"For {who} listed in this certificate, {self._words.stays} "
                 f"{self._changed(most=None)}{self._even_if('you also change', most=None, grouped=False)}."
             )
             where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
@@ -162,13 +180,7 @@ class Guarantee:
         """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty for other proofs."""
         if not self.real_only:
             return ""
-        errors = (
-            "The rounding errors of inference may add to a difference of the deployed model's scores."
-            if self.claim.is_score
-            else "The margin is below the rounding errors of inference, which may change a prediction of the deployed "
-            "model."
-        )
-        return f"{errors} fairmend check accepts the certificate only with --real."
+        return f"{self._words.rounding} fairmend check accepts the certificate only with --real."
 
     def partial_coverage(self) -> str:
         """Return whom the certificate covers if that is not everyone it should; empty if `complete`."""
@@ -211,8 +223,7 @@ class Guarantee:
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
-        other = f"another {self._score}, by more than {_exact(self.claim.limit)}," if self.claim.is_score else ""
-        still = f"{unequal} of the {inputs} still {get} {other or 'a different prediction'} with a different"
+        still = f"{unequal} of the {inputs} still {get} {self._words.another} with a different"
         return _capitalize(f"{still} {names}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
@@ -231,13 +242,16 @@ class Guarantee:
             sentences.append(f"{keeps} {self._kept} whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
+            if self.by_classes:
+                holds = (
+                    "holds for the saved file in every program that runs it: it reads the same numbers, bit for bit."
+                )
             if self.real_only and not self.covers_everyone:
                 this = "The second claim" if self.everyone else "This"
                 sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")
             else:
                 sentences.append(f"This {holds}")
-        what = "scores" if self.claim.is_score else "predictions"
-        return tuple(sentences) or (f"Nothing is proven about how the {what} depend on {names}.",)
+        return tuple(sentences) or (f"Nothing is proven about how the {self._words.answer}s depend on {names}.",)
 
     def coverage(self) -> tuple[str, ...]:
         """Return for whom it is proven, in sentences for the report."""
@@ -258,25 +272,13 @@ class Guarantee:
         return (covered,)
 
     @property
-    def _score(self) -> str:
-        return str(self.claim.on)
+    def _words(self) -> ClaimWords:
+        at = "" if self.threshold == DEFAULT_THRESHOLD else f" at the threshold {exact_number(self.threshold)}"
+        return self.claim.words(at)
 
     @property
     def _kept(self) -> str:
-        """What a person keeps: the prediction, or a score up to delta."""
-        if self.claim.is_score:
-            return f"{self._score} within a range of {_exact(self.claim.limit)}"
-        return f"prediction{self._at_threshold}"
-
-    def _stays(self) -> str:
-        if self.claim.is_score:
-            people = f"the scores ({self._score}) of any two people who are similar to it"
-            return f"{people} differ by at most {_exact(self.claim.limit)}, whatever their"
-        return f"the prediction of this model{self._at_threshold} stays the same whatever its"
-
-    @property
-    def _at_threshold(self) -> str:
-        return "" if self.threshold == DEFAULT_THRESHOLD else f" at the threshold {_exact(self.threshold)}"
+        return self._words.keeps
 
     def _each_input(self) -> str:
         return "the repair input" if self.inputs == 1 else f"each of the {self.inputs:,} repair inputs"
@@ -286,7 +288,10 @@ class Guarantee:
 
     def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
         ignored = listed(self.ignored, "or", most)
-        return f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}."
+        claim = f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}"
+        if not self.classes:
+            return f"{claim}."
+        return f"{claim}, and people of one class get the same output: {'; '.join(self.classes)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
@@ -298,8 +303,9 @@ class Guarantee:
 
     def _amounts(self, *, grouped: bool = True) -> list[str]:
         """Return "income by up to 10,000", "age within its band"; certificates write numbers without separators."""
-        exact = _exact_grouped if grouped else _exact
-        amounts = [f"{name} by up to {exact(amount)}" for name, amount in self.tolerances.items()]
+        amounts = [
+            f"{name} by up to {exact_number(amount, grouped=grouped)}" for name, amount in self.tolerances.items()
+        ]
         return amounts + [f"{name} within its band" for name in self.bands]
 
     def _changed(self, most: int | None = MOST_NAMES) -> str:
@@ -345,10 +351,10 @@ def _describe_values(feature: Feature) -> str:
         rest = ", …" if len(feature.categories) > _MOST_CATEGORIES else ""
         return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest + _describe_groups(feature)
     low, high = feature.bounds
-    ends = [_exact(end) for end in feature.lower_ends]
+    ends = [exact_number(end) for end in feature.lower_ends]
     rest = ", …" if len(ends) > _MOST_CATEGORIES else ""
     bands = f" in bands from {', '.join(ends[:_MOST_CATEGORIES])}{rest}" if ends else ""
-    return f"{_exact(low)} to {_exact(high)}{bands}"
+    return f"{exact_number(low)} to {exact_number(high)}{bands}"
 
 
 def _describe_groups(feature: Feature) -> str:
@@ -356,15 +362,6 @@ def _describe_groups(feature: Feature) -> str:
     shown = [listed(group[:_MOST_CATEGORIES], most=None) for group in names[:_MOST_CATEGORIES]]
     cut = max(len(names), *map(len, names), 0) > _MOST_CATEGORIES
     return f" in the bands {' | '.join(shown)}{' …' if cut else ''}" if names else ""
-
-
-def _exact(number: float) -> str:
-    """Return a number with all its digits, so that a sentence does not claim more than is proven."""
-    return str(int(number)) if int(number) == number else repr(float(number))
-
-
-def _exact_grouped(number: float) -> str:
-    return f"{int(number):,}" if int(number) == number else repr(float(number))
 
 
 def _be(count: int) -> str:
@@ -379,7 +376,7 @@ def _capitalize(sentence: str) -> str:
 class ProvenShares:
     """What is proven about everyone that a spec allows: shares that are treated equally, unequally, and undecided.
 
-    ``own`` are the protected features that links depend on, and ``delta`` is that of a claim about scores.
+    ``own`` are the protected features that links depend on.
     """
 
     fair: float
@@ -388,7 +385,7 @@ class ProvenShares:
     protected: tuple[str, ...]
     tolerances: bool
     own: tuple[str, ...] = ()
-    delta: float | None = None
+    claim: Claim = field(default_factory=Claim)
 
     def tag(self) -> str:
         """Return a label of a few words."""
@@ -416,12 +413,12 @@ class ProvenShares:
         more = ", and others within their tolerance," if self.tolerances else ""
         if self.own:
             more += " with the values that links set," if more else ", with the values that links set,"
-        what = "prediction" if self.delta is None else f"score by more than {_exact(self.delta)}"
+        words = self.claim.words()
         fair, unfair = (at_least_percent(share) for share in (self.fair, self.unfair))
         return (
             f"For {fair} of all people, no other values of {listed(self.protected, 'and')}{more} change the "
-            f"{what}; for {unfair}, some do. This holds for the {'predictions' if self.delta is None else 'scores'} "
-            f"that the model makes in {precision} arithmetic, rounding included."
+            f"{words.changes}; for {unfair}, some do. This holds for the {words.answer}s that the model "
+            f"makes in {precision} arithmetic, rounding included."
         )
 
     def coverage(self) -> str:

@@ -7,7 +7,7 @@ arithmetic of either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ import numpy as np
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Claim, Spec
 from fairmend_check.errors import CheckError
@@ -46,11 +46,11 @@ class Proof:
     classes: Ints | None = None
 
     @staticmethod
-    def by_blindness(network: Network, claim: Claim, X: FloatArray) -> Proof:
+    def by_blindness(network: Model, claim: Claim, X: FloatArray) -> Proof:
         """Return the proof for a network that ignores all in which similar people differ: their outputs are equal."""
         everywhere, nothing = np.ones(len(X), np.bool_), np.zeros(len(X))
-        room = np.full(len(X), claim.limit if claim.is_score else np.inf)
-        return Proof(room, nothing, everywhere, everywhere, None if claim.is_score else network.predict(X))
+        prover = _prover(network, claim)
+        return Proof(np.full(len(X), prover.room), nothing, everywhere, everywhere, prover.classes(X))
 
     def subset(self, rows: Ints) -> Proof:
         """Return the proof for some of the inputs."""
@@ -84,37 +84,55 @@ def prove_inputs(network: Network, spec: Spec, X: FloatArray, progress: Progress
     ``progress`` is called with "certificate", the inputs done and all inputs.
     """
     cover = Cover(kernel_model(network), kernel_spec(spec))
-    decide = _decide_scores(cover) if spec.claim.is_score else _decide_classes(cover)
+    prover = _prover(network, spec.claim)
     wide = X.astype(network.dtype).astype(np.float64)
     parts = []
     for first in range(0, max(len(X), 1), _BLOCK):
         block = wide[first : first + _BLOCK]
         with kernel_errors():
-            parts.append(decide(block, first))
+            parts.append(prover.decide(cover, block, first))
         cover.reasons.clear()  # an input that is none has no margin; that of the others is worth more work
         if progress is not None:
             progress("certificate", min(first + _BLOCK, len(X)), len(X))
     margin, error, holds, covers = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Proof(margin, error, holds, covers, None if spec.claim.is_score else network.predict(X))
+    return Proof(margin, error, holds, covers, prover.classes(X))
 
 
 _Found = tuple[Floats, Floats, Bools, Bools]
 
 
-def _decide_classes(cover: Cover) -> Callable[[Floats, int], _Found]:
-    def decide(X: Floats, first: int) -> _Found:
+class _ClassProver:
+    """Proves that similar people get one class."""
+
+    def __init__(self, network: Model, claim: Claim) -> None:
+        self._network = network
+        self.room = np.inf  # how far the claim is from failing where all outputs are equal
+
+    def classes(self, X: FloatArray) -> Ints | None:
+        """Return the classes of the inputs."""
+        return self._network.predict(X)
+
+    def decide(self, cover: Cover, X: Floats, first: int) -> _Found:
+        """Return margins, what inference can take from them, and where they prove the claim, and in inference."""
         found = prove(cover, X, first)
         error = np.where(np.isfinite(found.margin), found.margin - found.excess, np.inf)
         return found.margin, error, found.margin > 0, found.covers
 
-    return decide
 
+class _ScoreProver:
+    """Proves that the scores of similar people differ by at most delta."""
 
-def _decide_scores(cover: Cover) -> Callable[[Floats, int], _Found]:
-    claim, model = cover.spec.claim, cover.model
-    assert claim is not None
+    def __init__(self, network: Model, claim: Claim) -> None:
+        self.room = claim.limit
 
-    def decide(X: Floats, first: int) -> _Found:
+    def classes(self, X: FloatArray) -> Ints | None:
+        """Return None: nothing is proven about classes."""
+        return None
+
+    def decide(self, cover: Cover, X: Floats, first: int) -> _Found:
+        """Return what differences leave of delta, what inference can take, and where this proves the claim."""
+        claim, model = cover.spec.claim, cover.model
+        assert claim is not None
         score = Score.of(claim, model.outputs)
         found = prove_scores(cover, X, first, score, claim.delta)
         exact, computed = (
@@ -124,4 +142,7 @@ def _decide_scores(cover: Cover) -> Callable[[Floats, int], _Found]:
             error = np.where(np.isfinite(computed), computed - exact, np.inf)
         return claim.delta - exact, error, exact <= claim.delta, computed <= claim.delta
 
-    return decide
+
+def _prover(network: Model, claim: Claim) -> _ClassProver | _ScoreProver:
+    kinds: dict[str, type[_ClassProver | _ScoreProver]] = {"class": _ClassProver, "score": _ScoreProver}
+    return claim.choose(kinds, "a proof for listed inputs")(network, claim)

@@ -20,8 +20,15 @@ _Exact = tuple[npt.NDArray[np.object_], int]
 
 
 def is_piecewise_linear(net: Network) -> bool:
-    """Return whether every activation is made of lines: ReLU, leaky ReLU, a clip, …"""
-    return all(activation.piecewise_linear for activation in net.activations)
+    """Return whether every operation is made of lines, as far as exact arithmetic knows them."""
+    return all(has_lines(node.operation) for node in net.nodes)
+
+
+def has_lines(operation: Operation) -> bool:
+    """Return whether an operation is linear, a look-up, or a function of lines: ReLU, leaky ReLU, a clip, …"""
+    if isinstance(operation, Activation):
+        return operation.piecewise_linear
+    return operation.linear or isinstance(operation, Lookup)
 
 
 def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.int64]:

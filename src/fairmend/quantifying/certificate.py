@@ -21,7 +21,6 @@ from fairmend.prove.certificate import Certificate, certificate_of_shares
 from fairmend.quantifying.decide import CELLS
 from fairmend.quantifying.leaves import Leaves
 from fairmend.spec import Spec
-from fairmend.spec.describe import describe_claim
 from fairmend_check.shares.leaves import LINEAR, LISTED, MAX_LEAVES, MAX_NUMBERS, NOTHING, WHOLE
 from fairmend_check.shares.listing import LISTED_INPUTS, count_inputs
 from fairmend_check.shares.people import Boxes, People
@@ -125,7 +124,7 @@ def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
         for share, how in ((shares["fair"], "equally"), (shares["unfair"], "unequally"))
         if share
     ]
-    claim = f" {describe_claim(spec.claim)}" if spec.claim.is_score else ""
+    claim = f" {spec.claim.words().sentence}" if spec.claim.stated else ""
     return f"Among all people that the spec allows{aside} {listed(parts, most=None)}.{claim}"
 
 

@@ -26,6 +26,7 @@ from fairmend.repairing.head.problem import KeptRows
 from fairmend.repairing.head.scores import repair_scores
 from fairmend.repairing.head.solve import HeadSolution, repair_head
 from fairmend.repairing.task import RepairTask
+from fairmend.spec import Claim
 
 _logger = logging.getLogger(__name__)
 
@@ -67,6 +68,11 @@ class Demands(ABC):
     def __init__(self, task: RepairTask) -> None:
         self.task = task
 
+    @staticmethod
+    @abstractmethod
+    def check_options(task: RepairTask) -> None:
+        """Raise an error, before any training, for options of step 2 that do not fit the claim."""
+
     @property
     def margin(self) -> float:
         """The largest margin that is demanded of a region."""
@@ -87,6 +93,10 @@ class Demands(ABC):
 
 class ClassDemands(Demands):
     """Margins, at least as large as inference needs."""
+
+    @staticmethod
+    def check_options(task: RepairTask) -> None:
+        """Take any options."""
 
     def __init__(self, network: Network, task: RepairTask, count: int) -> None:
         super().__init__(task)
@@ -129,6 +139,20 @@ class ClassDemands(Demands):
 
 class ScoreDemands(Demands):
     """How far below delta the differences of scores must stay."""
+
+    @staticmethod
+    def check_options(task: RepairTask) -> None:
+        """Refuse a margin that leaves nothing of delta, and other solvers than that of linear programs."""
+        settings, delta = task.head_options, task.spec.claim.limit
+        if settings.margin >= delta:
+            raise FairmendError(
+                f"margin is {settings.margin:g}, but the claim allows differences of {delta:g} only; give a smaller "
+                "margin"
+            )
+        if settings.solver != "highs" or settings.search is not None:
+            raise FairmendError(
+                "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
+            )
 
     def __init__(self, network: Network, task: RepairTask, count: int) -> None:
         super().__init__(task)
@@ -189,25 +213,10 @@ class ScoreDemands(Demands):
         return True
 
 
-def check_head_options(task: RepairTask) -> None:
-    """Raise an error, before any training, for options of step 2 that do not fit a claim about scores."""
-    settings, claim = task.head_options, task.spec.claim
-    if not claim.is_score:
-        return
-    if settings.margin >= claim.limit:
-        raise FairmendError(
-            f"margin is {settings.margin:g}, but the claim allows differences of {claim.limit:g} only; give a smaller "
-            "margin"
-        )
-    if settings.solver != "highs" or settings.search is not None:
-        raise FairmendError(
-            "solver, search: step 2 of a claim about scores is a linear program, which HiGHS solves; leave both out"
-        )
-
-
-def demands_of(network: Network, task: RepairTask, count: int) -> Demands:
-    """Return the demands of the task's claim on ``count`` regions of a network."""
-    return (ScoreDemands if task.spec.claim.is_score else ClassDemands)(network, task, count)
+def demands_of(claim: Claim) -> type[ClassDemands | ScoreDemands]:
+    """Return the demands of a claim."""
+    kinds: dict[str, type[ClassDemands | ScoreDemands]] = {"class": ClassDemands, "score": ScoreDemands}
+    return claim.choose(kinds, "step 2 of a repair")
 
 
 def prove_repair_inputs(network: Network, task: RepairTask) -> Proof:
@@ -282,7 +291,7 @@ def repair_until_proven(
     blinded = [feature for feature in task.spec.varying if feature.name in ignored]
     unused = _features_of(network, columns_of(task.spec, blinded))
     features = _feature_set(_without_features(network, unused) if unused else network, task)
-    demands = demands_of(network, task, features.count)
+    demands = demands_of(task.spec.claim)(network, task, features.count)
     before = HeadToChange.of(network, features, unused)
     best: ProvenHead | None = None
     checking = 0.0

@@ -9,10 +9,10 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text, shown
+from fairmend.base.text import as_text, exact_number, shown, suggest
 from fairmend.spec.toml import (
     as_list,
     as_number,
@@ -24,9 +24,9 @@ from fairmend.spec.toml import (
     to_table,
 )
 
-_CLAIMS = ("class", "score")
 _SCORES = ("probability", "logit", "output")
 _LONGEST = 2_000  # characters of a text
+_Offer = TypeVar("_Offer")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Label:
     ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
     ``score`` names a column with the scores that the model itself gave: the probability of the positive class, or for
     a number to predict the output. Commands compare the network with it before they rely on the spec.
+    ``favourable`` is the class that is good for the person, if that is not the positive one: a lender's positive class
+    may be "default". Selection rates and impact ratios are about it.
     """
 
     column: str
@@ -44,12 +46,14 @@ class Label:
     threshold: float = 0.5
     score: str | None = None
     classes: tuple[str, ...] = ()
+    favourable: str | None = None
 
     def __post_init__(self) -> None:
         """Validate every field, and store values of the label as text and the threshold as a float."""
         object.__setattr__(self, "classes", _classes(self))
         object.__setattr__(self, "positive", _positive(self))
         object.__setattr__(self, "threshold", _threshold(self))
+        object.__setattr__(self, "favourable", _favourable(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the label as a TOML table, without the keys at their defaults."""
@@ -59,6 +63,16 @@ class Label:
     def is_number(self) -> bool:
         """Whether the outcome is a number to predict."""
         return self.positive is None and not self.classes
+
+    @property
+    def favourable_class(self) -> int | None:
+        """The number of the class that is good for the person: of two, 1 by default; of more, None unless it is given.
+
+        Of two classes, any value but the positive one means class 0.
+        """
+        if self.classes:
+            return None if self.favourable is None else self.classes.index(self.favourable)
+        return int(self.favourable in (None, self.positive))
 
     def name_class(self, number: int) -> str:
         """Return what a class of the network means: B, or "yes" and "not yes" of two classes."""
@@ -118,7 +132,40 @@ def _threshold(label: Label) -> float:
     return threshold
 
 
-@dataclass(frozen=True)
+def _favourable(label: Label) -> str | None:
+    """Return the favourable value of a label as text, if it is given; raise an error for one that is no class."""
+    if label.favourable is None:
+        return None
+    text = as_value_text(label.favourable, "[label]: favourable")
+    if label.is_number:
+        raise FairmendError("[label]: favourable names a class, but the label has neither positive nor classes.")
+    if label.classes and text not in label.classes:
+        hint = suggest(text, label.classes)
+        raise FairmendError(f'[label]: favourable must be one of the classes, got "{text}"{hint}')
+    return text
+
+
+class ClaimWords(NamedTuple):
+    """How sentences speak of a claim.
+
+    ``answer`` is what is compared, in one word; ``brief`` is what titles add. People who are treated equally keep
+    something, which stays the same for a certificate; otherwise they get another one. ``rounding`` is what a proof in
+    exact arithmetic alone leaves open.
+    """
+
+    answer: str
+    sentence: str
+    brief: str
+    equal: str
+    unequal: str
+    keeps: str
+    stays: str
+    another: str
+    changes: str
+    rounding: str
+
+
+@dataclass(frozen=True, repr=False)
 class Claim:
     """What a model owes similar people.
 
@@ -136,9 +183,25 @@ class Claim:
     delta: float | None = None
     on: str | None = None
 
+    # What a kind says of itself; the rest of fairmend asks a claim, and not which kind it is.
+    stated: ClassVar[bool] = True  # in a spec: what no [claim] means is not
+    certified_training: ClassVar[bool] = False  # makes the margin grow that the claim is about, if there is one
+
+    def __new__(cls, kind: str = "class", delta: float | None = None, on: str | None = None) -> Claim:
+        """Create a claim of the kind."""
+        if cls is Claim:
+            require_one_of(kind, tuple(_KINDS), "[claim]: kind")
+            cls = _KINDS[kind]
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
-        """Validate every field, and store delta as a float."""
-        object.__setattr__(self, "delta", _delta(self))
+        """Refuse what only claims about scores have."""
+        if self.delta is not None or self.on is not None:
+            raise FairmendError('[claim]: delta and on need kind = "score". Change the kind, or remove them.')
+
+    def __repr__(self) -> str:
+        """Return how to create the claim."""
+        return f"Claim({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
     @property
     def is_score(self) -> bool:
@@ -147,34 +210,98 @@ class Claim:
 
     @property
     def limit(self) -> float:
-        """The largest difference of scores that a score claim allows."""
-        if self.delta is None:
-            raise ValueError("a claim about classes has no delta")
-        return self.delta
+        """The largest difference that is allowed; 0 if similar people must get the same answer."""
+        return self.delta or 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the claim as a TOML table."""
-        return {"kind": self.kind} | ({"delta": self.delta, "on": self.on} if self.is_score else {})
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    def words(self, at_threshold: str = "") -> ClaimWords:
+        """Return how sentences speak of the claim; ``at_threshold`` follows what depends on the threshold."""
+        raise NotImplementedError(self.kind)
+
+    def choose(self, offers: Mapping[str, _Offer], what: str) -> _Offer:
+        """Return the offer for this kind of claim, such as the class that proves it; refuse if there is none."""
+        if self.kind not in offers:
+            raise FairmendError(f"{what} is not possible for a claim about {self.words().answer}s. Remove [claim].")
+        return offers[self.kind]
+
+    def require_classes(self, what: str, way_out: str) -> None:
+        """Raise an error unless the claim is about classes, which ``what`` compares."""
+        raise FairmendError(f"{what}, but the spec claims {self.words().answer}s. {way_out}")
+
+    def name_outcomes(self, label: Label | None) -> tuple[str, ...]:
+        """Return the values that are compared, if the label lists them."""
+        return ()
 
 
-def _delta(claim: Claim) -> float | None:
-    """Return delta as a float, None for a claim about classes; raise an error for a wrong field."""
-    require_one_of(claim.kind, _CLAIMS, "[claim]: kind")
-    if claim.kind == "class":
-        if claim.delta is not None or claim.on is not None:
-            raise FairmendError('[claim]: delta and on need kind = "score". Change the kind, or remove them.')
-        return None
-    if claim.delta is None:
-        raise FairmendError("[claim]: a claim about scores needs delta, the largest difference. Add delta = ...")
-    if claim.on is None:
-        raise FairmendError(f"[claim]: a claim about scores needs on. Set it to one of {', '.join(_SCORES)}.")
-    require_one_of(claim.on, _SCORES, "[claim]: on")
-    delta = as_number(claim.delta, "[claim]: delta")
-    if delta <= 0:
-        raise FairmendError(f"[claim]: delta must be above 0, got {delta:g}")
-    if claim.on == "probability" and delta >= 1:
-        raise FairmendError(f"[claim]: delta must be below 1, as probabilities differ by no more, got {delta:g}")
-    return delta
+class ClassClaim(Claim):
+    """Similar people get the same class."""
+
+    stated = False
+    certified_training = True
+
+    def words(self, at_threshold: str = "") -> ClaimWords:
+        """Return how sentences speak of the claim."""
+        return ClaimWords(
+            answer="prediction",
+            sentence="Similar people get the same prediction.",
+            brief="",
+            equal="every similar person gets the same prediction",
+            unequal="a similar person gets a different prediction",
+            keeps=f"prediction{at_threshold}",
+            stays=f"the prediction of this model{at_threshold} stays the same whatever its",
+            another="a different prediction",
+            changes="prediction",
+            rounding="The margin is below the rounding errors of inference, which may change a prediction of the "
+            "deployed model.",
+        )
+
+    def require_classes(self, what: str, way_out: str) -> None:
+        """Do nothing: the claim is about classes."""
+
+    def name_outcomes(self, label: Label | None) -> tuple[str, ...]:
+        """Return the classes of the label."""
+        return () if label is None else label.classes
+
+
+class ScoreClaim(Claim):
+    """The scores of any two people in a neighbourhood differ by at most delta."""
+
+    def __post_init__(self) -> None:
+        """Validate every field, and store delta as a float."""
+        if self.delta is None:
+            raise FairmendError("[claim]: a claim about scores needs delta, the largest difference. Add delta = ...")
+        if self.on is None:
+            raise FairmendError(f"[claim]: a claim about scores needs on. Set it to one of {', '.join(_SCORES)}.")
+        require_one_of(self.on, _SCORES, "[claim]: on")
+        delta = as_number(self.delta, "[claim]: delta")
+        if delta <= 0:
+            raise FairmendError(f"[claim]: delta must be above 0, got {delta:g}")
+        if self.on == "probability" and delta >= 1:
+            raise FairmendError(f"[claim]: delta must be below 1, as probabilities differ by no more, got {delta:g}")
+        object.__setattr__(self, "delta", delta)
+
+    def words(self, at_threshold: str = "") -> ClaimWords:
+        """Return how sentences speak of the claim; no threshold changes a score."""
+        on, delta, exact = self.on, f"{self.limit:g}", exact_number(self.limit)
+        return ClaimWords(
+            answer="score",
+            sentence=f"The scores ({on}) of any two people in a neighbourhood differ by at most {self.limit:.10g}.",
+            brief=f"{on} within {delta}",
+            equal=f"the scores ({on}) of similar people differ by at most {delta}",
+            unequal=f"the scores ({on}) of two similar people differ by more than {delta}",
+            keeps=f"{on} within a range of {exact}",
+            stays=f"the scores ({on}) of any two people who are similar to it differ by at most {exact}, whatever "
+            "their",
+            another=f"another {on}, by more than {exact},",
+            changes=f"score by more than {exact}",
+            rounding="The rounding errors of inference may add to a difference of the deployed model's scores.",
+        )
+
+
+_KINDS: dict[str, type[Claim]] = {"class": ClassClaim, "score": ScoreClaim}
 
 
 def validate_claim_for_label(claim: Claim, label: Label | None) -> None:

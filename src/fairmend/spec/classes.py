@@ -131,10 +131,14 @@ class SimilarityClasses:
             if names:
                 what = "does" if len(names) == 1 else "do"
                 sentences.append(f"{listed(names, most=None)} {what} not count ({why}).")
-        sentences += [f"{f.name} counts in {describe_bands(f)}." for f in self._features if f.name in self.banded]
+        return [printable(sentence) for sentence in sentences] + [f"{each}." for each in self.kept_words()]
+
+    def kept_words(self) -> list[str]:
+        """Return what of the other features counts, in sentences without full stops: bands, and linked values."""
+        words = [f"{f.name} counts in {describe_bands(f)}" for f in self._features if f.name in self.banded]
         for classes in self.linked.values():
-            sentences += classes.words()
-        return [printable(sentence) for sentence in sentences]
+            words += [sentence.removesuffix(".") for sentence in classes.words()]
+        return [printable(each) for each in words]
 
 
 def similarity_classes(spec: Spec) -> SimilarityClasses:

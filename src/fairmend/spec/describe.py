@@ -12,7 +12,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import ends_of
 
 if TYPE_CHECKING:
-    from fairmend.spec.claim import Claim
     from fairmend.spec.spec import Spec
 
 
@@ -79,13 +78,6 @@ def describe_bands(feature: Feature) -> str:
     if len(ends) > 2 and all(math.isclose(after - before, width) for before, after in pairwise(ends)):
         return f"bands of {width:.10g}, from {ends[0]:.10g}"
     return f"{len(ends):,} bands (from {listed([f'{end:.10g}' for end in ends], most=_MOST_CATEGORIES)})"
-
-
-def describe_claim(claim: Claim) -> str:
-    """Return a sentence that says what similar people are owed."""
-    if not claim.is_score:
-        return "Similar people get the same prediction."
-    return f"The scores ({claim.on}) of any two people in a neighbourhood differ by at most {claim.delta:.10g}."
 
 
 def describe_similarity(spec: Spec) -> str:

@@ -22,7 +22,6 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import html_table, listed, printable, suggest
 from fairmend.spec.claim import About, Claim, Label, as_about, validate_claim_for_label
 from fairmend.spec.describe import (
-    describe_claim,
     describe_difference,
     describe_encoding,
     describe_neighbourhood,
@@ -264,11 +263,8 @@ class Spec:
         return self._label.name_class(number)
 
     def require_class_claim(self, what: str, instead: str = "an audit") -> None:
-        """Raise an error if the claim is about scores, as ``what`` compares classes only, unlike ``instead``."""
-        if self._claim.is_score:
-            raise FairmendError(
-                f"{what} compares classes, but the spec claims scores. Remove [claim], or run {instead}."
-            )
+        """Raise an error unless the claim is about classes, as ``what`` compares no more, unlike ``instead``."""
+        self._claim.require_classes(f"{what} compares classes", f"Remove [claim], or run {instead}.")
 
     def columns(self, name: str) -> slice:
         """Return the columns of a feature, among those that the network reads."""
@@ -301,7 +297,7 @@ class Spec:
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
             parts[-1] += f" ({len(self._label.classes)} classes)" if self._label.classes else ""
             parts += [f"threshold: {self.threshold:g}"] if self.threshold != 0.5 else []
-        parts += [f"claim: {self._claim.on} ±{self._claim.delta:g}"] if self._claim.is_score else []
+        parts += [f"claim: {self._claim.words().brief}"] if self._claim.stated else []
         return printable(f"Spec({'; '.join(parts)})")
 
     # Files
@@ -322,7 +318,7 @@ class Spec:
     def _repr_html_(self) -> str:
         """Show the spec in a notebook."""
         table = self.to_frame()
-        notes = [describe_neighbourhood(self), f"What to prove: {describe_claim(self.claim)}"]
+        notes = [describe_neighbourhood(self), f"What to prove: {self.claim.words().sentence}"]
         title = f"Spec: {len(self.features)} features, {self.width} inputs of the network"
         return html_table(title, list(table.columns), table.to_numpy().tolist(), notes)
 
@@ -346,7 +342,7 @@ class Spec:
         about = {"about": self._about.to_dict()} if self._about != About() else {}
         table = {"table": {"id": self._id_column}} if self._id_column is not None else {}
         label = {"label": self._label.to_dict()} if self._label else {}
-        claim = {"claim": self._claim.to_dict()} if self._claim.is_score else {}
+        claim = {"claim": self._claim.to_dict()} if self._claim.stated else {}
         links = {"link": [link.to_dict() for link in self._links]} if self._links else {}
         return {**about, **table, **label, **claim, "feature": [f.to_dict() for f in self._features], **links}
 

@@ -35,7 +35,6 @@ from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Label
 from fairmend.spec.classes import similarity_classes
 from fairmend.spec.describe import (
-    describe_claim,
     describe_encoding,
     describe_links,
     describe_neighbourhood,
@@ -265,7 +264,7 @@ class CheckedSpec:
             "columns": spec.width,
             "features": features,
             "similar": describe_similarity(spec),
-            "claim": describe_claim(spec.claim),
+            "claim": spec.claim.words().sentence,
             "threshold": spec.threshold,
             "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
         }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -18,7 +19,9 @@ from fractions import Fraction
 import numpy as np
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.certificate import Certificate, ClaimedShares
+from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
+from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
+from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
 from fairmend_check.kernel.spec import HALF, Effect, Feature, Runs, ScoreClaim, Spec
@@ -158,6 +161,7 @@ def _softmax(least: Array) -> tuple[Array, Array]:
 
 
 _MAX_CATEGORIES = 12
+_MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these
 _SCORES = {
     "output": "each raw output of this model, before a closing sigmoid or softmax",
     "sigmoid": "the probability, which is the sigmoid of the output of this model",
@@ -165,8 +169,10 @@ _SCORES = {
 }
 
 
-def describe_claim(certificate: Certificate) -> str:
+def describe_claim(certificate: Certificate | ClassCertificate) -> str:
     """Return what the data of a certificate claims."""
+    if isinstance(certificate, ClassCertificate):
+        return _describe_classes(certificate)
     sentences = []
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
@@ -189,6 +195,73 @@ def describe_claim(certificate: Certificate) -> str:
             *_classes(certificate.spec),
         ]
     return " ".join(sentences)
+
+
+def _describe_classes(certificate: ClassCertificate) -> str:
+    """Return the claim that the output depends on the class alone, and what the classes are."""
+    spec, entry, said = certificate.spec, certificate.entry, []
+    ignored = ignored_features(spec, entry)
+    if ignored:
+        said.append(f"it does not depend on {_join([_quoted(feature.name) for feature in ignored], 'or')}")
+    tables = [table_of(spec, entry, each, "") for each in entry.lookups]
+    said += [words for table in tables if isinstance(table, Table) for words in _merged(table)]
+    values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.varying)
+    return " ".join(
+        [
+            "For every row within the ranges of the spec, the output of this model depends on the row only through its "
+            f"class{': ' if said else ''}{'; '.join(said)}.",
+            *_links(spec),
+            f"Similar people get the same output, bit for bit, for these values: {values}.",
+        ]
+    )
+
+
+def describe_encoding(spec: Spec, entry: Entry) -> str:
+    """Return what the claim about classes takes for granted: where the features are, and how those are encoded that
+    the entry looks up."""
+    said = []
+    if len(entry.ports) > 1:
+        read = [f"{_quoted(port.name)} reads {_join([_quoted(f.name) for f in port.features])}" for port in entry.ports]
+        said.append(f"the inputs of the model hold these features, in this order: {'; '.join(read)}.")
+    names = {port.owners[column][0].name for at, port in enumerate(entry.ports) for column in entry.read_columns(at)}
+    scaled = [feature for feature in spec.features if feature.scale and feature.name in names]
+    if scaled:
+        which = _join([_quoted(feature.name) for feature in scaled])
+        said.append(f"the program encodes {which} as the spec does, {' or '.join(scalings(scaled))}.")
+    return " ".join(sentence if not at else sentence[0].upper() + sentence[1:] for at, sentence in enumerate(said))
+
+
+def scalings(features: Sequence[Feature]) -> list[str]:
+    """Return how these features are scaled, each way once."""
+    kinds = dict.fromkeys(feature.scale[0][0] for feature in features)
+    return ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
+
+
+def _merged(table: Table) -> list[str]:
+    """Return which values of linked features a look-up takes for one, with which protected values."""
+    shown = table.axes[: table.whens + table.thens]
+    if not table.thens or len(shown) != len(table.axes) or table.rows.size > _MAX_LISTED:
+        return []
+    groups: dict[int, list[str]] = {}
+    owns: dict[int, set[tuple[int, ...]]] = {}
+    for cells in np.ndindex(*table.rows.shape):
+        row, own = int(table.rows[cells]), cells[table.whens :]
+        parts = [_cell(axis, cell) for axis, cell in zip(shown, cells, strict=True)]
+        with_ = f" with {_join(parts[: table.whens])}" if table.whens else ""
+        groups.setdefault(row, []).append(f"{_join(parts[table.whens :])}{with_}")
+        owns.setdefault(row, set()).add(own)
+    merged = [f"{_join(groups[row])} are one class" for row, own in owns.items() if len(own) > 1]
+    more = [f"and {len(merged) - _MAX_CLASSES:,} more such classes"] if len(merged) > _MAX_CLASSES else []
+    return [*merged[:_MAX_CLASSES], *more]
+
+
+def _cell(axis: Axis, cell: int) -> str:
+    """Return the values of a cell of a feature, with its name."""
+    runs: list[tuple[float, float]] = []
+    for value in axis.values[axis.cells == cell].tolist():
+        joins = runs and runs[-1][1] == value - 1
+        runs.append((runs.pop()[0], value) if joins else (value, value))
+    return f"{_quoted(axis.feature.name)} {_runs(axis.feature, tuple(runs))}"
 
 
 def _describe_shares(certificate: Certificate, spec: Spec, claim: ClaimedShares) -> str:

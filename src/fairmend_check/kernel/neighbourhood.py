@@ -240,13 +240,19 @@ def _own_values(feature: Feature, columns: Array) -> tuple[Array, NDArray[np.boo
         dropped = feature.categories.index(feature.dropped)
         return np.where(ones == 0, dropped, values + (values >= dropped)).astype(np.float64), wrong
     value = _decoded(feature, columns[:, 0])
-    offset, factor = feature.affine
     nearest = np.clip(value, feature.low, feature.high)
     nearest = np.round(nearest) if feature.whole else nearest
-    # x may have been scaled elsewhere, in float32: the neighbourhood then holds x beside the values of its spec.
-    slack = _RELATIVE * (np.abs(nearest) + abs(offset)) + _SMALLEST * factor
     with np.errstate(invalid="ignore"):
-        return nearest, ~(np.abs(value - nearest) <= slack)
+        return nearest, ~(np.abs(value - nearest) <= slack(feature, nearest))
+
+
+def slack(feature: Feature, values: Array) -> Array:
+    """Return how far from these values an input may be that was scaled elsewhere, in float32.
+
+    The neighbourhood then holds x beside the values of its spec.
+    """
+    offset, factor = feature.affine
+    return _RELATIVE * (np.abs(values) + abs(offset)) + _SMALLEST * factor
 
 
 def _decoded(feature: Feature, column: Array) -> Array:

@@ -108,6 +108,7 @@ class Label:
 
     ``threshold`` is the probability of the positive class from which it is predicted.
     ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
+    ``favourable`` is the class that is good for a person, for reports. No claim depends on it either.
     """
 
     column: str
@@ -115,6 +116,7 @@ class Label:
     threshold: float = HALF
     score: str | None = field(default=None, compare=False)
     classes: tuple[str, ...] = ()
+    favourable: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -382,7 +384,7 @@ def _is_whole(text: str, low: float, high: float) -> bool:
 
 def _label(content: dict[str, Any], where: str) -> Label:
     entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes"), where)
+    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes", "favourable"), where)
     number = "positive" not in entry
     given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
     classes = tuple(json_reader.text(value, where) for value in given)
@@ -394,6 +396,7 @@ def _label(content: dict[str, Any], where: str) -> Label:
         json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
         json_reader.take(entry, "score", str, where) if "score" in entry else None,
         classes,
+        json_reader.text(entry["favourable"], where) if "favourable" in entry else None,
     )
     if not 0 < label.threshold < 1:
         raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")

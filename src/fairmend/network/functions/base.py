@@ -43,6 +43,9 @@ class Function(ABC):
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
     """The names of its parameters, in their order."""
 
+    DEFAULTS: ClassVar[tuple[float, ...]] = ()
+    """The parameters of its name alone, in a text: those of PyTorch, if it has some."""
+
     increasing: bool = True
     """Whether z <= z' implies f(z) <= f(z')."""
 

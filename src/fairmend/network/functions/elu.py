@@ -22,6 +22,7 @@ class Elu(Curved):
     """
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ("alpha",)
+    DEFAULTS: ClassVar[tuple[float, ...]] = (1.0,)
     breaks = (0.0,)
     curvature = (1, 0)
     kinked = True

@@ -19,6 +19,7 @@ class Hardsigmoid(Clipped):
     """clip(slope·z + offset, 0, 1)."""
 
     PARAMETERS = ("slope", "offset")
+    DEFAULTS = (1 / 6, 0.5)
 
     def __init__(self, slope: float, offset: float) -> None:
         if not (1 / MOST <= slope <= MOST and abs(offset) <= MOST):

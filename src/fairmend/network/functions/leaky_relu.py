@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class LeakyRelu(Kinked):
     """The maximum of z and slope·z; their minimum if the slope is above 1."""
 
+    DEFAULTS = (0.01,)
+
     def __init__(self, slope: float) -> None:
         if not 0 <= slope < np.inf:
             raise FairmendError(f"leaky_relu has slope {slope}; it must be a number from 0 on")

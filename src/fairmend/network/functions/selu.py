@@ -14,6 +14,7 @@ class Selu(Elu):
     """scale·z on positive numbers, scale·alpha·(exp(z) - 1) on negative ones; both constants are rounded."""
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    DEFAULTS: ClassVar[tuple[float, ...]] = ()
     gain = _SCALE
 
     def __init__(self) -> None:

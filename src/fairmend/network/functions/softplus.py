@@ -22,6 +22,7 @@ class Softplus(Curved):
     """log(1 + exp(beta·z)) / beta: convex, and almost ReLU for large beta."""
 
     PARAMETERS = ("beta",)
+    DEFAULTS = (1.0,)
     convex = True
 
     def __init__(self, beta: float) -> None:

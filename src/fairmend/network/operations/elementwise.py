@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 ACTIVATIONS = tuple(FUNCTIONS)
 _MOST_SHOWN = 8  # of the parameters
-# What parse_activation takes where a text has no brackets: the defaults of PyTorch.
-_DEFAULTS: dict[str, tuple[float, ...]] = {
-    "leaky_relu": (0.01,),
-    "elu": (1.0,),
-    "celu": (1.0,),
-    "softplus": (1.0,),
-    "hardsigmoid": (1 / 6, 0.5),
-}
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,12 @@ class Activation(Operation):
         return entry | ({"parameters": list(self.parameters)} if self.parameters else {})
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the function."""
+        """Add the function; the identity is no step. A PReLU with a name has its slopes in a tensor."""
+        if self.name == "identity":
+            return sources[0]
+        if self.name == "prelu" and name and into.stored:
+            slopes = into.keep(f"{name}.weight", np.array(self.parameters, into.dtype))
+            return into.add("function", sources, name=self.name, parameters=slopes)
         return into.add("function", sources, **self.entry)
 
 
@@ -168,7 +165,7 @@ def _split(text: str) -> tuple[str, tuple[float, ...]]:
     """Return the name, and the numbers in the brackets after it."""
     match = re.fullmatch(r"(\w+)\(([^()]*)\)", text)
     if match is None:
-        return text, _DEFAULTS.get(text, ())
+        return text, find_function(text).DEFAULTS if text in FUNCTIONS else ()
     try:
         return match[1], tuple(float(number) for number in match[2].split(","))
     except ValueError as error:

@@ -38,7 +38,8 @@ def findings_of(
     net: Network, claim: Claim, X: FloatArray, time_limit: float | None = None, progress: Progress | None = None
 ) -> Findings:
     """Return the findings of a claim, without any so far."""
-    return (ScoreFindings if claim.is_score else ClassFindings)(net, claim, X, time_limit, progress)
+    made_for: dict[str, type[Findings]] = {"class": ClassFindings, "score": ScoreFindings}
+    return claim.choose(made_for, "certify")(net, claim, X, time_limit, progress)
 
 
 class Findings(ABC):

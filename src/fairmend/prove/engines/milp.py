@@ -17,12 +17,12 @@ import numpy as np
 from fairmend.base.arrays import Bools, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.milp import Milp, MilpBuilder, get_solver
-from fairmend.network import Activation, Affine, Network
-from fairmend.network.operations import Columns, Concatenate, Lookup, Operation, Scale, Sum
+from fairmend.network import Activation, Network
+from fairmend.network.operations import Lookup, Operation
 from fairmend.prove.engines.boxes import Pieces, inputs_per_batch
 from fairmend.prove.engines.branch import certify_by_branching
 from fairmend.prove.engines.findings import ClassFindings
-from fairmend.prove.rational import is_piecewise_linear
+from fairmend.prove.rational import has_lines, is_piecewise_linear
 from fairmend.spec import Spec
 
 # The network over one box as mixed-integer constraints, and the unit intervals that these need.
@@ -89,23 +89,12 @@ class _Encoder:
 
     def linear(self, operation: Operation, sources: Sequence[_Expression]) -> _Expression:
         """Return an operation that adds, multiplies or copies."""
-        A, c = sources[0]
-        if isinstance(operation, Affine):
-            weight = operation.weight.astype(np.float64)
-            return weight @ A, weight @ c + operation.bias
-        if isinstance(operation, Scale):
-            factor = operation.factor.astype(np.float64)
-            return factor[:, None] * A, factor * c + operation.shift
-        if isinstance(operation, Columns):
-            return A[list(operation.indices)], c[list(operation.indices)]
         if isinstance(operation, Lookup):
-            return self._look_up(operation, A, c)
+            return self._look_up(operation, *sources[0])
         every = [self.padded(source) for source in sources]
-        if isinstance(operation, Sum):
-            return sum(A for A, _ in every), sum(c for _, c in every)  # type: ignore[return-value]
-        if isinstance(operation, Concatenate):
-            return np.vstack([A for A, _ in every]), np.concatenate([c for _, c in every])
-        raise NotImplementedError(f"the MILP rows of {operation.kind}")
+        numbers = operation.numbers(every[0][1])
+        A, c = (operation.combine([part[i].T for part in every], numbers) for i in (0, 1))
+        return A.T, c if numbers is None else c + numbers[1]
 
     def _look_up(self, operation: Lookup, A: Floats, c: Floats) -> _Expression:
         reach = A[:, : len(self.highest)] * self.highest
@@ -219,7 +208,7 @@ def certify_by_milp(spec: Spec, findings: ClassFindings, seed: int = 0) -> None:
     """Decide each input, until the time limit."""
     net = findings.net
     if not is_piecewise_linear(net):
-        names = ", ".join(sorted({a.name for a in net.activations if not a.piecewise_linear}))
+        names = ", ".join(sorted({node.operation.kind for node in net.nodes if not has_lines(node.operation)}))
         raise FairmendError(
             f"engine milp supports piecewise linear functions (ReLU, clip, …), but the network has {names}; "
             "use engine branch"

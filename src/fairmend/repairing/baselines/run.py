@@ -46,7 +46,7 @@ def run_baseline(
 
 def _require_claim(method: str, task: RepairTask) -> None:
     """Raise an error for a baseline that counts or compares predictions, where the claim is not about classes."""
-    if method == "care" and task.spec.claim.is_score:
-        raise FairmendError("method care counts unequal predictions, but the spec claims scores; use prof or blind")
+    if method == "care":
+        task.spec.claim.require_classes("method care counts unequal predictions", "Use prof or blind.")
     if method == "grft" and task.spec.regression:
         raise FairmendError("method grft needs classes, but the spec has a number to predict; use prof or blind")

@@ -62,7 +62,7 @@ class Draft:
         tables = [_comments(head)]
         if self.label is not None:
             tables.append(["[label]", *_comments(self.label_notes), *toml_lines(self.label.to_dict())])
-        if self.claim.is_score:
+        if self.claim.stated:
             tables.append(["[claim]", *toml_lines(self.claim.to_dict())])
         for drafted in self.features:
             notes = [*drafted.notes, *(f"REVIEW: {line}" for line in drafted.review)]

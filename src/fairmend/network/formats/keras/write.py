@@ -196,9 +196,9 @@ class _Functional:
             return self._add(
                 "Flatten", _free(f"{name}_row", list(self._arrays)), {"data_format": "channels_last"}, [table]
             )
+        what = "a choice of columns" if isinstance(operation, Columns) else operation.kind
         raise FairmendError(
-            f"cannot write a choice of columns ({name}) in a Keras file, which has no layer for it; use another format "
-            "such as .onnx"
+            f"cannot write {what} ({name}) in a Keras file, which has no layer for it; use another format such as .onnx"
         )
 
     def _add(

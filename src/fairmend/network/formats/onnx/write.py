@@ -119,10 +119,7 @@ def _scale(to: _Writer, node: Node, sources: Sequence[str]) -> str:
 
 
 def _sum(to: _Writer, node: Node, sources: Sequence[str]) -> str:
-    total = sources[0]
-    for source in sources[1:]:
-        total = to.operator("Add", [total, source])
-    return total
+    return to.operator("Add" if len(sources) == 2 else "Sum", sources)  # one node, as the checker reads one sum
 
 
 def _concatenate(to: _Writer, node: Node, sources: Sequence[str]) -> str:
