@@ -25,9 +25,9 @@ class NodeWriter:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
-    def node(self, operator: str, inputs: Iterable[str], output: str, domain: str = "", **attributes: Any) -> str:
+    def node(self, operator: str, inputs: Iterable[str], output: str, **attributes: Any) -> str:
         """Add a node, and return the name of its output."""
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, domain=domain, **attributes))
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
         return output
 
     def constant(self, name: str, values: Any, kind: str = "int64") -> str:
