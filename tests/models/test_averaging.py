@@ -150,6 +150,15 @@ def test_an_estimator_around_the_original_never_reads_protected_columns(rows):
     assert set(result.estimator.predict(X)) == {0, 1}
 
 
+def test_an_estimator_becomes_a_file_with_a_certificate(rows, tmp_path):
+    X, y = rows
+    result = fairmend.repair(forest(X, y), SPEC, X[:50], X[50:350], y[50:350], method="average")
+    result.network.save(tmp_path / "fair.onnx")
+    result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    checked = fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    assert checked.valid, checked.reasons
+
+
 def test_a_repair_keeps_the_share_of_positive_predictions(rows):
     X, y = rows
     result = fairmend.repair(GatedNet(), SPEC, X[:50], X[50:350], y[50:350], method="average", X_unlabelled=X[350:])

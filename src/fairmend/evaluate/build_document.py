@@ -22,6 +22,7 @@ from fairmend.evaluate.document import (
     VerdictCounts,
 )
 from fairmend.evaluate.document_parts import common_parts, disparity_figures, pair_of, score_figures, utility_figures
+from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
@@ -107,6 +108,7 @@ def audit_document(
         disparity=disparity_figures(result.disparity),
         labelled_rows=labelled.rows,
         utility=None if known is None else utility_figures(known),
+        effects=mean_effects(net, spec, result.examined.X, common["class_names"]),
         groups=[]
         if classes is None
         else tabulate_groups(spec, values, labelled.groups, classes, classes=net.outputs, unfair=result.rows.unequal),

@@ -200,6 +200,48 @@ class FeatureGroups:
 
 
 @dataclass(frozen=True)
+class MeanEffect:
+    """What a value adds to a score or a share on average over people; `low` to `high` is its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ValueEffect:
+    """The mean effect of one `value` of a protected feature; `rows` of the people have it.
+
+    `score` is its effect on the probability of the favourable class, or on the output of a regression network, and
+    `decision` that on the share who get this class, None for a regression network. `direction` says who "gains",
+    "loses" or "neither", by the interval of the decision, or if it contains 0, by that of the score.
+    """
+
+    value: str
+    rows: int
+    score: MeanEffect
+    decision: MeanEffect | None
+    direction: str
+
+
+@dataclass(frozen=True)
+class FeatureEffects:
+    """The mean effects of the values of one protected feature, over so many people (`rows`).
+
+    `linked` features change along with it. `answer` is the class that the effects are about: the favourable one, of
+    several classes without one that with the widest effect; None for a regression network. Of many categories, the
+    rarest are left out.
+    """
+
+    feature: str
+    linked: list[str]
+    answer: str | None
+    rows: int
+    values: list[ValueEffect]
+    values_left_out: int
+
+
+@dataclass(frozen=True)
 class Selection:
     """How many people of a group one network selects.
 
@@ -580,8 +622,9 @@ class AuditDocument(Unequal, Document):
     `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
     "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
     `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
-    on `labelled_rows`, and `groups` on all people. `pairs` are the worst ones. `outcomes` is None for a regression
-    network and for samples, and `page` without a report.
+    on `labelled_rows`, and `groups` on all people. `effects` are the mean effects of the values of each
+    protected feature. `pairs` are the worst ones. `outcomes` is None for a regression network and for samples, and
+    `page` without a report.
     """
 
     kind: str = AUDIT
@@ -596,6 +639,7 @@ class AuditDocument(Unequal, Document):
     disparity: DisparityFigures
     labelled_rows: int
     utility: UtilityFigures | None
+    effects: list[FeatureEffects]
     groups: list[FeatureGroups]
     outcomes: Outcomes | None
     pairs: list[Pair]
@@ -791,8 +835,10 @@ class RepairDocument(Document):
     `guarantee` says what is proven and for whom. `proven_repair_inputs` of `repair_inputs` are proven, all of them if
     `proven`; `proof_covers_inference` says whether the proof covers the rounding errors of inference in the
     `precision` of the network. `blind` networks provably ignore the protected features; for `everyone`, the
-    `blind_features` are all in which similar people may differ. `collapsed` networks lost a class, or agree with the
-    original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by `scored_on`.
+    `blind_features` are all in which similar people may differ, or the output depends on a person only through their
+    class of similar people: then `by_classes` says what else makes up a class. `collapsed` networks lost a class, or
+    agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by
+    `scored_on`.
     `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
     `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
     has the duration of each stage, and `examples` are those of the demo.
@@ -809,6 +855,7 @@ class RepairDocument(Document):
     blind: bool
     everyone: bool
     blind_features: list[str]
+    by_classes: list[str] | None
     collapsed: bool
     certificate: CertificateSummary | None
     repair_rows: list[int] | None

@@ -109,6 +109,7 @@ def repair_document(
         blind=result.blind,
         everyone=result.everyone,
         blind_features=[short(name) for name in result.blind_features],
+        by_classes=[short(each) for each in comparison.guarantee.classes] if result.by_classes else None,
         collapsed=result.collapsed,
         certificate=certificate,
         repair_rows=None if people.repair is None else people.rows.numbers(people.repair).tolist(),

@@ -159,6 +159,8 @@ def _summarize_repair(repair: RepairDocument) -> Summary:
         claim=repair.claim,
         threshold=repair.threshold,
         bands=tuple(similar.bands),
+        by_classes=repair.by_classes is not None,
+        classes=tuple(repair.by_classes or ()),
     )
     left = repair.after.repair_inputs
     unequal = UnequalCount(left.count, repair.repair_inputs, left.exact)

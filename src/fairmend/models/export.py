@@ -23,6 +23,7 @@ from fairmend.spec import Spec
 if TYPE_CHECKING:
     from fairmend.models.repaired import RepairedModel
 
+_OPSET = 17  # of the default operators, for a graph that has none of them
 _COMPARED = 256  # people on whom an exported model is compared with the original
 _CLOSE = 1e-3  # how far scores of an exported model may be from those of the original
 
@@ -40,7 +41,10 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         graph = onnx.load(str(path))
         entry = model.canonical.entry(original.ports)
         needed = max(needed_opset(entry), 0 if model.average is None else AVERAGE_OPSET)
-        if opset_of(graph) < needed:
+        _name_operators_once(graph)
+        if not opset_of(graph):
+            graph.opset_import.append(onnx.helper.make_opsetid("", max(needed, _OPSET)))
+        elif opset_of(graph) < needed:
             graph = _with_opset(graph, needed, Path(folder) / "newer.onnx")
             newer = RunModel(OnnxRunner(Path(folder) / "newer.onnx", runner.output), outputs=original.kind)
             _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
@@ -48,6 +52,14 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         return add_entry(graph, entry).SerializeToString(), entry
     written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner))
     return written.SerializeToString(), entry
+
+
+def _name_operators_once(graph: onnx.ModelProto) -> None:
+    """Leave out versions of operators that a model names twice, as skl2onnx does."""
+    named = {(each.domain, each.version): each for each in graph.opset_import}
+    kept = [onnx.helper.make_opsetid(*each) for each in named]
+    del graph.opset_import[:]
+    graph.opset_import.extend(kept)
 
 
 def _with_opset(graph: onnx.ModelProto, needed: int, path: Path) -> onnx.ModelProto:

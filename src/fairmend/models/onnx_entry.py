@@ -159,8 +159,8 @@ def require_room_for(model: onnx.ModelProto, entry: Entry) -> None:
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of the default operators of a model."""
-    return next((int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
+    """Return the version of the default operators of a model; 0 if it uses none of them."""
+    return next((int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
 
 
 def needed_opset(entry: Entry) -> int:

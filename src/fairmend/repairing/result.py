@@ -240,7 +240,7 @@ class RepairResult:
         rows = [
             ("Proven", claim),
             ("Repair inputs proven", f"{self.proven:,} of {self.regions:,}"),
-            ("Weights changed", f"{self.changed_weights:,} of {self.total_weights:,}"),
+            *([] if self.by_classes else [("Weights changed", f"{self.changed_weights:,} of {self.total_weights:,}")]),
             *((f"{'Selected: ' if one.chosen else ''}{one.recipe.name}", one.reason) for one in self.candidates),
             ("Seconds", f"{self.seconds['total']:.1f}"),
         ]

@@ -203,6 +203,7 @@ def _template() -> jinja2.Template:
         "number": text.number,
         "score_difference": text.score_difference,
         "in_points": text.in_points,
+        "signed": text.signed_difference,
         "count": text.count,
         "listed": text.listed,
     }
