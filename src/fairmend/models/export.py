@@ -41,6 +41,7 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         graph = onnx.load(str(path))
         entry = model.canonical.entry(original.ports)
         needed = max(needed_opset(entry), 0 if model.average is None else AVERAGE_OPSET)
+        _name_operators_once(graph)
         if not opset_of(graph):
             graph.opset_import.append(onnx.helper.make_opsetid("", max(needed, _OPSET)))
         elif opset_of(graph) < needed:
@@ -51,6 +52,14 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         return add_entry(graph, entry).SerializeToString(), entry
     written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner))
     return written.SerializeToString(), entry
+
+
+def _name_operators_once(graph: onnx.ModelProto) -> None:
+    """Leave out versions of operators that a model names twice, as skl2onnx does."""
+    named = {(each.domain, each.version): each for each in graph.opset_import}
+    kept = [onnx.helper.make_opsetid(*each) for each in named]
+    del graph.opset_import[:]
+    graph.opset_import.extend(kept)
 
 
 def _with_opset(graph: onnx.ModelProto, needed: int, path: Path) -> onnx.ModelProto:
