@@ -232,7 +232,7 @@ def test_unlabelled_rows_are_used():
     with_more = fairmend.repair(network, spec, X_repair, X_cal, y_cal, X_unlabelled=more)
     without = fairmend.repair(network, spec, X_repair, X_cal, y_cal)
     assert with_more.network != without.network
-    with pytest.raises(FairmendError, match="X_unlabelled: method prof does not use it; use method auto, blind or average"):
+    with pytest.raises(FairmendError, match="prof does not use it; use method auto, blind or average"):
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="prof", X_unlabelled=more)
 
 
