@@ -34,7 +34,7 @@ FUNCTIONS = {
     "fairmend.load_network": "source activation=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * keep= guarantee= prefer= X_unlabelled= "
-    "training= head= time_limit= device= progress=",
+    "training= head= time_limit= device= keep_form= progress=",
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
     "resume= progress=",
     "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",
@@ -47,9 +47,10 @@ FUNCTIONS = {
     "command= check= what_if= what_if_rows=",
     "fairmend.workflows.audit_files": "model spec data= * keep_going= samples= method= time_limit= jobs= device= "
     "cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
-    "ignore_scores= command= progress= on_plan=",
+    "ignore_scores= outputs= command= progress= on_plan=",
     "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
-    "cluster= resume= seed= threshold= activation= ignore_scores= certificate= out_of_range= command= progress=",
+    "cluster= resume= seed= threshold= activation= ignore_scores= outputs= certificate= "
+    "out_of_range= command= progress=",
     "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation=",
     "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= scores= trust_pickle= label= positive= "
     "delta= on= model= activation= force= warn=",

@@ -19,6 +19,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - rounding.py: arithmetic that rounds outward
    - model.py: a network is a graph of operations; the digests of its weights and of all
    - assemble.py: builds graphs from the steps of a file
+   - description.py, condition.py: the JSON form of a network, and what it says about the module of a state dict
    - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; affine.py has
      layers and the norms beside them, columns.py inputs, choices, tables, sums and concatenations
    - functions/: a class for each elementwise function; base.py says what is needed; straight.py has those of lines,
@@ -26,6 +27,8 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
    - blindness.py: which columns the outputs can depend on
+   - entry.py, classes.py: the first nodes of a model that is not read further, and whether similar people are the same
+     behind them
    - regions.py: the steps above, for every input of a certificate
    - enclosure.py: what any program may compute that runs the model
 3. shares/: counting people
@@ -38,14 +41,14 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 4. run/: the run of the model
    - sample.py: people on whom it is run
    - compare.py: runs it in a process of its own, and compares with enclosures
+   - members.py: runs it on members of the same classes, for a claim about classes
    - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
 5. readers/: from bytes to a network
    - read_model.py: selects the reader by suffix
-   - described_network.py: the network that a certificate contains
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py: .onnx
-   - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names, and
-     .safetensors
+   - onnx_edges.py, onnx_entry.py, onnx_operators.py: the entry and the edges of an .onnx file that is not read further
+   - state_dict.py: tensors of a state dict, in the steps that the certificate names, and .safetensors
    - read_torch.py: .pth, .pt and .ckpt, in which no code runs, and .pt2, the weights of an exported program
    - read_keras.py, keras_config.py, keras_layers.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -14,18 +15,20 @@ import numpy as np
 
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
 from fairmend_check.kernel.blindness import dependent_columns
-from fairmend_check.kernel.certificate import Certificate, ClaimedShares, read_certificate
-from fairmend_check.kernel.claim import Score, describe_claim
+from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate, read_certificate
+from fairmend_check.kernel.claim import Score, describe_claim, describe_encoding, scalings
+from fairmend_check.kernel.classes import why_not_constant
+from fairmend_check.kernel.description import WHERE, contained_tensors, described_model
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Array, Precision
-from fairmend_check.kernel.spec import HALF, Feature, ScoreClaim, Spec, first_difference
-from fairmend_check.readers.described_network import described_model
-from fairmend_check.readers.named_graph import read_architecture
+from fairmend_check.kernel.spec import HALF, ScoreClaim, Spec, first_difference
+from fairmend_check.readers.onnx_edges import check_structure
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
 from fairmend_check.run.compare import ModelRun, NotRunError, Runtime, installed_runtimes, run_model, why_not_run
+from fairmend_check.run.members import run_classes
 from fairmend_check.run.sample import PEOPLE, ListedPeople
 from fairmend_check.shares.leaves import read_leaves, read_shares
 from fairmend_check.shares.people import People
@@ -98,15 +101,15 @@ def check_files(
         file = None if model is None else Path(model)
         suffix = "" if file is None else file.suffix.lower()
         found.runtimes = installed_runtimes(suffix) if file is not None and (run or require_run) else []
-        network = _check(found, Path(certificate), file, None if spec is None else Path(spec), real)
+        run_in = _check(found, Path(certificate), file, None if spec is None else Path(spec), real)
         if not found.reasons:
             if file is None:
                 found.not_run = "no model file was passed"
             elif not found.runtimes:
                 asked = run or require_run
                 found.not_run = why_not_run(suffix) if asked else "--no-run was passed (in Python run=False)"
-            if file is not None:
-                _run(found, file, network)
+            if run_in is not None:
+                _run(found, run_in)
             if require_run and not found.runs:
                 raise CheckError(f"nothing was run: {found.not_run}")
     except CannotAnswerError:
@@ -167,12 +170,18 @@ class _Findings:
         self.readable = False
 
 
-def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path | None, real: bool) -> Model:
+RunIn = Callable[[Runtime], ModelRun]  # runs the model in a program
+
+
+def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path | None, real: bool) -> RunIn | None:
+    """Check all claims, and return how to run the model, if there is one and a program for it."""
     claimed = read_certificate(certificate)
-    found.regions = claimed.count
     found.claim = describe_claim(claimed)
     if spec is not None:
         found.reasons += _spec_reasons(claimed, spec)
+    if isinstance(claimed, ClassCertificate):
+        return _check_classes(found, claimed, model)
+    found.regions = claimed.count
     network = contained_model(claimed) if model is None else matching_model(claimed, model)
     found.condition = _condition(claimed, network)
     if model is None:
@@ -193,25 +202,40 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
     _check_inputs(found, claimed, network)
     if claimed.shares is not None and not found.reasons:
         _check_shares(found, claimed.spec, claimed.shares, network)
-    return network
+    if model is None or found.listed is None or found.reasons:
+        return None
+    return partial(run_model, model, network, _rows_to_run(found.listed, network))
 
 
-def _run(found: _Findings, path: Path, network: Model) -> None:
-    """Run the model on people of the certificate and of its spec, in every program that is installed for it."""
-    if found.listed is None:
-        return
-    rows = found.listed.and_others(PEOPLE)
+def _check_classes(found: _Findings, claimed: ClassCertificate, model: Path | None) -> RunIn | None:
+    """Check that the output depends on a row only through its class: the entry by its data, the file by its edges."""
+    if model is None:
+        raise CheckError("the certificate contains no network: its claim is about the model file; pass that")
+    found.reasons += why_not_constant(claimed.spec, claimed.entry)
+    if check_structure(model, claimed.entry) != claimed.file_sha256:
+        raise NotConfirmedError(f"model {model.name}: the certificate is about another file (file_sha256 differs)")
+    found.covers_inference = True
+    found.condition = describe_encoding(claimed.spec, claimed.entry)
+    return partial(run_classes, model, claimed) if found.runtimes else None
+
+
+def _rows_to_run(listed: ListedPeople, network: Model) -> Array:
+    """Return people of the certificate and of its spec, fewer of them if the network is large."""
+    rows = listed.and_others(PEOPLE)
     most = max(_LEAST_RUN, MAX_RUN_WORK // point_work(network))
-    if len(rows) > most:
-        rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
-    ran = [_run_or_refusal(path, network, rows, runtime) for runtime in found.runtimes]
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
+def _run(found: _Findings, run_in: RunIn) -> None:
+    """Run the model in every program that is installed for it."""
+    ran = [_run_or_refusal(run_in, runtime) for runtime in found.runtimes]
     found.runs = [each for each in ran if isinstance(each, ModelRun)]
     found.not_run = "; ".join(str(each) for each in ran if isinstance(each, NotRunError))
 
 
-def _run_or_refusal(path: Path, network: Model, rows: Array, runtime: Runtime) -> ModelRun | NotRunError:
+def _run_or_refusal(run_in: RunIn, runtime: Runtime) -> ModelRun | NotRunError:
     try:
-        return run_model(path, network, rows, runtime)
+        return run_in(runtime)
     except NotRunError as refusal:
         return refusal
 
@@ -332,29 +356,23 @@ def _condition(claimed: Certificate, network: Model) -> str:
     if scaled and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
         found = (
-            f"{first} program encodes numbers as the spec does, {' or '.join(_scalings(scaled))}, in double "
+            f"{first} program encodes numbers as the spec does, {' or '.join(scalings(scaled))}, in double "
             f"precision, and rounds once to {network.dtype}. A pipeline that computes in float32 may feed the network "
             "other numbers."
         )
     return found
 
 
-def _scalings(features: Sequence[Feature]) -> list[str]:
-    kinds = dict.fromkeys(feature.scale[0][0] for feature in features)
-    return ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
-
-
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
-    if claimed.network is not None:
+    if claimed.network["tensors"] is not None:
         contained_model(claimed)  # refused unless it has the digests; what is proven is what the file holds
-    network, file_sha256 = read_model(path, read_architecture(claimed.architecture))
+    network, file_sha256 = read_model(path, claimed.network)
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
         raise NotConfirmedError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
-    # The steps of a state dict that is no chain are the certificate's own, and may be arranged in another way.
-    if claimed.architecture["graph"] is None and network_digest(network) != claimed.network_sha256:
+    if network_digest(network) != claimed.network_sha256:
         raise NotConfirmedError(
             f"model {path.name}: the file holds another network than the certificate (network.sha256 differs)"
         )
@@ -364,11 +382,13 @@ def matching_model(claimed: Certificate, path: Path) -> Model:
 
 def contained_model(claimed: Certificate) -> Model:
     """Return the network that the certificate contains, if it is the one that its digests name."""
-    if claimed.network is None:
-        raise CheckError(
-            "the certificate has the digest of its network alone, because that is large; pass the model file"
-        )
-    network = described_model(claimed.network, claimed.dtype)
+    if claimed.network["tensors"] is None:
+        raise CheckError("the certificate has no tensors of its network, because they are large; pass the model file")
+    tensors = contained_tensors(claimed.network["tensors"])
+    network, used = described_model(claimed.network["steps"], tensors)
+    left = [key for key in tensors if key not in used]
+    if left:
+        raise CheckError(f'{WHERE} has the tensor "{left[0][:40]}", which no step names')
     if network_digest(network) != claimed.network_sha256:
         raise NotConfirmedError("certificate.model.network is not the network of its sha256")
     if weights_digest(network) != claimed.weights_sha256:
@@ -387,7 +407,7 @@ def _require_same_sizes(claimed: Certificate, network: Model) -> None:
             raise NotConfirmedError(f"certificate.model.{what} is {there}, but the model has {here}")
 
 
-def _spec_reasons(claimed: Certificate, path: Path) -> list[str]:
+def _spec_reasons(claimed: Certificate | ClassCertificate, path: Path) -> list[str]:
     difference = first_difference(claimed.spec, read_spec_file(path))
     return [] if difference is None else [f"spec {path.name}: not the spec of the certificate: {difference}"]
 

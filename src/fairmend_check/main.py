@@ -127,7 +127,7 @@ def _lines(result: CheckResult, certificate: Path, file: Path | None) -> list[st
         )
     for run in result.runs:
         people = "1 person" if run.people == 1 else f"{run.people:,} people"
-        lines += _wrapped(f"Run in {run.program}: {people}, all outputs within the bounds of the proof.")
+        lines += _wrapped(f"Run in {run.program}: {people}, {run.found}.")
     if result.not_run:
         missing = "It was not run elsewhere" if result.runs else "The model was not run"
         lines += _wrapped(f"{missing}: {result.not_run}.")

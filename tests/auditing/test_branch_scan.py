@@ -69,8 +69,9 @@ def needle(spec):
 
 
 def test_one_hot_features_that_multiply_too_often_cannot_be_branched():
-    assert can_branch(SPEC)
-    assert not can_branch(HUGE["three hundred one-hot features"])
+    net = needle(SPEC)
+    assert can_branch(net, SPEC)
+    assert not can_branch(net, HUGE["three hundred one-hot features"])
 
 
 def test_a_claim_with_a_large_delta_is_proven():

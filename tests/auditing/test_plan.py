@@ -43,7 +43,7 @@ def test_what_takes_too_long_is_sampled_with_an_estimate(monkeypatch):
 
 
 def test_an_enumeration_that_exceeds_the_time_limit_is_not_made(monkeypatch):
-    monkeypatch.setattr(plan, "can_branch", lambda _: False)
+    monkeypatch.setattr(plan, "can_branch", lambda *_: False)
     monkeypatch.setattr(plan._Costs, "enumeration", lambda _: 1.0)
     monkeypatch.setattr(plan._Costs, "sampling", lambda _: 1e-9)
 

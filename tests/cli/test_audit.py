@@ -72,7 +72,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Gaps by age in 4 bins", "Gaps by gender"):
         assert words in result.stdout
     assert result.stdout.count("row ") == 5  # three pairs, the largest score disparity, and how rows are numbered
-    assert "interval" not in result.stdout
+    assert "confidence interval" not in result.stdout
 
 
 def test_no_one_unequal_is_exit_0(case):
@@ -500,3 +500,12 @@ def test_a_scheduler_that_does_not_answer_is_one_line(case, tmp_path):
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "unequal.csv").exists()
     assert "--jobs has no effect with --cluster" in audit(case, "--cluster", address, "--jobs", "2").stderr
+
+
+def test_it_shows_who_loses_and_by_how_much(case):
+    shown = audit(case, "--no-report").stdout
+    assert "Mean effect of each value" in shown
+    assert 'on the probability of "yes" and the share who get it' in shown
+    gender = next(each for each in document(case, "--no-report")["effects"] if each["feature"] == "gender")
+    assert [value["direction"] for value in gender["values"]] == ["gains", "loses"]
+    assert f"{100 * gender['values'][0]['decision']['mean']:+.1f}" in shown

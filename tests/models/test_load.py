@@ -8,10 +8,12 @@ import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from torch import nn
 
-from fairmend import FairmendError, Network, Spec, load_model
+from fairmend import FairmendError, Feature, Network, Spec, load_model
 from fairmend.models import InputSignature, Port, RunModel, ports_of
 from support import people_models
 
@@ -236,6 +238,27 @@ def test_features_belong_to_inputs_of_their_names_or_in_order():
     assert [port.features for port in ports_of(named, SPEC)] == [("hours",), ("job",), ("sex",), ("age",)]
     ordered = [InputSignature("a", "float32", width=1), InputSignature("b", "float32", width=3)]
     assert [port.features for port in ports_of(ordered, SPEC)] == [("age",), ("sex", "job", "hours")]
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_pipeline_with_a_network_inside_is_what_the_spec_describes(scaled):
+    """Read without its scaler, the network would give other scores for raw values."""
+    frame = FRAME[["age", "hours"]].astype(float)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, FRAME.good)
+    scaler = pipeline.steps[0][1]
+    scales = [{"mean": m, "std": s} if scaled else None for m, s in zip(scaler.mean_, scaler.scale_, strict=True)]
+    ranges = {"age": (18.0, 70.0), "hours": (1.0, 60.0)}
+    spec = Spec(
+        [
+            Feature(name, "continuous", range=ends, scale=scale, protected=name == "age")
+            for (name, ends), scale in zip(ranges.items(), scales, strict=True)
+        ],
+        label={"column": "good", "positive": "yes"},
+    )
+    model = load_model(pipeline, spec=spec)
+    assert isinstance(model, Network if scaled else RunModel)
+    given = pipeline.predict_proba(frame)[:, 1]
+    np.testing.assert_allclose(model.probabilities(spec.encode(frame, np.float64)), given, atol=1e-6)
 
 
 def test_linear_models_stay_networks():

@@ -11,11 +11,13 @@ import pytest
 from torch import nn
 
 import fairmend
+from benchmarks.soundness.entry_cases import random_case
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.prove import certificate
 from fairmend.prove.certificate import (
     certificate_of_blindness,
+    certificate_of_classes,
     certificate_of_fair,
     certificate_of_inputs,
     weights_digest,
@@ -32,6 +34,7 @@ from support.torch_modules import trained_norm
 from support.twin_cases import bump_network, person, twin_spec
 
 SPEC = Spec([AGE, HOURS])
+SCHEMA = json.loads(Path(certificate.__file__).with_name("certificate.schema.json").read_text())
 
 
 def test_a_certificate_of_fair_inputs_covers_only_fair_inputs():
@@ -72,17 +75,28 @@ def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
     assert not (tmp_path / "other.json").exists()
 
 
-def test_a_certificate_for_a_state_dict_names_the_layers(tmp_path):
+def test_a_certificate_for_a_state_dict_names_the_tensors_of_the_file(tmp_path):
     net = balanced_network(0, SPEC, "leaky_relu")
     certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
-    expected = [{"name": name, "activation": "leaky_relu", "slope": net.activations[0].slope} for name in net.names]
-    expected[-1].update(activation="none", slope=0.0)
     for suffix in ("pth", "PT", "safetensors", "onnx", "h5", "keras"):
         net.save(tmp_path / f"net.{suffix}")
         certificate.save(tmp_path / "bound.json", tmp_path / f"net.{suffix}")
-        layers = json.loads((tmp_path / "bound.json").read_text())["model"]["layers"]
-        assert layers == (expected if suffix in ("pth", "PT", "safetensors") else None)
-    assert certificate.content["model"]["layers"] is None
+        described = json.loads((tmp_path / "bound.json").read_text())["model"]["network"]
+        steps = [step for step in described["steps"] if step["kind"] == "affine"]
+        assert [step["weight"] for step in steps] == [f"{name}.weight" for name in net.names]
+        functions = [step for step in described["steps"] if step["kind"] == "function"]
+        assert {(step["name"], step["slope"]) for step in functions} == {("leaky_relu", net.activations[0].slope)}
+        assert set(described["tensors"]) == {f"{name}.{part}" for name in net.names for part in ("weight", "bias")}
+        assert described["unused"] == []
+
+
+def test_a_file_that_holds_another_network_does_not_change_the_claim(tmp_path):
+    """Else a note in a file could decide what a certificate is about."""
+    net, other = balanced_network(0, SPEC, "relu"), balanced_network(0, SPEC, "tanh")
+    certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
+    other.save(tmp_path / "other.pth")
+    bound = certificate.for_model(tmp_path / "other.pth")
+    assert bound.content["model"]["network"] == certificate.content["model"]["network"]
 
 
 def test_the_claim_about_a_state_dict_names_its_condition(tmp_path):
@@ -91,7 +105,7 @@ def test_the_claim_about_a_state_dict_names_its_condition(tmp_path):
     for name in ("net.pth", "net.onnx"):
         net.save(tmp_path / name)
     bound = certificate.for_model(tmp_path / "net.pth")
-    assert bound.claim.startswith(f"{certificate.claim} Condition: the module computes what model.layers lists")
+    assert bound.claim.startswith(f"{certificate.claim} Condition: the module computes the steps of model.network")
     assert bound.for_model(tmp_path / "net.pth").claim == bound.claim
     assert bound.for_model(tmp_path / "net.onnx").claim == certificate.claim
 
@@ -258,17 +272,16 @@ def test_a_state_dict_a_spec_and_a_global_claim_beside_it(tmp_path):
 
 
 def test_every_file_fits_the_published_schema(tmp_path):
-    schema = json.loads(Path(certificate.__file__).with_name("certificate.schema.json").read_text())
     network, X = some_fair(SPECS["one-hot"], count=5)
     for made in (
         certificate_of_fair(network, SPECS["one-hot"], X)[0],
         certificate_of_blindness(network, SPECS["one-hot"], [1, 2, 3, 5], method="blind"),
     ):
         content = json.loads(b"".join(made.lines()))
-        jsonschema.validate(content, schema)
+        jsonschema.validate(content, SCHEMA)
         for wrong in ({"count": "5"}, {"version": 2}, {"inputs": [{"count": 0, "columns": ""}]}, {"regions": []}):
             with pytest.raises(jsonschema.ValidationError):
-                jsonschema.validate({**content, **wrong}, schema)
+                jsonschema.validate({**content, **wrong}, SCHEMA)
 
 
 def test_a_certificate_of_many_inputs_is_small(tmp_path):
@@ -285,3 +298,25 @@ def test_wide_inputs_are_written_in_blocks_that_the_checker_reads(monkeypatch):
     network, X = some_fair(SPECS["one-hot"], count=5)
     made, covered = certificate_of_fair(network, SPECS["one-hot"], X)
     assert len([*made.lines()]) == covered.sum() + 2  # six numbers each
+
+
+def test_a_claim_about_classes_fits_the_schema_and_names_its_file(tmp_path):
+    case = random_case(np.random.default_rng(3))
+    made = certificate_of_classes(Spec.from_dict(case.spec), case.entry, method="average")
+    (tmp_path / "model.onnx").write_bytes(case.model.SerializeToString())
+    made.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    jsonschema.validate(json.loads((tmp_path / "certificate.json").read_text()), SCHEMA)
+    assert made.claim == fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", run=False).claim
+    made.save(tmp_path / "certificate.json")
+    result = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", run=False)
+    assert "must name its model file" in result.reasons[0]
+
+
+def test_an_entry_that_tells_similar_people_apart_gets_no_certificate():
+    case = random_case(np.random.default_rng(3))
+    case.entry["cuts"].pop()
+    with pytest.raises(FairmendError, match="tells similar people apart"):
+        certificate_of_classes(Spec.from_dict(case.spec), case.entry, method="average")
+    case.entry["ports"][0]["width"] += 1
+    with pytest.raises(FairmendError, match="width"):
+        certificate_of_classes(Spec.from_dict(case.spec), case.entry, method="average")

@@ -34,7 +34,7 @@ def estimates(before, after, y, sure=1.0):
         y_cal=y[:LABELLED],
         data=SimpleNamespace(logits=logits),
         original_predictions=classes,
-        network=SimpleNamespace(decide=predicted_classes),
+        model=SimpleNamespace(decide=predicted_classes),
     )
     return FallEstimate(task)(after)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
 from fairmend.auditing.comparisons import WidestPairs, WorstNeighbours, comparison_of
 from fairmend.auditing.neighbours import RandomScan
 from fairmend.base.arrays import FloatArray
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.certify import certify
 from fairmend.prove.result import Verdict
 from fairmend.spec import Spec
@@ -23,9 +24,12 @@ from fairmend.spec import Spec
 _MOST_NUMBERS = 4_000_000  # in the boxes of one neighbourhood
 
 
-def can_branch(spec: Spec) -> bool:
-    """Return whether the boxes of a neighbourhood fit into memory; one-hot features multiply their number."""
-    return spec.most_pieces * spec.width <= _MOST_NUMBERS
+def can_branch(net: Model, spec: Spec) -> TypeGuard[Network]:
+    """Return whether a model has bounds, and the boxes of a neighbourhood fit into memory.
+
+    One-hot features multiply their number.
+    """
+    return isinstance(net, Network) and spec.most_pieces * spec.width <= _MOST_NUMBERS
 
 
 class BranchScan:

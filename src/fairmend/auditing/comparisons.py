@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import class_probability, scores_of
 from fairmend.prove.result import Witness
 from fairmend.spec import Claim, Spec
@@ -140,7 +140,7 @@ class WorstNeighbours(ScanResult):
 class ClassComparison:
     """Two people are treated unequally if they get different predictions."""
 
-    def __init__(self, net: Network, claim: Claim) -> None:
+    def __init__(self, net: Model, claim: Claim) -> None:
         self._net = net
         self.rounding = 4 * float(np.finfo(np.float64).eps) * abs(net.offset)  # that of `Network.centre`
 
@@ -210,7 +210,7 @@ class ScoreComparison:
 
     rounding = 0.0
 
-    def __init__(self, net: Network, claim: Claim) -> None:
+    def __init__(self, net: Model, claim: Claim) -> None:
         self._net, self._claim = net, claim
 
     def verdicts(
@@ -234,14 +234,14 @@ class ScoreComparison:
         return unequal, pairs.difference, pairs.first, pairs.other, pairs.points
 
 
-def comparison_of(net: Network, claim: Claim) -> ClassComparison | ScoreComparison:
+def comparison_of(net: Model, claim: Claim) -> ClassComparison | ScoreComparison:
     """Return how the outputs of a network are compared for a claim."""
     kinds: dict[str, type[ClassComparison | ScoreComparison]] = {"class": ClassComparison, "score": ScoreComparison}
     return claim.choose(kinds, "an audit")(net, claim)
 
 
 def find_worst_pairs(
-    net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
+    net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool, logits: FloatArray | None = None
 ) -> WorstNeighbours:
     """Return the worst pair for each of X (inputs, width) among its streamed neighbours; `exact` if those are all.
 
@@ -273,7 +273,7 @@ class WidestPairs:
 
 
 def find_widest_pairs(
-    net: Network,
+    net: Model,
     on: str | None,
     X: FloatArray,
     stream: Stream,
@@ -356,7 +356,7 @@ def enclose_differences(
     return np.maximum(least, 0.0), most, known & ((most <= claim.limit) | (least > claim.limit))
 
 
-def reads_what_varies(net: Network, spec: Spec) -> bool:
+def reads_what_varies(net: Model, spec: Spec) -> bool:
     """Return whether the network reads a feature in which similar people differ; otherwise all their scores are equal.
 
     Computed scores may then still differ in their last bits, because another batch rounds differently.

@@ -25,7 +25,7 @@ from fairmend.auditing.fast_scores import FastScores
 from fairmend.auditing.later_layers import LaterLayers
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.gpu import choose_device, memory_of, repeatable, run_in_parts
-from fairmend.network import Activation, Network
+from fairmend.network import Activation, Model, Network
 from fairmend.spec import Spec
 from fairmend.workers.engine import Engine
 from fairmend.workers.local import Threads
@@ -47,16 +47,16 @@ _THREADS = 4
 _ROUNDING = 1.01  # for the roundings of the bound itself, in float64
 
 
-def find_device(name: str, net: Network, spec: Spec) -> DeviceSearch | None:
+def find_device(name: str, net: Model, spec: Spec) -> DeviceSearch | None:
     """Return the search on the device of this name; None for the CPU, or if the device does not know the network."""
-    known = FastScores.knows(net) and spec.finite
-    device = choose_device(name, "comparing people with all similar people", pays=known)
+    known = net if FastScores.knows(net) and spec.finite else None
+    device = choose_device(name, "comparing people with all similar people", pays=known is not None)
     if device.type == "cpu":
         return None
-    if not known:
+    if known is None:
         _logger.warning("the GPU is not used: %s", _UNKNOWN)
         return None
-    return DeviceSearch(net, device)
+    return DeviceSearch(known, device)
 
 
 def _on_worker(net: Network, device: str) -> DeviceSearch:

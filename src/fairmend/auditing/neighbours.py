@@ -33,9 +33,10 @@ from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions, stream_points
 from fairmend.spec.products import Products, ReachableValues
 
@@ -54,6 +55,7 @@ _REPEATS = 32
 _RANDOM_BATCH, _NUMBERS = 65_536, 64_000_000
 # More corners than this per input add little to random points.
 _MAX_CORNERS = 64
+_AT_ONCE = 1_000  # inputs whose products are in memory
 _INT64_MAX = int(np.iinfo(np.int64).max)
 
 
@@ -99,7 +101,7 @@ class ExhaustiveScan:
 
     exact = True
 
-    def __init__(self, net: Network, spec: Spec, device: DeviceSearch | None = None) -> None:
+    def __init__(self, net: Model, spec: Spec, device: DeviceSearch | None = None) -> None:
         """Prepare the scan; a device finds the same scores, where `FastScores` knows the network."""
         self._net, self._spec = net, spec
         self._varying = [(feature, spec.columns(feature.name)) for feature in spec.varying]
@@ -162,7 +164,7 @@ class RandomScan:
 
     exact = False
 
-    def __init__(self, net: Network, spec: Spec, per_row: int, seed: int) -> None:
+    def __init__(self, net: Model, spec: Spec, per_row: int, seed: int) -> None:
         self._net, self._spec, self._per_row, self._seed = net, spec, per_row, seed
         self._seeds = np.random.default_rng(seed)
         self._constant = not reads_what_varies(net, spec)
@@ -192,7 +194,7 @@ class RandomScan:
 
 
 def find_unequal(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     *,
@@ -215,7 +217,7 @@ def find_unequal(
 
 
 def sample_unequal(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     per_row: int = 64,
@@ -247,12 +249,12 @@ def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 
-def _unequal_inputs(net: Network, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
+def _unequal_inputs(net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
     found = find_worst_pairs(net, spec, X, stream, exact=exact)
     return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, X.dtype.type(np.nan)))
 
 
-def _encode(net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
+def _encode(net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
     require_fit(net, spec)
     return spec.as_inputs(X, net.dtype)
 
@@ -291,6 +293,22 @@ def stream_random_neighbours(
             order = np.argsort(rows, kind="stable")
             rows, points = rows[order], points[order]
         yield (rows + start).astype(np.int64), points
+
+
+def draw_with_value(spec: Spec, X: FloatArray, feature: Feature, value: float, rng: np.random.Generator) -> FloatArray:
+    """Return a neighbour of each of X (inputs, width) that differs only in one protected feature and what is linked.
+
+    The feature has this value, or code; linked values are random ones of those that the links allow. Who has the value
+    already is not changed.
+    """
+    points = X.copy()
+    for start in range(0, len(X), _AT_ONCE):
+        own, products = spec.products(X[start : start + _AT_ONCE]).with_value(feature.name, value)
+        others = np.flatnonzero(own != value)
+        chosen = _draw_products(products, others, rng)
+        categories = [rng.integers(each.counts[chosen]) for each in products.values if each.feature.one_hot]
+        points[start + others] = _draw(X[start + others], products.values, chosen, categories, rng)
+    return points
 
 
 def _draw_products(products: Products, rows: Ints, rng: np.random.Generator) -> Ints:

@@ -22,7 +22,7 @@ from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import suggest
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ UNKNOWN_ROWS = 100_000
 _QUICK, _SMALL = 30_000_000, 50_000
 _POINTS_PER_SECOND = 12_000_000  # for those; networks differ, but two seconds need no estimate
 _PILOT_POINTS_ON_DEVICE = 100_000_000
+_PILOT_RUN = 2048  # neighbours, by a model that is only run
 _PILOT_ROWS, _PILOT_ENUMERATED, _PILOT_POINTS, _PILOT_SECONDS = 64, 1024, 500_000, 1.0
 
 _HOW = {"enumerate": "enumeration", "branch": "bounds", "sample": "sampling"}
@@ -86,7 +87,7 @@ def describe_seconds(seconds: float) -> str:
 
 
 def choose_plan(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: FloatArray,
     rows: int,
@@ -110,7 +111,8 @@ def choose_plan(
     def plan(chosen: str, per_input: float, exact: float | None = None) -> AuditPlan:
         return AuditPlan(chosen, rows, size, many * per_input, None if exact is None else many * exact)
 
-    quick = size is not None and size <= _SMALL and size * many <= _QUICK
+    # What a model that is only run costs is measured: it may take a thousand times as long as a small network.
+    quick = isinstance(net, Network) and size is not None and size <= _SMALL and size * many <= _QUICK
     if quick and method in ("auto", "exact", "enumerate"):
         return plan("enumerate", (size or 1) / _POINTS_PER_SECOND)
     if method == "sample":
@@ -126,16 +128,19 @@ def choose_plan(
 def _cheapest(costs: _Costs, method: str, rows: int) -> tuple[str, float]:
     """Return the cheaper of the exact methods that `method` allows, and its seconds per input."""
     found: list[tuple[str, float]] = []
-    size = costs.neighbours
-    if method == "enumerate" and size is None:
+    size, bounded = costs.neighbours, isinstance(costs.net, Network)
+    if method == "branch" and not bounded:
+        raise FairmendError("method branch needs the bounds of a network, and this model is only run; use enumerate")
+    if size is None and (method == "enumerate" or (method == "exact" and not bounded)):
         raise FairmendError(
-            "neighbours differ in a continuous feature, so they cannot all be enumerated; use method branch or sample"
+            "neighbours differ in a continuous feature, so they cannot all be enumerated; use method "
+            f"{'branch or sample' if bounded else 'sample'}"
         )
     if size is not None and method != "branch":
         found.append(("enumerate", costs.enumeration()))
     # Below, enumeration is the faster one; measuring the other would only cost time.
     slow = size is None or size > _SMALL or (bool(found) and rows * found[0][1] > EXACT_SECONDS)
-    if can_branch(costs.spec) and (method == "branch" or (method != "enumerate" and slow)):
+    if can_branch(costs.net, costs.spec) and (method == "branch" or (method != "enumerate" and slow)):
         found.append(("branch", costs.branching()))
     if found:
         return min(found, key=lambda each: each[1])
@@ -150,7 +155,7 @@ class _Costs:
     """Seconds per input of each method, measured on a few of X (inputs, width)."""
 
     def __init__(
-        self, net: Network, spec: Spec, X: FloatArray, per_row: int, seed: int, device: DeviceSearch | None
+        self, net: Model, spec: Spec, X: FloatArray, per_row: int, seed: int, device: DeviceSearch | None
     ) -> None:
         self.net, self.spec, self._X, self._per_row, self._seed = net, spec, X, per_row, seed
         self._device = device
@@ -163,22 +168,34 @@ class _Costs:
     def sampling(self) -> float:
         """Return the seconds that random neighbours of one input take."""
         scanner = RandomScan(self.net, self.spec, self._per_row, self._seed)
-        return _seconds(lambda: scanner.scan(self.pilot)) / len(self.pilot)
+        return self._seconds(lambda: scanner.scan(self.pilot)) / len(self.pilot)
 
     def enumeration(self) -> float:
         """Return the seconds that all neighbours of one input take."""
         assert self.neighbours is not None
+        if not isinstance(self.net, Network):
+            return self._run_one() * float(min(self.neighbours, 10**300))
         # Many inputs at once take less time each, so it takes more of them than the other methods to measure it.
         points = _PILOT_POINTS if self._device is None else _PILOT_POINTS_ON_DEVICE
         pilot = _spread_out(self._X, min(_PILOT_ENUMERATED, max(4, points // self.neighbours)))
         if len(pilot) * self.neighbours <= 2 * points:
             scanner = ExhaustiveScan(self.net, self.spec, self._device)
             return _seconds(lambda: scanner.scan(pilot)) / len(pilot)
-        some = self.spec.sample_inputs(8192, np.random.default_rng(0), self.net.dtype)
-        return float(min(self.neighbours, 10**300)) * (_seconds(lambda: self.net.logits(some)) / len(some))
+        return self._run_one() * float(min(self.neighbours, 10**300))
+
+    def _run_one(self) -> float:
+        """Return the seconds that the score of one neighbour takes among many."""
+        rows = 8192 if isinstance(self.net, Network) else _PILOT_RUN
+        some = self.spec.sample_inputs(rows, np.random.default_rng(0), self.net.dtype)
+        return self._seconds(lambda: self.net.logits(some)) / len(some)
+
+    def _seconds(self, run: Callable[[], Any]) -> float:
+        """Return how long a call takes; a runtime may compute in threads of its own, whose time is not this one's."""
+        return _seconds(run, time.thread_time if isinstance(self.net, Network) else time.perf_counter)
 
     def branching(self) -> float:
         """Return the seconds that branch and bound takes for one input; a lower bound if it takes very long."""
+        assert isinstance(self.net, Network)
         scanner = BranchScan(self.net, self.spec, self._per_row, self._seed)
         started = time.thread_time()
         found = scanner.scan(self.pilot, seconds=_PILOT_SECONDS)
@@ -192,15 +209,15 @@ def _spread_out(X: FloatArray, rows: int) -> FloatArray:
     return X[np.unique(np.linspace(0, len(X) - 1, rows).astype(np.int64))]
 
 
-def _seconds(run: Callable[[], Any]) -> float:
+def _seconds(run: Callable[[], Any], clock: Callable[[], float] = time.thread_time) -> float:
     """Return how long a call takes; the second one, because the first prepares what later ones share.
 
     It is the time of this thread alone, so that other programs and the reader of a file do not change the choice.
     """
     run()
-    started = time.thread_time()
+    started = clock()
     run()
-    return time.thread_time() - started
+    return clock() - started
 
 
 def _finite_or_none(value: float) -> float | None:

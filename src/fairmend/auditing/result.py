@@ -24,7 +24,7 @@ from fairmend.base.text import (
     score_difference,
     short,
 )
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows, scores_of
 from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Spec
@@ -198,11 +198,11 @@ class AuditResult:
         """Which of all inputs are treated unequally (inputs,)."""
         return self.rows.unequal
 
-    def scored(self, net: Network, X: FloatArray) -> ScoredRows:
+    def scored(self, net: Model, X: FloatArray) -> ScoredRows:
         """Return all inputs X (inputs, width) with what the network computed for them."""
         return ScoredRows(net, X, self.rows.logits)
 
-    def scored_sample(self, net: Network) -> ScoredRows:
+    def scored_sample(self, net: Model) -> ScoredRows:
         """Return the examined inputs with what the network computed for them."""
         return ScoredRows(net, self.examined.X, self.rows.logits[self.examined.rows])
 

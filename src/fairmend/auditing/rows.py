@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fairmend.auditing.comparisons import ScanResult
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, in_chunks, writing_temporary
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 
 # Numbers of every row, in memory as long as they are few, and in a temporary file beyond that.
@@ -170,7 +170,7 @@ class AuditedRows:
     unequal: Bools = field(repr=False)
     protected: Mapping[str, npt.NDArray[Any]] = field(repr=False)
 
-    def decide(self, net: Network) -> npt.NDArray[np.int16]:
+    def decide(self, net: Model) -> npt.NDArray[np.int16]:
         """Return the predictions (rows,)."""
         return in_chunks(self.logits, net.decide, np.int16)
 

@@ -37,10 +37,11 @@ from fairmend.base.device import check_device_name
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import as_text
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.models import ModelSource
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import network_of_spec, require_fit
+from fairmend.prove.fit import model_of_spec
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -60,7 +61,7 @@ _SHORT = 5.0  # seconds on the CPU
 
 @shows_progress
 def audit(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X: Inputs | SlicedInputs | None = None,
     samples: int = 100_000,
@@ -86,7 +87,7 @@ def audit(
 
     Parameters
     ----------
-    net, spec : the network, and the spec that defines which people are similar.
+    net, spec : the model, or anything that `load_model` takes, and the spec that defines which people are similar.
     X : the inputs, encoded or as a DataFrame, an iterator over chunks of either, or a table in files
         (`fairmend.tables.stream_table`); a few bytes of memory are used for each. None audits uniform samples of the
         spec's input space.
@@ -114,7 +115,7 @@ def audit(
     on_plan : called before the work with the method, and with how long it may take.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
-    network = network_of_spec(load_network(net), spec)
+    network = model_of_spec(net, spec)
     started = time.perf_counter()
     _check(
         network,
@@ -183,7 +184,7 @@ def audit(
 
 
 def _sliced(
-    net: Network,
+    net: Model,
     spec: Spec,
     X: Inputs | SlicedInputs | None,
     samples: int,
@@ -202,7 +203,7 @@ def _sliced(
 
 
 def _plan(
-    network: Network,
+    network: Model,
     spec: Spec,
     X: FloatArray,
     rows: int,
@@ -263,7 +264,7 @@ class _Steps:
             self._progress("audit", self.before + done, self._expected)
 
 
-def _worst_pairs(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTally, most: int) -> tuple[AuditPair, ...]:
+def _worst_pairs(net: Model, spec: Spec, scanner: PlannedScan, tally: AuditTally, most: int) -> tuple[AuditPair, ...]:
     """Return the worst pairs of the inputs kept; the network itself evaluates their neighbours."""
     rows, inputs = tally.largest()
     if not rows:
@@ -289,7 +290,7 @@ def _with_ids(
     return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
 
 
-def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTally) -> AuditPair | None:
+def _widest_pair(net: Model, spec: Spec, scanner: PlannedScan, tally: AuditTally) -> AuditPair | None:
     """Return the two similar people whose scores differ most; None if no scores differ."""
     on = disparity_score(spec)
     row, X = tally.widest()
@@ -300,7 +301,7 @@ def _widest_pair(net: Network, spec: Spec, scanner: PlannedScan, tally: AuditTal
 
 
 def _check(
-    net: Network,
+    net: Model,
     spec: Spec,
     sampling: bool,
     *,
@@ -312,7 +313,6 @@ def _check(
     device: str,
 ) -> None:
     check_device_name(device)
-    require_fit(net, spec)
     require_scores(net, spec.claim)
     least = {
         "samples": (samples, 1 if sampling else 0),

@@ -27,7 +27,7 @@ from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.tally import TALLY_CLASSES, AuditTally
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.threads import read_ahead
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Spec
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # A block that is enumerated is cut into parts of about so many neighbours, a few seconds' worth, but at least so many
 # inputs. Measured times would cut it elsewhere in another run, and round other last bits.
 _PART_POINTS, _PART_ROWS = 64_000_000, 64
+_PART_POINTS_RUN = 1_000_000  # by a model that is only run, which takes longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class PlannedScan:
 
     def __init__(
         self,
-        net: Network,
+        net: Model,
         spec: Spec,
         plan: AuditPlan,
         per_row: int,
@@ -86,11 +87,12 @@ class PlannedScan:
         search: DeviceSearch | None = None,
         device: str = "cpu",
     ) -> None:
-        self._plan, self._search = plan, search
+        self._plan, self._search, self._run_only = plan, search, not isinstance(net, Network)
         self._scan: ExhaustiveScan | RandomScan | BranchScan
         if plan.method == "enumerate":
             self._scan = ExhaustiveScan(net, spec, search)
         elif plan.method == "branch":
+            assert isinstance(net, Network)
             self._scan = BranchScan(net, spec, per_row, seed, device)
         else:
             self._scan = RandomScan(net, spec, per_row, seed)
@@ -101,7 +103,8 @@ class PlannedScan:
 
     def parts(self, stream: Iterator[FloatArray]) -> Iterator[FloatArray]:
         """Yield the blocks of inputs, those that take long to enumerate in parts, so that progress shows."""
-        step = max(_PART_ROWS, _PART_POINTS // max(1, self._plan.neighbours or 1))
+        points = _PART_POINTS_RUN if self._run_only else _PART_POINTS
+        step = max(_PART_ROWS, points // max(1, self._plan.neighbours or 1))
         for block in stream:
             if self._plan.method != "enumerate" or step >= len(block):
                 yield block
@@ -141,7 +144,9 @@ class PlannedScan:
     def witnesses(self, X: FloatArray, found: ScanResult) -> tuple[Ints, FloatArray, FloatArray]:
         """Return the rows (k,) of X that are unequal, and their worst pairs: two arrays (k, width)."""
         rows = np.flatnonzero(found.unequal)
-        if isinstance(self._scan, BranchScan) and isinstance(found, WorstNeighbours):  # proofs are not made twice
+        # Proofs are not made twice, and a model that is only run has computed every neighbour.
+        known = isinstance(self._scan, BranchScan) or (self._run_only and isinstance(self._scan, ExhaustiveScan))
+        if known and isinstance(found, WorstNeighbours):
             return rows, found.first[rows], found.other[rows]
         worst = self._scan.worst(X[rows])
         # A score that is 0, or a difference that is delta, up to its last bits may be another in another batch.
@@ -167,7 +172,7 @@ class AuditJob:
     report : called with the number of inputs done in a slice; None on a worker, which cannot report progress
     """
 
-    net: Network
+    net: Model
     spec: Spec
     scanner: PlannedScan
     inputs: SliceReader
@@ -265,7 +270,7 @@ def _scan(call: _ScanCall, task: ScanTask) -> ScanResult:
 
 
 def open_kept_audit(
-    folder: Path, net: Network, spec: Spec, inputs: SlicedInputs, options: Mapping[str, Any]
+    folder: Path, net: Model, spec: Spec, inputs: SlicedInputs, options: Mapping[str, Any]
 ) -> KeptResults:
     """Open the folder, or refuse it by name if its parts are of another model, spec, data or options."""
     about = {

@@ -16,7 +16,7 @@ from fairmend.auditing.disparity import DisparityCollector, ScoreDisparity, Scor
 from fairmend.auditing.result import AuditPair, ExaminedInputs
 from fairmend.auditing.rows import AuditedRows, RowCollector, RowSample, RowStore
 from fairmend.base.arrays import FloatArray, Floats, Ints
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Claim, Spec
 
 # What an audit keeps for reports: a random sample of so many inputs, or fewer if they are wide.
@@ -34,7 +34,7 @@ class AuditTally:
     """
 
     def __init__(
-        self, net: Network, spec: Spec, pairs: int, seed: int, first: int = 0, limit: float = float("inf")
+        self, net: Model, spec: Spec, pairs: int, seed: int, first: int = 0, limit: float = float("inf")
     ) -> None:
         """Start without inputs; `pairs` pairs are to be shown, and `first` rows come before in the data.
 
@@ -109,7 +109,7 @@ class AuditTally:
 class _ScoreDifferences:
     """Collects how far scores differ: for the disparity, and for a claim about scores in the claim's own unit."""
 
-    def __init__(self, net: Network, spec: Spec) -> None:
+    def __init__(self, net: Model, spec: Spec) -> None:
         on = disparity_score(spec)
         self._same = spec.claim.on == on
         self._collector = DisparityCollector(on, net.threshold)

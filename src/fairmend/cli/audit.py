@@ -25,6 +25,7 @@ from fairmend.cli.options import (
     keep_going_option,
     model_argument,
     out_of_range_option,
+    outputs_option,
     refuse_together,
     resume_option,
     seed_option,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from fairmend.auditing.disparity import ScoreSummary
     from fairmend.auditing.plan import AuditPlan
     from fairmend.auditing.result import AuditResult
+    from fairmend.evaluate.document import AuditDocument, MeanEffect
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
     from fairmend.workflows import AuditedFiles
@@ -91,6 +93,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @about_option
 @what_if_options
 @activation_option
+@outputs_option
 @ignore_scores_option
 @json_option
 @common_options
@@ -110,9 +113,10 @@ def command(
 ) -> None:
     """Count the people who are treated unequally.
 
-    MODEL is a file: {formats}. A person is treated unequally if changing only protected features (and others within
-    their tolerance) changes the prediction; if the spec claims scores, if the scores of similar people differ by more
-    than delta. Exits with 0 if no one is treated unequally, 1 if at least one person is.
+    MODEL is a file: {formats}. Any other .onnx file is run by ONNX Runtime. A person is treated unequally if changing
+    only protected features (and others within their tolerance) changes the prediction; if the spec claims scores, if
+    the scores of similar people differ by more than delta. Exits with 0 if no one is treated unequally, 1 if at least
+    one person is.
     """
     from fairmend.cli.console import console, progress_bars, show_json
     from fairmend.workflows import audit_files
@@ -146,12 +150,14 @@ def _show_all(screen: Console, audited: AuditedFiles) -> None:
     """Print the figures, the pairs, what was done about the data, and where the files are."""
     from rich.text import Text
 
-    from fairmend.cli.console import show_condition, show_out_of_range, show_report, show_warnings
+    from fairmend.cli.console import show_condition, show_out_of_range, show_report, show_runtime, show_warnings
     from fairmend.cli.figures import show_disparity
 
     result, outputs, files = audited.result, audited.network.outputs, audited.files
+    show_runtime(screen, audited.network)
     _show(screen, audited.title, result, audited.labelled)
     show_disparity(screen, audited.spec, outputs, result)
+    _show_effects(screen, audited.document)
     _show_pairs(screen, audited.spec, outputs, result)
     show_condition(screen, result.condition)
     show_out_of_range(screen, audited.out_of_range, files["widened_spec"])
@@ -260,6 +266,40 @@ def _add_utility(table: Table, labelled: LabelledFigures) -> None:
     for group in labelled.groups:
         table.add_row(f"{group_heading(group)} *", group_figures(group))
     table.caption = caption
+
+
+def _show_effects(screen: Console, document: AuditDocument) -> None:
+    """Print who loses, and by how much: the mean effect of each value of the protected features."""
+    from rich.text import Text
+
+    from fairmend.base.text import signed_difference
+    from fairmend.cli.console import figures_table
+
+    if not document.effects:
+        return
+    on = "output" if document.claim.on == "output" else "probability"
+    answer = document.effects[0].answer
+    columns = ("output",) if answer is None else ("probability", "share")
+
+    def shown(effect: MeanEffect) -> str:
+        mean, low, high = (signed_difference(value, on) for value in (effect.mean, effect.low, effect.high))
+        return f"{mean} ({low} to {high})"
+
+    table = figures_table("Mean effect of each value", "", " ", *columns, "  ", right=columns)
+    for feature in document.effects:
+        name = feature.feature if feature.answer == answer else f"{feature.feature} ({feature.answer})"
+        for value in feature.values:
+            figures = [value.score] if value.decision is None else [value.score, value.decision]
+            style = {"loses": "red", "gains": "green"}.get(value.direction, "")
+            result = Text("" if value.direction == "neither" else value.direction, style=style)
+            table.add_row(name, value.value, *map(shown, figures), result)
+            name = ""
+        table.add_section()
+    what = f'in points, on the probability of "{answer}" and the share who get it'
+    what = "on the output" if answer is None else what
+    table.caption = f"{what}, with 95 % intervals: the same person with each value"
+    screen.print()
+    screen.print(table)
 
 
 def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:

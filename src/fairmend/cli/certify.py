@@ -25,6 +25,7 @@ from fairmend.cli.options import (
     keep_going_option,
     model_argument,
     out_of_range_option,
+    outputs_option,
     refuse_together,
     resume_option,
     seed_option,
@@ -69,6 +70,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @out_of_range_option
 @threshold_option
 @activation_option
+@outputs_option
 @ignore_scores_option
 @jobs_option("certify people. The result is the same.")
 @device_option
@@ -85,9 +87,10 @@ def command(
 ) -> None:
     """Prove for each person whether they are treated equally.
 
-    MODEL is a file: {formats}. The verdict on each person in the data is FAIR (proven), UNFAIR (with a similar person
-    who gets a different prediction, or two whose scores differ by more than delta if the spec claims scores) or
-    UNKNOWN. Exits with 0 if all are FAIR, 1 if any is UNFAIR, else 2.
+    MODEL is a file: {formats}. Any other .onnx file is run by ONNX Runtime on every counterfactual. The verdict on each
+    person in the data is FAIR (proven, or run), UNFAIR (with a similar person who gets a different prediction, or two
+    whose scores differ by more than delta if the spec claims scores) or UNKNOWN. Exits with 0 if all are FAIR, 1 if any
+    is UNFAIR, else 2.
     """
     from fairmend.cli.console import console, progress_bars, show_json
     from fairmend.workflows import certify_files
@@ -108,9 +111,10 @@ def _show_all(screen: Console, certified: CertifiedFiles, title: str) -> None:
     """Print the verdicts, what was done about the data, and what a certificate covers."""
     from rich.text import Text
 
-    from fairmend.cli.console import show_condition, show_out_of_range, show_warnings
+    from fairmend.cli.console import show_condition, show_out_of_range, show_runtime, show_warnings
 
     result, people, document = certified.result, certified.people, certified.document
+    show_runtime(screen, certified.network)
     _show(screen, result, people, certified.negative, title)
     show_condition(screen, result.condition)
     show_out_of_range(screen, people.out_of_range, certified.files["widened_spec"])
@@ -128,10 +132,10 @@ def _show_all(screen: Console, certified: CertifiedFiles, title: str) -> None:
         screen.print(Text(_REAL_ONLY, style="yellow"))
 
 
-def _meanings(claim: Claim) -> dict[str, str]:
-    """Return what each verdict means."""
+def _meanings(claim: Claim, runtime: str) -> dict[str, str]:
+    """Return what each verdict means; `runtime` is what ran a model that is only run."""
     words = claim.words()
-    return {"fair": f"proven: {words.equal}", "unfair": words.unequal, "unknown": _UNDECIDED}
+    return {"fair": f"{'run' if runtime else 'proven'}: {words.equal}", "unfair": words.unequal, "unknown": _UNDECIDED}
 
 
 def _show(screen: Console, result: CertifyResult, people: People, negative: str | None, title: str) -> None:
@@ -146,8 +150,8 @@ def _show(screen: Console, result: CertifyResult, people: People, negative: str 
     for verdict, style in _STYLE.items():
         count = result.counts[verdict]
         name = Text(verdict.upper(), style=style if count else "dim")
-        table.add_row(name, f"{count:,}", percent(count / len(result)), _meanings(spec.claim)[verdict])
-    table.caption = f"{len(result):,} people, engine {result.engine}, {result.seconds:.2f} s"
+        table.add_row(name, f"{count:,}", percent(count / len(result)), _meanings(spec.claim, result.runtime)[verdict])
+    table.caption = f"{len(result):,} people, {result.how}, {result.seconds:.2f} s"
     screen.print(table)
     names = [name_row(row, person) for row, person in zip(people.rows.tolist(), people.ids, strict=True)]
     pairs = [(name, pair) for name, pair in zip(names, result.witnesses, strict=True) if pair is not None]

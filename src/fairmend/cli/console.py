@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from fairmend.auditing.result import AuditPair
     from fairmend.evaluate.groups import GroupMetrics
     from fairmend.evaluate.utility import RegressionUtility
+    from fairmend.models import RunModel
+    from fairmend.network import Network
     from fairmend.spec import Spec
     from fairmend.spec.out_of_range import OutOfRange
 
@@ -379,6 +381,14 @@ def show_condition(screen: Console, condition: str) -> None:
     """Print what must be true of the program that runs the model, if its file leaves that open."""
     if condition:
         screen.print(Text(f"Condition: {condition}"))
+
+
+def show_runtime(screen: Console, model: Network | RunModel) -> None:
+    """Print what runs a model that is not read as a network, and why it is not."""
+    from fairmend.models import RunModel
+
+    if isinstance(model, RunModel):
+        screen.print(Text(f"{model.runner.name} is run by {model.runtime}: {model.why_only_run}."), soft_wrap=True)
 
 
 def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:

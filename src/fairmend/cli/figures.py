@@ -107,7 +107,8 @@ def _comparison_table(comparison: RepairComparison, title: str) -> Table:
     table.add_section()
     if comparison.changed is not None:
         table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
-    table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
+    if not result.by_classes:
+        table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
     if result.objective:
         table.add_row("Change of the head in step 2 (l1 norm)", "", f"{result.objective:.4g}")
     table.add_row("Seconds", "", f"{result.seconds['total']:.2f}")

@@ -71,6 +71,12 @@ device_option = click.option(
     "for work that is large enough.",
 )
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
+outputs_option = click.option(
+    "--outputs",
+    type=click.Choice(["logit", "probability", "number"]),
+    help="What a model that is only run gives, if that is not what fairmend takes it for.",
+)
+
 activation_option = click.option(
     "--activation",
     help="Activation between the layers of a model file that holds only weights (.pth, .ckpt, .safetensors), which "

@@ -22,6 +22,7 @@ from fairmend.evaluate.document import (
     VerdictCounts,
 )
 from fairmend.evaluate.document_parts import common_parts, disparity_figures, pair_of, score_figures, utility_figures
+from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
@@ -29,7 +30,7 @@ from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.people import People, RowNumbers
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.prove.result import CertifyResult, Witness
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.searching.result import SearchResult
@@ -43,7 +44,7 @@ _MOST_RANGES = 240
 # Audit
 
 
-def audit_warnings(net: Network, spec: Spec, result: AuditResult, labelled: LabelledFigures) -> list[str]:
+def audit_warnings(net: Model, spec: Spec, result: AuditResult, labelled: LabelledFigures) -> list[str]:
     """Return the signs that the spec does not describe what the network was trained with.
 
     Samples of the input space give no such sign.
@@ -55,7 +56,7 @@ def audit_warnings(net: Network, spec: Spec, result: AuditResult, labelled: Labe
 
 
 def audit_document(
-    net: Network,
+    net: Model,
     spec: Spec,
     result: AuditResult,
     origin: Origin,
@@ -107,6 +108,7 @@ def audit_document(
         disparity=disparity_figures(result.disparity),
         labelled_rows=labelled.rows,
         utility=None if known is None else utility_figures(known),
+        effects=mean_effects(net, spec, result.examined.X, common["class_names"]),
         groups=[]
         if classes is None
         else tabulate_groups(spec, values, labelled.groups, classes, classes=net.outputs, unfair=result.rows.unequal),
@@ -118,7 +120,7 @@ def audit_document(
     )
 
 
-def _audit_page(net: Network, spec: Spec, result: AuditResult, numbers: RowNumbers) -> Page:
+def _audit_page(net: Model, spec: Spec, result: AuditResult, numbers: RowNumbers) -> Page:
     """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
     looked_at = len(result.examined.X)
     if result.scores is not None:
@@ -132,7 +134,7 @@ def _audit_page(net: Network, spec: Spec, result: AuditResult, numbers: RowNumbe
     )
 
 
-def _score_ranges(net: Network, spec: Spec, result: AuditResult) -> ScoreRanges:
+def _score_ranges(net: Model, spec: Spec, result: AuditResult) -> ScoreRanges:
     """Return the score ranges of some of the inputs, evenly spaced in order of their score."""
     people = result.scored_sample(net)
     order = order_by_score(people)
@@ -146,7 +148,7 @@ def _score_ranges(net: Network, spec: Spec, result: AuditResult) -> ScoreRanges:
 
 
 def quantify_document(
-    net: Network,
+    net: Model,
     spec: Spec,
     found: QuantifyResult,
     origin: Origin,
@@ -210,7 +212,7 @@ def quantify_document(
 
 
 def certify_document(
-    net: Network,
+    net: Model,
     people: People,
     result: CertifyResult,
     origin: Origin,
@@ -237,6 +239,7 @@ def certify_document(
     return CertifyDocument(
         **common,
         engine=result.engine,
+        runtime=result.runtime,
         seconds=result.seconds,
         inputs=len(result),
         counts=VerdictCounts(**result.counts),
@@ -284,7 +287,7 @@ def _witness(witness: Witness, people: People, row: int, person: str | None) -> 
 
 
 def search_document(
-    net: Network,
+    net: Model,
     people: People,
     result: SearchResult,
     origin: Origin,

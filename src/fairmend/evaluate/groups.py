@@ -17,7 +17,7 @@ from fairmend.auditing.rows import AuditedRows
 from fairmend.base.arrays import Bools, Floats, Ints, chunks, count_codes, count_together, in_chunks, select_rows
 from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import Classes
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
 from fairmend.spec.features import Feature
@@ -64,7 +64,7 @@ class GroupMetrics:
 
 
 def group_metrics(
-    net: Network, spec: Spec, X: pd.DataFrame | npt.ArrayLike, y: npt.ArrayLike | None = None
+    net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike, y: npt.ArrayLike | None = None
 ) -> tuple[GroupMetrics, ...]:
     """Return the metrics of each protected feature on X; y (rows,) are the true classes if they are known."""
     inputs = spec.as_inputs(X, net.dtype)

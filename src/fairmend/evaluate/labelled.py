@@ -14,7 +14,7 @@ from fairmend.base.arrays import Bools, in_chunks, select_rows
 from fairmend.base.text import as_text, listed, shown
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import label_warnings
 from fairmend.spec.read_values import find_classes
@@ -52,7 +52,7 @@ class Labels:
 class LabelledRows:
     """Collects the labels of a file that is read in pieces."""
 
-    def __init__(self, spec: Spec, net: Network) -> None:
+    def __init__(self, spec: Spec, net: Model) -> None:
         """Start without rows; without a label in the spec no row has one."""
         self._spec, self._net = spec, net
         self._labels, self._known = RowStore(), RowStore()

@@ -10,7 +10,7 @@ import numpy as np
 from fairmend.auditing.result import AuditResult
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import DecisiveFeatures
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.network.scores import ScoredRows, class_probability
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import stream_points
@@ -20,6 +20,7 @@ MOST_POINTS = 4_000_000
 
 _BATCH = 65_536
 _MOST_ROWS = 20_000
+_MOST_RUN = 500_000  # neighbours, of a model that is only run
 _FEWEST_ROWS = 200  # if fewer can be enumerated, reducing the known counterfactuals of all rows says more
 
 
@@ -67,7 +68,7 @@ class NearestCounterfactuals:
         )
 
 
-def nearest_in_audit(net: Network, spec: Spec, result: AuditResult) -> NearestCounterfactuals:
+def nearest_in_audit(net: Model, spec: Spec, result: AuditResult) -> NearestCounterfactuals:
     """Find the nearest counterfactuals of the examined inputs that an audit found to be treated unequally."""
     examined = result.examined
     unequal = np.flatnonzero(examined.unequal).astype(np.int64)
@@ -87,7 +88,8 @@ def find_nearest_counterfactuals(
     """
     most, enumerate_all, X = _MOST_ROWS, False, people.X
     if spec.finite and len(rows):
-        affordable = MOST_POINTS // int(np.max(spec.neighbourhood_sizes(X[rows], X.dtype)))
+        most_points = MOST_POINTS if isinstance(people.net, Network) else _MOST_RUN
+        affordable = most_points // int(np.max(spec.neighbourhood_sizes(X[rows], X.dtype)))
         enumerate_all = known is None or affordable >= min(len(rows), _FEWEST_ROWS)
         most = min(most, max(1, affordable)) if enumerate_all else most
     chosen = pick_at_random(len(rows), most, seed)

@@ -19,7 +19,7 @@ from fairmend.base.text import plain_value, short
 from fairmend.evaluate.document import NearestPair, PairTable
 from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
 from fairmend.evaluate.people import RowNumbers
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows, compute_scores
 from fairmend.spec import Spec
 from fairmend.tables import TableStream, csv_text
@@ -33,8 +33,8 @@ _MOST_PAIRS, _MOST_COLUMNS = 1_000, 16
 def tabulate_pairs(
     found: NearestCounterfactuals,
     spec: Spec,
-    before: Network,
-    after: Network | None = None,
+    before: Model,
+    after: Model | None = None,
     *,
     total: int,
     exact: bool,
@@ -77,7 +77,7 @@ def _named(spec: Spec, values: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {f.name: [f.show(value) for value in values[f.name]] for f in spec.features}
 
 
-def _predictions_and_scores(net: Network, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:
+def _predictions_and_scores(net: Model, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:
     """Return the predictions for both people of each pair, and the scores of the first one's class for both."""
     own, other = ScoredRows.of(net, pairs.X), ScoredRows.of(net, pairs.other)
     values = np.stack([side.probability(own.classes) for side in (own, other)], axis=1)
@@ -96,7 +96,7 @@ def _other_value(mine: object, theirs: object) -> str:
 class PairsTable:
     """Pairs as lines of a CSV file; it can be sent to another process."""
 
-    def __init__(self, spec: Spec, net: Network, *, with_ids: bool = False, table: TableStream | None = None) -> None:
+    def __init__(self, spec: Spec, net: Model, *, with_ids: bool = False, table: TableStream | None = None) -> None:
         """Write a column for the ids of people with `with_ids`, if the spec names one.
 
         If the rows are those of a table with several files, two columns tell the file of each row and its number there.
@@ -162,7 +162,7 @@ class PairsFile:
         self,
         path: Path | None,
         spec: Spec,
-        net: Network,
+        net: Model,
         inputs: Iterable[Path] = (),
         *,
         with_ids: bool = False,

@@ -20,7 +20,8 @@ from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, suggest
 from fairmend.evaluate.encoding.given import require_scores
-from fairmend.network import Network
+from fairmend.models import RunModel
+from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, apply_policy, require_policy
 from fairmend.spec.read_values import RowsError
@@ -187,7 +188,7 @@ def choose_policy(out_of_range: str, needs_range: bool) -> str:
 
 def require_given_scores(
     spec: Spec,
-    net: Network,
+    net: Model,
     frame: pd.DataFrame,
     source: TableStream | DataSource | str,
     policy: str,
@@ -207,6 +208,7 @@ def require_given_scores(
         inside, kept, _ = apply_policy(spec.features, frame, leave_out, rows)
         X = wide.as_inputs(inside, net.dtype, first_row=rows[kept]) if len(inside) else None
     if X is not None:
+        net = net.bind(wide) if isinstance(net, RunModel) else net
         require_scores(spec, net, inside, X, _name(source), first_row=rows[kept])
 
 
@@ -214,7 +216,7 @@ def take_people(
     frame: pd.DataFrame,
     source: DataSource | str,
     spec: Spec,
-    net: Network,
+    net: Model,
     policy: str = "refuse",
     *,
     most: int | None = None,

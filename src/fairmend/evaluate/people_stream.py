@@ -16,7 +16,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.evaluate.labelled import LabelledRows, Labels
 from fairmend.evaluate.pairs import PairsFile, PairsTable
 from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, require_given_scores
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, require_policy
 from fairmend.tables import FIRST_ROW, TableSlice, TableStream
@@ -88,7 +88,7 @@ class _PeopleReader:
     """All that reading a slice needs; it can be sent to a worker."""
 
     spec: Spec
-    net: Network
+    net: Model
     table: TableStream
     policy: str
     pairs: PairsTable | None = None
@@ -139,7 +139,7 @@ class PeopleStream:
     def __init__(
         self,
         spec: Spec,
-        net: Network,
+        net: Model,
         table: TableStream,
         policy: str = "refuse",
         *,

@@ -13,13 +13,14 @@ import numpy as np
 from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import ScoreRange
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.network.scores import ScoredRows, class_probability
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
 
 _MOST_POINTS = 2_000_000  # neighbours that can be computed in a fraction of a second; beyond, bounds have to do
+_MOST_RUN = 200_000  # of a model that is only run
 
 _MOST_NUMBERS = 50_000_000  # in the pieces of all neighbourhoods
 
@@ -30,7 +31,7 @@ _WORK = 2_000_000_000  # multiplications that the bounds over all of them may ta
 
 @dataclass(frozen=True, eq=False)
 class ScoreRangeArrays:
-    """For each input (inputs,): its own score, the lowest and the highest computed score, and sound bounds.
+    """For each input (inputs,): its own score, the lowest and the highest computed score, and sound bounds or NaN.
 
     If `exact`, every neighbour was computed and the bounds are the computed scores. `one` (inputs,) says for which
     inputs the bounds prove one prediction; None if `exact`.
@@ -59,7 +60,7 @@ class ScoreRangeArrays:
         ]
 
 
-def score_kind(net: Network) -> str:
+def score_kind(net: Model) -> str:
     """Return whose probability the score is: "positive" (class 1) with one or two outputs, "own" with more."""
     return "positive" if net.outputs <= 2 else "own"
 
@@ -73,7 +74,8 @@ def compute_score_ranges(spec: Spec, people: ScoredRows, *, seed: int = 0) -> Sc
     """Return the range of the score over the neighbourhood of each of the people."""
     net, X, own_class, own = people.net, people.X, people.classes, people.probability()
     low, high = own.copy(), own.copy()
-    exact = spec.finite and int(np.sum(spec.neighbourhood_sizes(X, X.dtype))) <= _MOST_POINTS
+    most = _MOST_POINTS if isinstance(net, Network) else _MOST_RUN
+    exact = spec.finite and int(np.sum(spec.neighbourhood_sizes(X, X.dtype))) <= most
     stream = (
         spec.points(X, dtype=X.dtype)
         if exact
@@ -85,6 +87,9 @@ def compute_score_ranges(spec: Spec, people: ScoredRows, *, seed: int = 0) -> Sc
         np.maximum.at(high, rows, found)
     if exact:
         return ScoreRangeArrays(own, low, high, low, high)
+    if not isinstance(net, Network):
+        unknown = np.full(len(own), np.nan)  # a model that is only run has no bounds
+        return ScoreRangeArrays(own, low, high, unknown, unknown, np.zeros(len(own), np.bool_))
     bounds = _neighbourhood_bounds(net, _regions(spec, X), own_class)
     # Computed scores are rounded, so they may exceed the real range by their last bits.
     return ScoreRangeArrays(own, low, high, np.minimum(bounds.low, low), np.maximum(bounds.high, high), bounds.sure)

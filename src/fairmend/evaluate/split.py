@@ -14,7 +14,7 @@ from fairmend.base.data_source import DataSource
 from fairmend.base.text import shown
 from fairmend.evaluate.people import RowNumbers, naming_file, take_people
 from fairmend.evaluate.utility import utility_of
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, label_warnings, spec_warnings
@@ -91,7 +91,7 @@ class DataSplit:
 
 def split_data(
     spec: Spec,
-    net: Network,
+    net: Model,
     frame: pd.DataFrame,
     *,
     source: DataSource | str = "the data",
@@ -177,7 +177,7 @@ def describe_scored(rows: int, *, test: bool, held_out: bool) -> str:
 
 
 def read_labels(
-    spec: Spec, net: Network, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
+    spec: Spec, net: Model, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer] | FloatArray:
     """Return the label of each row (rows,): its class, or for a regression network the number to predict."""
     if not spec.regression:
@@ -187,7 +187,7 @@ def read_labels(
 
 
 def read_classes(
-    spec: Spec, net: Network, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
+    spec: Spec, net: Model, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer]:
     """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
     with naming_file(source):

@@ -78,9 +78,11 @@ def memory_warnings(people: ScoredRows, y: _Labels, seed: int = 0) -> list[str]:
 
     Each half of the rows trains a new network of the same shape, which predicts the other half; of its epochs, the best
     one on that half counts, so that the comparison favours it. The rows are the same for both, so the test is
-    McNemar's. Too few rows, and networks whose training would take long, are not tested.
+    McNemar's. Too few rows, networks whose training would take long, and models that are only run are not tested.
     """
     net, X = people.net, people.X
+    if not isinstance(net, Network):
+        return []
     rows = min(len(X), _MOST_ROWS, _MOST_WORK // net.weights)
     classes = np.unique(y)
     if rows < _FEWEST_ROWS or len(classes) < 2:

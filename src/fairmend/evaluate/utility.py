@@ -20,7 +20,7 @@ from fairmend.base.metrics import (
     r2,
     root_mean_squared_error,
 )
-from fairmend.network import DEFAULT_THRESHOLD, Network, predicted_classes
+from fairmend.network import DEFAULT_THRESHOLD, Model, predicted_classes
 from fairmend.network.scores import scores_of
 
 # How well scores rank people: the area under the ROC curve, and average precision, from one sort of the scores.
@@ -123,7 +123,7 @@ class RegressionUtility:
     root_mean_squared_error: float
 
 
-def regression_utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike) -> RegressionUtility:
+def regression_utility(net: Model, X: npt.ArrayLike, y: npt.ArrayLike) -> RegressionUtility:
     """Return the errors of a regression network with one output on X (rows, inputs) with targets y (rows,)."""
     return regression_utility_of(net.logits(X), y)
 
@@ -135,7 +135,7 @@ def regression_utility_of(outputs: FloatArray, y: npt.ArrayLike) -> RegressionUt
     return RegressionUtility(r2(y, outputs), mean_absolute_error(y, outputs), root_mean_squared_error(y, outputs))
 
 
-def utility(net: Network, X: npt.ArrayLike, y: npt.ArrayLike, original: Network | None = None) -> Utility:
+def utility(net: Model, X: npt.ArrayLike, y: npt.ArrayLike, original: Model | None = None) -> Utility:
     """Return the utility of `net` on X (rows, inputs) with true classes y (rows,), compared with `original` if any."""
     before = None if original is None else original.predict(X)
     return utility_of(net.logits(X), y, before, threshold=net.threshold)

@@ -9,15 +9,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from fairmend.base.errors import FairmendError
 from fairmend.models.run_model import RunModel, Runner
 from fairmend.network import Activation, Network, NetworkSource, load_network
+from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 
 ModelSource: TypeAlias = NetworkSource | RunModel | Callable[[Any], Any]
 """What `load_model` takes: what `load_network` reads, any ONNX file, module or fitted estimator, and functions."""
 
 _logger = logging.getLogger(__name__)
+_COMPARED = 64  # people for whom the scores of a pipeline and of the network at its end are compared
 _KERAS = ("keras", "tf_keras", "tensorflow")
 
 
@@ -43,7 +47,8 @@ def load_model(
     outputs : what the model gives, if that is not what fairmend takes it for: "logit", "probability" or "number"
     output : the name of the output with the scores, of an ONNX file with several
     takes : of a function, "encoded" for rows as the spec encodes them, or "people" for a data frame of users' values
-    spec : if it is given, a model that is only run is bound to it
+    spec : if it is given, a model that is only run is bound to it. A pipeline whose columns are the features, with a
+        network at its end, is that network if the spec encodes people as its steps do, and is run as a whole if not
     """
     if isinstance(source, Network | RunModel):
         model: Network | RunModel = source
@@ -52,18 +57,31 @@ def load_model(
             raise FairmendError(f"{asked[0]}= is for a model that is not loaded yet; {source!r} is")
     else:
         model = _load(source, activation, outputs, output, takes)
-    return model.bind(spec) if spec is not None and isinstance(model, RunModel) else model
-
-
-def require_network(source: ModelSource, what: str, instead: str) -> Network:
-    """Return a network; refuse a model that is only run, because `what` needs its graph, and say what is possible."""
-    model = load_model(source)
-    if isinstance(model, Network):
+    if spec is None:
         return model
-    raise FairmendError(
-        f"{what} needs a network that fairmend reads, but {model.runner.name} is only run ({model.why_only_run}); "
-        f"{instead}"
-    )
+    return model.bind(spec) if isinstance(model, RunModel) else _whole_pipeline(source, model, spec) or model
+
+
+def require_network(
+    source: ModelSource,
+    what: str,
+    instead: str = "audit and certify run it, and count who is treated unequally",
+    activation: str | Activation | None = None,
+) -> Network:
+    """Return a network; refuse a model that is only run, because `what` needs its graph, and say what is possible."""
+    if isinstance(source, RunModel):
+        raise FairmendError(
+            f"{what} needs a network that fairmend reads, but {source.runner.name} is only run "
+            f"({source.why_only_run}); {instead}"
+        )
+    if _is_function(source):
+        raise FairmendError(f"{what} needs a network that fairmend reads, not a function; {instead}")
+    try:
+        return load_network(source, activation)
+    except FairmendError as error:
+        if not _can_run(source):
+            raise
+        raise FairmendError(f"{error}; {what} needs a network that fairmend reads; {instead}") from error
 
 
 def _load(
@@ -81,9 +99,36 @@ def _load(
             if not _can_run(source):
                 raise
             why = str(error)
-    model = RunModel(_runner(source, output, takes), why or "a Python function has no graph", outputs)
+    try:
+        runner = _runner(source, output, takes)
+    except FairmendError as error:
+        raise FairmendError(f"{why}; it cannot be run either: {error}" if why else str(error)) from error
+    model = RunModel(runner, why or "a Python function has no graph", outputs)
     _logger.info("%r: %s", model, model.why_only_run)
     return model
+
+
+def _whole_pipeline(source: Any, network: Network, spec: Spec) -> RunModel | None:
+    """Return a pipeline as a model that is run, if the network at its end does not give its scores for rows of a spec.
+
+    Such a spec describes what the pipeline reads, not what its last step reads.
+    """
+    if not hasattr(source, "steps"):
+        return None
+    from fairmend.models.estimator import EstimatorRunner
+
+    runner = EstimatorRunner(source)
+    if not runner.takes_people(spec):
+        return None
+    pipeline = RunModel(runner, "the spec describes the columns of the pipeline, not those of the network at its end")
+    pipeline = pipeline.bind(spec)
+    if network.inputs == spec.width:
+        X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), network.dtype)
+        on = None if spec.regression else "probability"
+        inside, whole = (scores_of(model.logits(X), on)[:, -1] for model in (network, pipeline))
+        if np.allclose(inside, whole, rtol=1e-3, atol=1e-3):
+            return None
+    return pipeline
 
 
 def _asked_to_run(outputs: str | None, output: str | None, takes: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
 
 _PROBABILITIES = (nn.Sigmoid, nn.Softmax)
+_EXAMPLES = 4  # rows from which an exporter learns what a module computes
 
 
 class ModuleRunner(Runner):
@@ -57,12 +59,30 @@ class ModuleRunner(Runner):
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return what forward gives: its tensor, the first of several, or the one named "logits"."""
-        # from_numpy would share the memory of rows with a module that may write to it.
-        tensors = {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
         with _evaluation(self._module), torch.inference_mode():
-            given = self._call(tensors)
-        found = _scores(given, self.name)
+            found = self.scores(self._tensors(spec, ports, X))
         return found.detach().to("cpu", torch.float64 if found.dtype == torch.float64 else torch.float32).numpy()
+
+    def _tensors(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> dict[str, torch.Tensor]:
+        # from_numpy would share the memory of rows with a module that may write to it.
+        return {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
+
+    @property
+    def module(self) -> nn.Module:
+        """The module itself."""
+        return self._module
+
+    def scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the scores of tensors, by the names of ports."""
+        return _scores(self._call(tensors), self.name)
+
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the module to an ONNX file."""
+        from fairmend.models.export_module import export_module
+
+        X = spec.sample_inputs(_EXAMPLES, np.random.default_rng(0), self.dtype)
+        with _evaluation(self._module):
+            export_module(self._module, self._tensors(spec, ports, X), self.scores, path)
 
     def _call(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         required = [name for name, needed in self._arguments.items() if needed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -38,31 +39,51 @@ class OnnxRunner(Runner):
     def __init__(self, path: Path, output: str | None = None) -> None:
         """Open the file, and find the output that holds the scores."""
         self.name, self._path = path.name, path
+        graph = _graph(path)
         self._open()
         self._signature = tuple(self._input(each) for each in self._session.get_inputs())
         self._fixed = next((s.shape[0] for s in self._session.get_inputs() if s.shape and _is_count(s.shape[0])), None)
-        types = [each.type for each in self._signature]
-        self.dtype = np.dtype(np.float64 if "float64" in types else np.float32)
-        graph = _graph(path)
+        # float32 holds whole numbers up to 2^24 only.
+        exact = any(each.type in ("float64", "int64", "int32") for each in self._signature)
+        self.dtype = np.dtype(np.float64 if exact else np.float32)
         chosen = self._choose_output(output)
         self._output: str = chosen.name
         self.labels = _labels(graph, self._output)
         self.kind = self._kind(graph, chosen.type)
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def output(self) -> str:
+        """The name of the output with the scores."""
+        return self._output
+
+    @property
+    def output_rank(self) -> int:
+        """The number of dimensions of the scores."""
+        return next(len(each.shape) for each in self._session.get_outputs() if each.name == self._output)
+
+    @property
+    def label_output(self) -> tuple[str, str] | None:
+        """The name of the output with predicted labels, and "string" or "int64"; None if there is none."""
+        found = [(each.name, each.type) for each in self._session.get_outputs() if each.type in _LABELS]
+        return (found[0][0], "string" if "string" in found[0][1] else "int64") if found else None
+
     def _open(self) -> None:
         try:
             runtime = import_module("onnxruntime")
         except ImportError as error:
-            raise FairmendError(
-                f"{self._path}: it can only be run, which needs ONNX Runtime: pip install 'fairmend[onnxruntime]'"
-            ) from error
+            raise FairmendError("ONNX Runtime is not installed: pip install 'fairmend[onnxruntime]'") from error
         self.runtime = f"ONNX Runtime {runtime.__version__}"
         options = runtime.SessionOptions()
         options.log_severity_level = 4
         try:
             self._session: Any = runtime.InferenceSession(str(self._path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise FairmendError(f"{self._path}: {self.runtime} does not load the file ({first_line(error)})") from error
+            raise FairmendError(f"{self.runtime} does not load {self.name} ({first_line(error)})") from error
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the session: another process opens the file again."""
@@ -76,6 +97,10 @@ class OnnxRunner(Runner):
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxRunner:
         """Share the session."""
         return self
+
+    def digest(self) -> str:
+        """Return the sha256 of the file."""
+        return hashlib.sha256(self._path.read_bytes()).hexdigest()
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the inputs of the graph."""
@@ -141,7 +166,10 @@ def _is_count(value: object) -> bool:
 def _graph(path: Path) -> Any:
     import onnx
 
-    return onnx.load(str(path), load_external_data=False).graph
+    try:
+        return onnx.load(str(path), load_external_data=False).graph
+    except Exception as error:  # of protobuf, which has many
+        raise FairmendError(f"{path.name} is no ONNX file ({first_line(error)})") from error
 
 
 def _producer(graph: Any, name: str) -> Any:

@@ -72,7 +72,7 @@ class Port:
         feature, x = _feature(spec, name), X[:, spec.columns(name)]
         if self.type == "string":
             return np.array(feature.categories, dtype=object)[feature.nearest(x[:, 0]).astype(np.int64)][:, None]
-        whole = x if feature.one_hot else feature.nearest(x[:, 0])[:, None]
+        whole = x if feature.one_hot else np.rint(feature.unscaled(x))
         return np.ascontiguousarray(whole.astype(np.int64).astype(self.type))
 
 
@@ -154,16 +154,16 @@ def _require_holds(port: Port, each: InputSignature, spec: Spec, model: str) -> 
     where = f'{model}: input "{port.name}"'
     if port.type not in TYPES:
         raise FairmendError(f"{where} is {port.type}; fairmend fills inputs of {listed(TYPES, 'or')}")
-    width = 1 if port.rank == 1 else each.width
-    if width is not None and width != port.width(spec):
-        raise FairmendError(
-            f"{where} has {width} columns, but the spec gives it {port.width(spec)}: {listed(port.features)}"
-        )
     for name in port.features if not port.type.startswith("float") else ():
         feature = _feature(spec, name)
         problem = _problem(feature, port.type)
         if problem:
             raise FairmendError(f'{where} is {port.type}, but feature "{name}" {problem}')
+    width = 1 if port.rank == 1 else each.width
+    if width is not None and width != port.width(spec):
+        raise FairmendError(
+            f"{where} has {width} columns, but the spec gives it {port.width(spec)}: {listed(port.features)}"
+        )
 
 
 def _problem(feature: Feature, kind: str) -> str:

@@ -10,10 +10,13 @@ logits, is that of probabilities: class 1 from p = threshold on, and of several 
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,13 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import Port
-from fairmend.network.decision import DEFAULT_THRESHOLD, enclose_log_odds, predicted_classes
+from fairmend.network.decision import (
+    DEFAULT_THRESHOLD,
+    centre_logits,
+    enclose_log_odds,
+    log_odds,
+    predicted_classes,
+)
 from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 
@@ -60,6 +69,14 @@ class Runner(ABC):
     batch: int = 8192
     labels: tuple[str, ...] = ()
 
+    def digest(self) -> str:
+        """Return a text that changes with what the model computes; refuse one that does not show it."""
+        try:
+            content = pickle.dumps(self)
+        except Exception as error:
+            raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
+        return hashlib.sha256(content).hexdigest()
+
     @abstractmethod
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the inputs of the model for a spec; refuse a spec that does not fit."""
@@ -67,6 +84,10 @@ class Runner(ABC):
     @abstractmethod
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
+
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the model to an ONNX file; refuse a model that no file can hold."""
+        raise FairmendError(f"{self.name} is a Python function, which no file holds; repair the model that it calls")
 
 
 class RunModel:
@@ -82,6 +103,7 @@ class RunModel:
     spec, ports : the spec that it is bound to, and its inputs; None and () before that
     threshold : the probability of class 1 from which it is predicted
     outputs : the number of scores for each row; 1 for two classes given as probabilities
+    columns : the number of scores for each row as the model gives them
     """
 
     kind: str
@@ -99,7 +121,7 @@ class RunModel:
         self.spec: Spec | None = None
         self.ports = ()
         self.threshold = DEFAULT_THRESHOLD
-        self.outputs = 0
+        self.outputs = self.columns = 0
         self.closing = "none"
         self._order: Ints | None = None  # of the classes, if the spec's is another
         self._flipped = False  # whether its one score is that of the spec's class 0
@@ -125,9 +147,19 @@ class RunModel:
         return self._bound.width
 
     @property
+    def reversed(self) -> bool:
+        """Whether the first of its two scores, or the only one against its sign, is that of the spec's class 1."""
+        return self._flipped or (self._order is not None and len(self._order) == 2)
+
+    @property
     def read_columns(self) -> Bools:
         """Which columns the scores can depend on, bool (inputs,): all, for all that is known."""
         return np.ones(self.inputs, dtype=np.bool_)
+
+    @property
+    def offset(self) -> float:
+        """The log-odds of the threshold."""
+        return log_odds(self.threshold)
 
     @property
     def _bound(self) -> Spec:
@@ -156,6 +188,10 @@ class RunModel:
         changed.threshold = threshold
         return changed
 
+    def digest(self) -> str:
+        """Return a text that changes with what the model computes."""
+        return f"{self.runner.digest()} {self.runtime} {self.kind} {self.threshold!r}"
+
     def logits(self, X: npt.ArrayLike) -> FloatArray:
         """Return the logits of X (rows, inputs), float64: (rows,) for one score, (rows, N) for several.
 
@@ -180,9 +216,17 @@ class RunModel:
         """Return the predicted classes of logits, by the rule of `predicted_classes`."""
         return predicted_classes(logits, self.threshold)
 
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits with the log-odds of the threshold taken from the last one."""
+        return centre_logits(logits, self.threshold)
+
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the probability of class 1 (rows,), or of every class (rows, N)."""
-        shares = scores_of(self.logits(X), "probability")
+        return self.probabilities_of(self.logits(X))
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the same from the logits."""
+        shares = scores_of(logits, "probability")
         return shares[:, 0] if self.outputs == 1 else shares
 
     def _run(self, X: FloatArray) -> Floats:
@@ -202,6 +246,11 @@ class RunModel:
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
             raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
         return found
+
+    def logits_of(self, given: npt.ArrayLike) -> FloatArray:
+        """Return what the model gave for some rows, (rows,) or (rows, outputs), as logits."""
+        scores = np.asarray(given)
+        return self._scores(as_scores(scores, len(scores), self.runner.name))
 
     def _scores(self, given: Floats) -> Floats:
         """Return what the model gave as logits."""
@@ -255,6 +304,7 @@ class RunModel:
         if self.kind == "probability" and spec.regression:
             raise FairmendError(f'{name} gives probabilities, but the spec claims its output; set on = "probability"')
         self.outputs = 1 if self.kind == "probability" and given <= 2 else given
+        self.columns = given
         self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
         labels = self.runner.labels
         self._order = _order_of_classes(spec, labels, given)

@@ -2,6 +2,7 @@
 
 from fairmend.network.decision import DEFAULT_THRESHOLD, predicted_classes
 from fairmend.network.graph import Node
+from fairmend.network.model import Model
 from fairmend.network.network import CLOSINGS, Network, NetworkSource, load_network
 from fairmend.network.operations import (
     ACTIVATIONS,
@@ -28,6 +29,7 @@ __all__ = [
     "Concatenate",
     "Input",
     "Lookup",
+    "Model",
     "Network",
     "NetworkSource",
     "Node",

@@ -96,6 +96,20 @@ def predicted_classes(logits: FloatArray | npt.NDArray[np.object_], threshold: f
     return np.asarray(logits >= _least_positive(threshold, logits.dtype), dtype=np.int64)
 
 
+def centre_logits(logits: FloatArray, threshold: float) -> FloatArray:
+    """Return logits (rows,) or (..., outputs) with the log-odds of the threshold taken from the last output.
+
+    At the threshold 1/2, the result gives the prediction: class 1 from 0 on, or the largest of two.
+    """
+    if threshold == DEFAULT_THRESHOLD:
+        return logits
+    centred: FloatArray = logits.astype(np.float64)
+    if logits.ndim == 1:
+        return centred - log_odds(threshold)
+    centred[..., -1] -= log_odds(threshold)
+    return centred
+
+
 def lower_margins(leads: Floats, classes: Ints, threshold: float) -> Floats:
     """Return lower bounds of margins: how far classes, 0 or 1, are from changing, from lower bounds of their leads.
 

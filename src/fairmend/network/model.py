@@ -35,6 +35,10 @@ class Model(Protocol):
         """The probability of class 1 from which it is predicted."""
 
     @property
+    def offset(self) -> float:
+        """The log-odds of the threshold."""
+
+    @property
     def closing(self) -> str:
         """What comes after the logits: "none", "sigmoid" or "softmax"."""
 
@@ -50,3 +54,9 @@ class Model(Protocol):
 
     def decide(self, logits: FloatArray) -> Ints:
         """Return the predicted classes of logits."""
+
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits that decide at 0."""
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the probability of class 1 (rows,), or of every class (rows, N), of logits."""

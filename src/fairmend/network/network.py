@@ -21,7 +21,14 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.network.decision import DEFAULT_THRESHOLD, as_threshold, log_odds, predicted_classes, require_threshold
+from fairmend.network.decision import (
+    DEFAULT_THRESHOLD,
+    as_threshold,
+    centre_logits,
+    log_odds,
+    predicted_classes,
+    require_threshold,
+)
 from fairmend.network.form import Form
 from fairmend.network.graph import Node, chain_nodes, describe, is_chain, node_widths, read_columns
 from fairmend.network.operations import Activation, Affine, Lookup, Operation, StoredLayer
@@ -233,13 +240,7 @@ class Network:
 
         At the threshold 1/2, the result gives the prediction: class 1 from 0 on, or the largest of two.
         """
-        if self.threshold == DEFAULT_THRESHOLD:
-            return logits
-        centred: FloatArray = logits.astype(np.float64)
-        if logits.ndim == 1:
-            return centred - self.offset
-        centred[..., -1] -= self.offset
-        return centred
+        return centre_logits(logits, self.threshold)
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats, Ints
-from fairmend.network.network import Network
+from fairmend.network.model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +22,12 @@ class ScoredRows:
     logits : (rows,) or (rows, outputs)
     """
 
-    net: Network
+    net: Model
     X: FloatArray = field(repr=False)
     logits: FloatArray = field(repr=False)
 
     @classmethod
-    def of(cls, net: Network, X: FloatArray) -> ScoredRows:
+    def of(cls, net: Model, X: FloatArray) -> ScoredRows:
         """Run the network on X (rows, inputs)."""
         return cls(net, X, net.logits(X))
 
@@ -45,7 +45,7 @@ class ScoredRows:
         return ScoredRows(self.net, self.X[rows], self.logits[rows])
 
 
-def compute_scores(net: Network, X: FloatArray, on: str | None) -> Floats:
+def compute_scores(net: Model, X: FloatArray, on: str | None) -> Floats:
     """Return the scores (rows, outputs) of X (rows, inputs); ``on`` is that of the spec's claim."""
     return scores_of(net.logits(X), on)
 

@@ -16,10 +16,11 @@ from fairmend.base.device import check_device_name, choose_wide_device, device_o
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import suggest
-from fairmend.network import NetworkSource, load_network
+from fairmend.models import ModelSource, RunModel
+from fairmend.network import Network
 from fairmend.prove.chunks import ChunkJob, certify_chunks, open_kept_chunks
 from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import network_of_spec, require_fit
+from fairmend.prove.fit import model_of_spec
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.result import CertifyResult, keep_ignored_features
 from fairmend.spec import Spec
@@ -39,7 +40,7 @@ _SMALL = 50_000
 
 @shows_progress
 def certify(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     engine: str = "auto",
@@ -64,9 +65,13 @@ def certify(
     in inference and in real arithmetic. If a score of the pair is within the rounding error of inference, the witness
     is a `tie`. Every other input is UNKNOWN, with the reason; "a tie" if two classes differ by rounding only.
 
+    A model that is only run is run on every counterfactual, and `runtime` names what ran it. FAIR then means that they
+    all got one class there, in batches; nothing is proven about another program, version or precision. Inputs with
+    infinitely many counterfactuals, or more than a million, are UNKNOWN.
+
     Parameters
     ----------
-    net : the network, or anything that `load_network` reads
+    net : the model, or anything that `load_model` takes
     spec : the features; they define which people are similar
     X : the inputs, encoded or as a DataFrame
     engine : "enumerate" (finite neighbourhoods, point by point), "branch" (any network: branch and bound on the
@@ -82,7 +87,7 @@ def certify(
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs
     """
-    network = network_of_spec(load_network(net), spec)
+    network = model_of_spec(net, spec)
     if engine not in _ENGINES:
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
@@ -92,16 +97,20 @@ def certify(
     check_device_name(device)
     if not works_here(cluster, jobs):
         device = device_of_workers(device)
+    if isinstance(network, RunModel) and engine not in ("auto", "enumerate"):
+        raise FairmendError(
+            f"engine {engine} needs a network, and {network.runner.name} is only run; use engine enumerate"
+        )
     if device.startswith("cuda"):
-        choose_wide_device(device, network.widths, "computing bounds")  # refuses a GPU that is not there
+        widths = network.widths if isinstance(network, Network) else ()
+        choose_wide_device(device, widths, "computing bounds")  # refuses a GPU that is not there
         _logger.warning("the GPU is not used: proofs are computed on the CPU")
-    require_fit(network, spec)
     require_scores(network, spec.claim)
     if engine == "milp":
         spec.require_class_claim("engine milp", "engine branch")
     with use_engine(cluster, jobs) as workers:
         inputs = spec.as_inputs(X, network.dtype)
-        chosen = _choose_engine(spec, inputs) if engine == "auto" else engine
+        chosen = _choose_engine(network, spec, inputs) if engine == "auto" else engine
         _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
         job = ChunkJob(network, spec, chosen, seed)
         kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
@@ -117,6 +126,8 @@ def certify(
     return result
 
 
-def _choose_engine(spec: Spec, X: FloatArray) -> str:
+def _choose_engine(net: Network | RunModel, spec: Spec, X: FloatArray) -> str:
+    if isinstance(net, RunModel):
+        return "enumerate"
     small = spec.finite and int(np.max(spec.neighbourhood_sizes(X, X.dtype))) <= _SMALL
     return "enumerate" if small else "branch"

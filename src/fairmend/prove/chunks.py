@@ -18,10 +18,12 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.progress import Progress
+from fairmend.models import RunModel
 from fairmend.network import Network
 from fairmend.prove.engines.branch import boxes_per_batch, certify_by_branching
 from fairmend.prove.engines.enumerate import certify_by_enumeration
 from fairmend.prove.engines.findings import ClassFindings, findings_of
+from fairmend.prove.engines.running import certify_by_running
 from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Spec
@@ -37,9 +39,9 @@ _ROUNDS = 8  # batches of boxes that a chunk fills at first: less than a few, an
 
 @dataclass(frozen=True, eq=False)
 class ChunkJob:
-    """What all chunks share: the network, the spec, the engine of `certify`, and the seed of the MILP solver."""
+    """What all chunks share: the model, the spec, the engine of `certify`, and the seed of the MILP solver."""
 
-    net: Network
+    net: Network | RunModel
     spec: Spec
     engine: str
     seed: int
@@ -82,6 +84,7 @@ def certify_chunks(
         tuple(reason for part in parts for reason in part.reasons),
         job.engine,
         time.perf_counter() - started,
+        runtime=job.net.runtime if isinstance(job.net, RunModel) else "",
     )
 
 
@@ -103,6 +106,7 @@ def _rows_of_enough_work(job: ChunkJob, X: FloatArray) -> int:
         return _FEWEST
     if job.engine == "enumerate":
         return _POINTS // int(np.max(job.spec.neighbourhood_sizes(X, X.dtype))) if job.spec.finite else _MOST
+    assert isinstance(job.net, Network)
     return _ROUNDS * boxes_per_batch(job.net) // job.spec.most_pieces
 
 
@@ -126,6 +130,8 @@ def _shifted(progress: Progress | None, start: int, total: int) -> Progress | No
 
 
 def _certify_chunk(job: ChunkJob, chunk: _Chunk) -> CertifyResult:
+    if isinstance(job.net, RunModel):
+        return certify_by_running(job.net, job.spec, chunk.X, chunk.seconds, chunk.progress)
     findings = findings_of(job.net, job.spec.claim, chunk.X, chunk.seconds, chunk.progress)
     if job.engine == "enumerate":
         certify_by_enumeration(job.spec, findings)

@@ -121,7 +121,7 @@ def _read(
     """Return the claim, the network that it is about, and the spec."""
     from fairmend_check.check import matching_model
     from fairmend_check.errors import CheckError
-    from fairmend_check.kernel.certificate import read_certificate
+    from fairmend_check.kernel.certificate import ClassCertificate, read_certificate
 
     path = folder / "certificate.json" if isinstance(certificate, Certificate) else Path(certificate)
     if isinstance(certificate, Certificate):
@@ -130,6 +130,11 @@ def _read(
         certificate.save(path, model)
     try:
         claimed = read_certificate(path)
+        if isinstance(claimed, ClassCertificate):
+            raise FairmendError(
+                f"{path.name} is about classes, and no output has bounds that a program could be compared with. Run "
+                "fairmend check, which runs the model on members of the same classes"
+            )
         file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
         network = matching_model(claimed, file)
         with path.open("rb") as lines:

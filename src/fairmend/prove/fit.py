@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.models import ModelSource, RunModel, load_model
-from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Network
+from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Model, Network
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -36,9 +36,11 @@ def model_of_spec(source: ModelSource, spec: Spec) -> Network | RunModel:
     return network
 
 
-def require_fit(net: Network, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:
+def require_fit(net: Model, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:
     """Raise an error if the spec does not describe the columns that a network reads."""
     spec.require_inputs(net.inputs, network, spec_name)
+    if not isinstance(net, Network):
+        return  # binding it to the spec has settled what each of its inputs reads
     _require_named_inputs(net, spec, network, spec_name)
     _require_codes(net, spec, network, spec_name)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.network.decision import lower_margins, upper_margins
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
@@ -34,7 +34,7 @@ _NUMBERS = 2**21  # in an array of all nodes, of the points that are bounded at 
 _ROUNDING_FACTOR, _UNDERFLOW = 64, 1e-280  # what bounds over a box lose, in terms of those at its ends
 
 
-def require_scores(net: Network, claim: Claim) -> None:
+def require_scores(net: Model, claim: Claim) -> None:
     """Raise an error if the network does not give the scores that a claim is about."""
     if claim.on == "output" and net.closing != "none":
         raise FairmendError(
@@ -84,7 +84,7 @@ class KernelBounds:
     def box_margins(self, lower: FloatArray, upper: FloatArray, classes: Ints) -> tuple[Floats, Bools]:
         """Return lower bounds of the margins of classes (n,) over boxes (n, width), and where they cover inference."""
         boxes = Boxes(np.arange(len(lower)), _wide(lower), _wide(upper))
-        bound, excess = box_margins(self.model, self._threshold, classes, boxes, -np.inf, halvings=0)
+        bound, excess, _ = box_margins(self.model, self._threshold, classes, boxes, -np.inf, halvings=0)
         return bound, excess > 0
 
     def proves_class(self, margin: Floats, classes: Ints) -> Bools:

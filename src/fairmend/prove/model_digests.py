@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network import Network
+from fairmend.models import RunModel
+from fairmend.network import Model, Network
 from fairmend.spec import Spec
 
 
-def digest_network(net: Network) -> str:
-    """Return a text that changes with what the network computes."""
+def digest_network(net: Model) -> str:
+    """Return a text that changes with what the model computes."""
+    if isinstance(net, RunModel):
+        return net.digest()
+    assert isinstance(net, Network)
     digest = hashlib.sha256()
     _add(digest, (tuple((node.operation, node.sources) for node in net.nodes), net.closing, net.threshold))
     return digest.hexdigest()

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.text import condition_text, html_pairs, percent, printable
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Witness:
         }
 
 
-def keep_ignored_features(net: Network, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
+def keep_ignored_features(net: Model, spec: Spec, X: FloatArray, other: FloatArray) -> FloatArray:
     """Return the counterfactuals ``other (k, width)`` with X's own values in every feature that the network ignores.
 
     The network ignores a feature if no weight lets it through to the output, so the scores stay the same.
@@ -98,8 +98,17 @@ _MEANING = (
 )
 
 
+_MEANING_RUN = (
+    "FAIR: all similar people got one answer. UNFAIR has a witness, a similar person who got another one. UNKNOWN is "
+    "neither, and to_frame() has the reasons."
+)
+
+
 class Verdict(Enum):
-    """FAIR: proven in real arithmetic. UNFAIR: shown by a witness, confirmed in real arithmetic. UNKNOWN: neither."""
+    """FAIR: proven in real arithmetic. UNFAIR: shown by a witness, confirmed in real arithmetic. UNKNOWN: neither.
+
+    Of a model that is only run: what all similar people got when they were run.
+    """
 
     FAIR = "fair"
     UNFAIR = "unfair"
@@ -118,6 +127,7 @@ class CertifyResult:
     engine : the engine that decided: "enumerate", "branch" or "milp"
     seconds : the time that it took
     condition : what must be true of the program that runs the model, if its file leaves that open, else ""
+    runtime : what ran a model that is only run, on every counterfactual; "" if FAIR is proven
     """
 
     verdicts: Sequence[Verdict]
@@ -126,6 +136,7 @@ class CertifyResult:
     engine: str
     seconds: float
     condition: str = ""
+    runtime: str = ""
 
     def __len__(self) -> int:
         """Return the number of inputs."""
@@ -136,8 +147,13 @@ class CertifyResult:
         counts = ", ".join(f"{self.counts[verdict.value]:,} {verdict.name}" for verdict in Verdict)
         return (
             f"CertifyResult({len(self):,} inputs: {counts}; unfair rate {percent(self.unfair_rate, 2)}, "
-            f"engine {self.engine}, {self.seconds:.2f} s{condition_text(self.condition)})"
+            f"{self.how}, {self.seconds:.2f} s{condition_text(self.condition)})"
         )
+
+    @property
+    def how(self) -> str:
+        """How it was decided: "engine branch", or "by enumeration in ONNX Runtime 1.31.1"."""
+        return f"by enumeration in {self.runtime}" if self.runtime else f"engine {self.engine}"
 
     @property
     def counts(self) -> dict[str, int]:
@@ -164,7 +180,8 @@ class CertifyResult:
     def _repr_html_(self) -> str:
         """Show the number of each verdict in a notebook."""
         rows = [(verdict.name, f"{self.counts[verdict.value]:,}") for verdict in Verdict]
-        notes = [f"Engine {self.engine}, {self.seconds:.2f} s. {_MEANING}"]
+        how = f"{self.how[:1].upper()}{self.how[1:]}"
+        notes = [f"{how}, {self.seconds:.2f} s. {_MEANING_RUN if self.runtime else _MEANING}"]
         notes += [f"Condition: {self.condition}"] if self.condition else []
         return html_pairs(f"Verdicts on {len(self):,} inputs", rows, notes)
 
@@ -172,6 +189,7 @@ class CertifyResult:
         """Return the result as plain data, ready for JSON; ``negative`` is what class 0 of two means, if known."""
         return {
             "engine": self.engine,
+            "runtime": self.runtime,
             "seconds": self.seconds,
             "inputs": len(self),
             "counts": self.counts,

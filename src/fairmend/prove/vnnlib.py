@@ -33,7 +33,8 @@ from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import to_json, write_atomically
 from fairmend.base.text import printable
-from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, NetworkSource, Node, load_network
+from fairmend.models import ModelSource, require_network
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Affine, Network, Node
 from fairmend.network.decision import enclose_log_odds
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
@@ -105,7 +106,7 @@ class VnnlibExport:
 
 
 def export_vnnlib(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X: pd.DataFrame | ArrayLike,
     out: str | PathLike[str],
@@ -129,7 +130,7 @@ def export_vnnlib(
     timeout : seconds per problem, for instances.csv
     most_boxes : the largest number of boxes in a property before features are relaxed to intervals
     """
-    network = network_of_spec(load_network(net), spec)
+    network = network_of_spec(require_network(net, "the export to VNN-LIB"), spec)
     spec.require_class_claim("the export to VNN-LIB")
     require_fit(network, spec)
     if most_boxes < 1 or timeout < 1:
@@ -209,7 +210,7 @@ def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, Floa
     """
     products = spec.products(x[None])
     count = len(products.owner)
-    if count > most:  # only links make several products
+    if count > most:  # only links and bands make several products
         return *spec.hull(x[None], x.dtype), tuple(feature.name for feature in spec.varying)
     rows = np.arange(count, dtype=np.int64)[:, None]
     parts = [_product_boxes([each.take(row) for each in products.values], x, most // count) for row in rows]

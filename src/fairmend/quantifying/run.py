@@ -17,7 +17,8 @@ from fairmend.base.device import check_device_name, choose_wide_device, device_o
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.threads import few_product_threads
-from fairmend.network import Network, NetworkSource, load_network
+from fairmend.models import ModelSource, require_network
+from fairmend.network import Network
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import network_of_spec
 from fairmend.prove.kernel_bounds import require_scores
@@ -44,7 +45,7 @@ _FOR_ROWS = 0.5  # of the time, at most, for the rows of the data
 
 @shows_progress
 def quantify(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     *,
     seconds: float = 60,
@@ -86,7 +87,7 @@ def quantify(
     progress : called with the stage "decided" and the share that is decided so far, in hundredths of a per cent.
     """
     started = _clock()
-    network = network_of_spec(load_network(net), spec)
+    network = network_of_spec(require_network(net, "quantify"), spec)
     check_device_name(device)
     if not works_here(cluster, jobs):
         device = device_of_workers(device)
@@ -121,6 +122,11 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
     require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
+    if spec.banded:
+        raise FairmendError(
+            f'feature "{spec.banded[0].name}" has bands, and quantify cannot count people by them. '
+            "Run audit or certify, or remove its bands."
+        )
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
         raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
     if share is not None and not 0 <= share < 1:

@@ -79,7 +79,7 @@ class FallEstimate:
     """
 
     def __init__(self, task: RepairTask) -> None:
-        self.y, self.before, self.network = task.y_cal, task.original_predictions, task.network
+        self.y, self.before, self.network = task.y_cal, task.original_predictions, task.model
         self.logits = class_logits(task.data.logits)
 
     def __call__(self, outputs: FloatArray) -> tuple[Fall, Fall]:
@@ -245,7 +245,7 @@ class Judgement:
         labelled = self.policy.prefer == "accuracy"
         true = self.task.y_cal if labelled else self.task.original_predictions
         outputs = judged.outputs[: len(true)]
-        return self.task.measure.ranking_shares(true, self.task.network, outputs, BALANCED)
+        return self.task.measure.ranking_shares(true, self.task.model, outputs, BALANCED)
 
 
 def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:

@@ -14,8 +14,9 @@ from fairmend.base.errors import FairmendError
 from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
+from fairmend.models import RunModel
 from fairmend.network import Network
-from fairmend.prove.fit import network_of_spec
+from fairmend.prove.fit import model_of_spec, network_of_spec
 from fairmend.report.report import Report
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -87,7 +88,7 @@ def repair_report(
     comparison = RepairComparison.of(people, result, before, after, (*warnings, *result.warnings))
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     document = repair_document(original, comparison, where, title=title, command=check)
-    if what_if:
+    if what_if and isinstance(result.network, Network):  # the page computes scores from weights
         document = add_what_if(
             document, spec, X, original, result.network, numbers=rows, rows=what_if_rows, seed=seed or 0
         )
@@ -96,7 +97,7 @@ def repair_report(
 
 def audit_report(
     found: AuditResult,
-    network: Network,
+    network: Network | RunModel,
     spec: Spec,
     data: pd.DataFrame | ArrayLike | None = None,
     y: ArrayLike | None = None,
@@ -116,7 +117,7 @@ def audit_report(
         report has no figures of accuracy; leave it out for an audit of samples
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
-    what_if : whether the page carries the network, if it is small, and computes the scores of any person
+    what_if : whether the page carries the network, if it is one and small, and computes the scores of any person
     what_if_rows : how many random rows of the data it then holds, to start from
     """
     from fairmend.evaluate.build_document import audit_document, audit_warnings
@@ -127,7 +128,7 @@ def audit_report(
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
-    network = network_of_spec(network, spec)
+    network = model_of_spec(network, spec)
     frame = data if is_frame(data) else None
     labelled, arrays = LabelledFigures(), {}
     if data is not None:

@@ -27,7 +27,7 @@ from fairmend.base.device import check_device_name, choose_wide_device, compute_
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import suggest
-from fairmend.network import NetworkSource, load_network
+from fairmend.models import ModelSource, require_network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.searching.discovered import DiscoveredInstances
@@ -54,7 +54,7 @@ _WORK = 20_000_000_000  # weights times steps times seeds of a batch: some secon
 
 @shows_progress
 def search(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X: pd.DataFrame | npt.ArrayLike,
     method: str = "adf",
@@ -92,7 +92,7 @@ def search(
     progress : called with the stage ("global", "local", "confirm"), the steps done and the total; if there are several
         batches, with "search", the number of seeds done and the number of seeds.
     """
-    network = network_of_spec(load_network(net), spec)
+    network = network_of_spec(require_network(net, "search"), spec)
     started = time.perf_counter()
     if method not in METHODS:
         raise FairmendError(f'unknown tester "{method}"{suggest(method, METHODS)}; use one of {", ".join(METHODS)}')

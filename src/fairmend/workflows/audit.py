@@ -22,6 +22,7 @@ from fairmend.evaluate.pairs import PairsFile
 from fairmend.evaluate.people import RowNumbers, choose_policy, number_pairs
 from fairmend.evaluate.people_stream import PeopleStream
 from fairmend.evaluate.what_if import add_what_if
+from fairmend.models import RunModel
 from fairmend.network import Network
 from fairmend.report.report import PAGE_NAME
 from fairmend.spec import Spec
@@ -35,7 +36,7 @@ from fairmend.workflows.inputs import (
     as_path,
     as_source,
     at_threshold,
-    load_model,
+    load_any_model,
     save_widened_spec,
     silent,
     widened_spec_file,
@@ -54,7 +55,7 @@ class AuditedFiles:
     document : the result as data, with what only the page of a report needs, if there is one
     files : what was written, by what it is: "out", "report" and "widened_spec"; None where nothing was
     warnings : signs that the spec is wrong, and files that were left out
-    spec, network : as they were used: with wider ranges, and at the threshold
+    spec, network : spec and model as they were used: with wider ranges, and at the threshold
     out_of_range : what was done about values out of range
     title : what was audited
     """
@@ -65,7 +66,7 @@ class AuditedFiles:
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
-    network: Network
+    network: Network | RunModel
     out_of_range: OutOfRange
     title: str
 
@@ -94,6 +95,7 @@ def audit_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    outputs: str | None = None,
     command: str | None = None,
     progress: Progress | None = None,
     on_plan: Callable[[AuditPlan], None] | None = None,
@@ -111,7 +113,7 @@ def audit_files(
     if table_at is None and keep_going:
         raise FairmendError("--keep-going needs --data: random samples come from no files")
     progress = progress or silent
-    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
     used = add_about(used, about_file)
     inputs = [path for path in (model, spec_file, *local_files(table_at), about_file) if path is not None]
     if folder is not None:

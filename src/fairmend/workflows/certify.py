@@ -15,6 +15,7 @@ from fairmend.evaluate.build_document import certify_document
 from fairmend.evaluate.document import CertificateSummary, CertifyDocument
 from fairmend.evaluate.document_parts import certificate_summary, describe_origin
 from fairmend.evaluate.people import People
+from fairmend.models import RunModel, require_network
 from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.certify import certify
@@ -29,7 +30,7 @@ from fairmend.workflows.inputs import (
     as_path,
     as_source,
     at_threshold,
-    load_model,
+    load_any_model,
     load_people,
     save_widened_spec,
     silent,
@@ -49,7 +50,7 @@ class CertifiedFiles:
     document : the result as data
     files : what was written, by what it is: "certificate" and "widened_spec"; None where nothing was
     warnings : signs that the spec is wrong, and files that were left out
-    spec, network : as they were used: with wider ranges, and at the threshold
+    spec, network : spec and model as they were used: with wider ranges, and at the threshold
     """
 
     result: CertifyResult
@@ -58,7 +59,7 @@ class CertifiedFiles:
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
-    network: Network
+    network: Network | RunModel
 
     @property
     def negative(self) -> str | None:
@@ -84,6 +85,7 @@ def certify_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    outputs: str | None = None,
     certificate: PathLike | None = None,
     out_of_range: str = "refuse",
     command: str | None = None,
@@ -97,7 +99,9 @@ def certify_files(
     model, spec_file, table, file = Path(model), Path(spec), as_source(data), as_path(certificate)
     report = progress or silent
     require_folder(file)
-    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    if file is not None:
+        require_network(net, "--certificate", "leave it out, or repair the model: a repair has a certificate")
     with open_engine(cluster, jobs) as workers:
         people = load_people(table, used, net, rows, seed, out_of_range, keep_going=keep_going)
         used, X = people.spec, people.X
@@ -115,7 +119,9 @@ def certify_files(
             seed=seed,
             progress=lambda _, done, total: report("certify", done, total),
         )
-        certified = None if file is None else _write_certificate(file, model, net, people, result, report)
+        certified = None
+        if file is not None and isinstance(net, Network):
+            certified = _write_certificate(file, model, net, people, result, report)
     warnings = describe_broken(people.broken)
     warnings += [] if used.regression else spec_warnings(net.predict(X), classes=used.classes)
     wider = save_widened_spec(used, people.out_of_range, spec_out)

@@ -12,7 +12,7 @@ from fairmend.base.folders import check_folder, staged_folder
 from fairmend.prove.vnnlib import INSTANCES, MANIFEST, MODEL, VnnlibExport, export_vnnlib
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import local_files
-from fairmend.workflows.inputs import DataPath, PathLike, as_source, load_model, load_people, save_widened_spec
+from fairmend.workflows.inputs import DataPath, PathLike, as_source, load_network_of, load_people, save_widened_spec
 from fairmend.workflows.outputs import WIDENED
 
 
@@ -52,7 +52,7 @@ def export_files(
     """Write one property for each person in the data into the folder `out`, as `fairmend export-vnnlib` does."""
     model, spec_file, table, out = Path(model), Path(spec), as_source(data), Path(out)
     check_folder(out, [MODEL, INSTANCES, MANIFEST, WIDENED], [model, *local_files(table), spec_file])
-    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_network_of("export-vnnlib", model, spec_file, activation, ignore_scores, threshold)
     people = load_people(table, used, net, rows, seed, out_of_range)
     with staged_folder(out) as stage:
         export = export_vnnlib(

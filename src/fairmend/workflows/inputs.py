@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from fairmend.base.data_source import DataSource, DataURL, data_source
 from fairmend.base.errors import FairmendError
 from fairmend.base.inside import require_inside
-from fairmend.network import DEFAULT_THRESHOLD, Network, load_network
+from fairmend.models import RunModel, load_model, require_network
+from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
 from fairmend.spec.claim import load_about
@@ -45,15 +46,45 @@ def at_threshold(spec: Spec) -> str:
     return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold!r}"
 
 
-def load_model(
-    model: Path, spec_file: Path, activation: str | None, ignore_scores: bool = False, threshold: float | None = None
-) -> tuple[Spec, Network]:
-    """Read the spec and the network, which decides at the threshold; refuse them if their numbers of columns differ.
+def load_any_model(
+    model: Path,
+    spec_file: Path,
+    activation: str | None,
+    ignore_scores: bool = False,
+    threshold: float | None = None,
+    outputs: str | None = None,
+) -> tuple[Spec, Network | RunModel]:
+    """Read the spec and the model, which decides at the threshold; refuse them if their numbers of columns differ.
 
-    With `ignore_scores`, the spec names no column of scores, so that nothing compares the network with them. A
-    `threshold` replaces that of the spec.
+    With `ignore_scores`, the spec names no column of scores, so that nothing compares the model with them. A
+    `threshold` replaces that of the spec, and `outputs` says what the model gives, if that is not clear.
     """
-    spec, net = load_spec(spec_file, threshold), load_network(model, activation)
+    spec = load_spec(spec_file, threshold)
+    net = load_model(model, activation, outputs=outputs)
+    if isinstance(net, RunModel):
+        try:
+            net = net.bind(spec)
+        except FairmendError as error:
+            raise FairmendError(f"{model}, {spec_file}: {error}") from error
+        return without_scores(spec) if ignore_scores else spec, net
+    return _fitted(model, spec_file, spec, net, ignore_scores)
+
+
+def load_network_of(
+    command: str,
+    model: Path,
+    spec_file: Path,
+    activation: str | None,
+    ignore_scores: bool = False,
+    threshold: float | None = None,
+) -> tuple[Spec, Network]:
+    """Read the spec and a network, as `load_any_model` does; refuse a model that is only run, which has no bounds."""
+    spec, net = load_spec(spec_file, threshold), require_network(model, command, activation=activation)
+    return _fitted(model, spec_file, spec, net, ignore_scores)
+
+
+def _fitted(model: Path, spec_file: Path, spec: Spec, net: Network, ignore_scores: bool) -> tuple[Spec, Network]:
+    """Return the spec and a network that fits it, which decides at its threshold."""
     require_fit(net, spec, f"{model}: the network", str(spec_file))
     spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
     return without_scores(spec) if ignore_scores else spec, network_of_spec(net, spec)
@@ -86,7 +117,7 @@ def without_scores(spec: Spec) -> Spec:
 def load_people(
     data: DataSource,
     spec: Spec,
-    net: Network,
+    net: Model,
     rows: int | None = None,
     seed: int = 0,
     out_of_range: str = "refuse",

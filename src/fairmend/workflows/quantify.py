@@ -30,7 +30,7 @@ from fairmend.workflows.inputs import (
     as_path,
     as_source,
     at_threshold,
-    load_model,
+    load_network_of,
     load_people,
     save_widened_spec,
     widened_spec_file,
@@ -102,7 +102,7 @@ def quantify_files(
     if table is None and keep_going:
         raise FairmendError("--keep-going needs --data: there are no files to leave out")
     require_folder(file)
-    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_network_of("quantify", model, spec_file, activation, ignore_scores, threshold)
     used = add_about(used, about_file)
     inputs = [path for path in (model, spec_file, *local_files(table), about_file) if path is not None]
     if folder is not None:

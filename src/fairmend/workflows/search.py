@@ -28,7 +28,7 @@ from fairmend.workflows.inputs import (
     as_path,
     as_source,
     at_threshold,
-    load_model,
+    load_network_of,
     load_people,
     save_widened_spec,
     widened_spec_file,
@@ -92,7 +92,7 @@ def search_files(
     arguments are the options of the command.
     """
     model, spec_file, table, out = Path(model), Path(spec), as_source(data), as_path(out)
-    used, net = load_model(model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_network_of("search", model, spec_file, activation, ignore_scores, threshold)
     with open_engine(cluster, jobs) as engine:
         people = load_people(table, used, net, out_of_range=out_of_range, keep_going=keep_going)
         used, X = people.spec, people.X

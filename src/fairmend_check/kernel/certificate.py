@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.json_reader import only_keys, packed_array, parse_json, read_lines, take
+from fairmend_check.kernel.entry import Entry, read_entry
 from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.spec import HALF, Feature, Spec, read_spec
 
 _KEYS = (
-    "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "count",
-    "inputs",
+    "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "entry",
+    "count", "inputs",
 )  # fmt: skip
-_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph", "network")
+_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "network")
 _LAST_KEY, _END = b'"inputs": [\n', b"]}\n"  # the blocks of inputs are lines between these
 MAX_COUNT = 10**7  # inputs of a certificate
 MAX_NUMBERS = 2**21  # in the inputs of a block
@@ -43,9 +44,9 @@ class Certificate:
     """The content of a certificate, with the features that it says the model does not depend on, and their columns.
 
     ``shares`` is a claim about all people; a certificate with one lists no inputs and has no global claim. The inputs,
-    ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does. The
-    ``architecture`` is for the reader of a state dict. ``network`` describes the model, or is None where that is large;
-    ``network_sha256`` is its digest.
+    ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does. ``network`` is
+    plain data, which `description` reads: the steps of the model, their tensors or None where these are large, and the
+    tensors that a state dict has beside them. ``network_sha256`` is its digest.
     """
 
     arithmetic: str
@@ -54,8 +55,7 @@ class Certificate:
     inputs: int
     outputs: int
     dtype: str
-    architecture: dict[str, Any]
-    network: dict[str, Any] | None
+    network: dict[str, Any]
     network_sha256: str
     spec: Spec
     blind: tuple[tuple[Feature, int], ...]
@@ -87,6 +87,18 @@ class Certificate:
         raise CheckError(f"certificate: the list of inputs does not end; the file is cut off after {done:,} of them")
 
 
+@dataclass(frozen=True, eq=False)
+class ClassCertificate:
+    """The claim that the output of a model depends on a row only through its class, by the entry of the model.
+
+    It is about the bytes of one file, of which nothing but the entry and the edges is read.
+    """
+
+    file_sha256: str
+    spec: Spec
+    entry: Entry
+
+
 def _block(data: Any, model: Model, where: str) -> NDArray[np.float64]:
     """Return the inputs of a block, which are stored column by column."""
     only_keys(data, ("count", "columns"), where)
@@ -100,8 +112,8 @@ def _block(data: Any, model: Model, where: str) -> NDArray[np.float64]:
     return x
 
 
-def read_certificate(path: Path) -> Certificate:
-    """Return the certificate in a file; its inputs are not read yet."""
+def read_certificate(path: Path) -> Certificate | ClassCertificate:
+    """Return the certificate in a file; inputs that it lists are not read yet."""
     where = "certificate"
     first = next(read_lines(path, where), b"")
     if not first.endswith(_LAST_KEY):
@@ -115,6 +127,10 @@ def read_certificate(path: Path) -> Certificate:
         raise CheckError(f"certificate.count is {count}; it must be 0 to {MAX_COUNT:,}")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
+    if "entry" not in data:
+        raise CheckError('certificate has no "entry"')
+    if data["entry"] is not None:
+        return _of_classes(data, count, path)
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
@@ -129,13 +145,13 @@ def read_certificate(path: Path) -> Certificate:
     if dtype not in ("float32", "float64"):
         raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
     network = take(model, "network", dict, "certificate.model")
-    only_keys(network, ("sha256", "steps", "tensors"), "certificate.model.network")
-    described = [key for key in ("steps", "tensors") if network.get(key) is not None]
-    if len(described) == 1:
-        raise CheckError(f"certificate.model.network has {described[0]} alone; it must have both, or null for both")
-    for key in ("file_sha256", "layers", "graph"):
-        if key not in model:
-            raise CheckError(f'certificate.model has no "{key}"')
+    only_keys(network, ("sha256", "steps", "tensors", "unused"), "certificate.model.network")
+    for key in ("steps", "unused"):
+        take(network, key, list, "certificate.model.network")
+    if "tensors" not in network or network["tensors"] is not None:
+        take(network, "tensors", dict, "certificate.model.network")
+    if "file_sha256" not in model:
+        raise CheckError('certificate.model has no "file_sha256"')
     people = read_spec(take(data, "spec", dict, where), "certificate.spec")
     found = Certificate(
         arithmetic=arithmetic,
@@ -144,8 +160,7 @@ def read_certificate(path: Path) -> Certificate:
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
-        architecture={key: model[key] for key in ("layers", "graph")},
-        network=network if described else None,
+        network=network,
         network_sha256=_sha256(network, "sha256", "certificate.model.network"),
         spec=people,
         blind=_blind(data, people),
@@ -168,6 +183,22 @@ def read_certificate(path: Path) -> Certificate:
     if not found.count and not found.blind and not found.shares:
         raise NotConfirmedError("certificate: it lists no inputs and has no global claim, so it claims nothing")
     return found
+
+
+def _of_classes(data: dict[str, Any], count: int, path: Path) -> ClassCertificate:
+    """Return a claim about classes, which stands alone: it does not depend on arithmetic, weights or inputs."""
+    model = take(data, "model", dict, "certificate")
+    only_keys(model, ("file_sha256",), "certificate.model")
+    alone = count == 0 and "global" in data and data["global"] is None and "shares" in data and data["shares"] is None
+    if not alone or take(data, "arithmetic", str, "certificate") != "any":
+        raise CheckError('certificate.entry: such a claim is about "any" arithmetic, and stands alone')
+    if [*read_lines(path, "certificate")][1:] != [_END]:
+        raise CheckError("certificate: a claim about classes lists no inputs, and ends after its first line")
+    spec = read_spec(take(data, "spec", dict, "certificate"), "certificate.spec")
+    entry = read_entry(take(data, "entry", dict, "certificate"), spec)
+    if model.get("file_sha256", "") is None:
+        raise CheckError("certificate.model.file_sha256 is null; a claim about classes must name its model file")
+    return ClassCertificate(_sha256(model, "file_sha256", "certificate.model"), spec, entry)
 
 
 def _blind(data: dict[str, Any], spec: Spec) -> tuple[tuple[Feature, int], ...]:

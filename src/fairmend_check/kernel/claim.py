@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -18,7 +19,9 @@ from fractions import Fraction
 import numpy as np
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.certificate import Certificate, ClaimedShares
+from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
+from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
+from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
 from fairmend_check.kernel.spec import HALF, Effect, Feature, Runs, ScoreClaim, Spec
@@ -158,6 +161,7 @@ def _softmax(least: Array) -> tuple[Array, Array]:
 
 
 _MAX_CATEGORIES = 12
+_MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these
 _SCORES = {
     "output": "each raw output of this model, before a closing sigmoid or softmax",
     "sigmoid": "the probability, which is the sigmoid of the output of this model",
@@ -165,8 +169,10 @@ _SCORES = {
 }
 
 
-def describe_claim(certificate: Certificate) -> str:
+def describe_claim(certificate: Certificate | ClassCertificate) -> str:
     """Return what the data of a certificate claims."""
+    if isinstance(certificate, ClassCertificate):
+        return _describe_classes(certificate)
     sentences = []
     if certificate.blind:
         ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
@@ -189,6 +195,79 @@ def describe_claim(certificate: Certificate) -> str:
             *_classes(certificate.spec),
         ]
     return " ".join(sentences)
+
+
+def _describe_classes(certificate: ClassCertificate) -> str:
+    """Return the claim that the output depends on the class alone, and what the classes are."""
+    spec, entry, said = certificate.spec, certificate.entry, []
+    ignored = ignored_features(spec, entry)
+    if ignored:
+        said.append(f"it does not depend on {_join([_quoted(feature.name) for feature in ignored], 'or')}")
+    banded = [feature for feature in spec.varying if (feature.bands or feature.groups) and feature not in ignored]
+    said += [f"{_quoted(feature.name)} counts by its band" for feature in banded]
+    tables = [table_of(spec, entry, each, "") for each in entry.lookups]
+    said += [words for table in tables if isinstance(table, Table) for words in _merged(table)]
+    values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.varying)
+    return " ".join(
+        [
+            "For every row within the ranges of the spec, the output of this model depends on the row only through its "
+            f"class{': ' if said else ''}{'; '.join(said)}.",
+            *_links(spec),
+            f"Similar people get the same output, bit for bit, for these values: {values}.",
+        ]
+    )
+
+
+def describe_encoding(spec: Spec, entry: Entry) -> str:
+    """Return what the claim about classes takes for granted: where the features are, and how those are encoded that
+    the entry looks up."""
+    said = []
+    if len(entry.ports) > 1:
+        read = [f"{_quoted(port.name)} reads {_join([_quoted(f.name) for f in port.features])}" for port in entry.ports]
+        said.append(f"the inputs of the model hold these features, in this order: {'; '.join(read)}.")
+    names = {port.owners[column][0].name for at, port in enumerate(entry.ports) for column in entry.read_columns(at)}
+    scaled = [feature for feature in spec.features if feature.scale and feature.name in names]
+    if scaled:
+        which = _join([_quoted(feature.name) for feature in scaled])
+        said.append(f"the program encodes {which} as the spec does, {' or '.join(scalings(scaled))}.")
+    return " ".join(sentence if not at else sentence[0].upper() + sentence[1:] for at, sentence in enumerate(said))
+
+
+def scalings(features: Sequence[Feature]) -> list[str]:
+    """Return how these features are scaled, each way once."""
+    kinds = dict.fromkeys(feature.scale[0][0] for feature in features)
+    return ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
+
+
+def _merged(table: Table) -> list[str]:
+    """Return which values of linked features a look-up takes for one, with which protected values if these count."""
+    if not table.thens or len(table.axes) != table.whens + table.thens or table.rows.size > _MAX_LISTED:
+        return []
+    rows, axes, whens = table.rows, list(table.axes), 0
+    for axis in table.axes[: table.whens]:
+        if (rows == rows.take([0], axis=whens)).all():
+            rows, axes = np.asarray(rows.take(0, axis=whens)), [each for each in axes if each is not axis]
+        else:
+            whens += 1
+    people: dict[int, list[str]] = {}
+    owns: dict[int, set[tuple[int, ...]]] = {}
+    for cells in np.ndindex(*rows.shape):
+        parts = [_cell(axis, cell) for axis, cell in zip(axes, cells, strict=True)]
+        with_ = f" with {_join(parts[:whens])}" if whens else ""
+        people.setdefault(int(rows[cells]), []).append(f"{_join(parts[whens:])}{with_}")
+        owns.setdefault(int(rows[cells]), set()).add(cells[whens:])
+    merged = [f"{_join(people[row])} are one class" for row, own in owns.items() if len(own) > 1]
+    more = [f"and {len(merged) - _MAX_CLASSES:,} more such classes"] if len(merged) > _MAX_CLASSES else []
+    return [*merged[:_MAX_CLASSES], *more]
+
+
+def _cell(axis: Axis, cell: int) -> str:
+    """Return the values of a cell of a feature, with its name."""
+    runs: list[tuple[float, float]] = []
+    for value in axis.values[axis.cells == cell].tolist():
+        joins = runs and runs[-1][1] == value - 1
+        runs.append((runs.pop()[0], value) if joins else (value, value))
+    return f"{_quoted(axis.feature.name)} {_runs(axis.feature, tuple(runs))}"
 
 
 def _describe_shares(certificate: Certificate, spec: Spec, claim: ClaimedShares) -> str:
@@ -277,7 +356,9 @@ def _at_threshold(spec: Spec) -> str:
 def _near(spec: Spec) -> list[str]:
     """Return how much similar people may differ in features that are not protected."""
     return [
-        f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
+        f"{_quoted(feature.name)} within its band"
+        if feature.bands or feature.groups
+        else f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
         for feature in spec.features
         if feature.varies and not feature.protected
     ]
@@ -334,13 +415,20 @@ def _values_of(feature: Feature) -> str:
     names = dict(feature.names)
     if not feature.categories:
         called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
-        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}"
+        more = ", …" if len(feature.bands) > _MAX_CATEGORIES else ""
+        bands = (
+            f" in bands from {', '.join(map(_exact, feature.bands[:_MAX_CATEGORIES]))}{more}" if feature.bands else ""
+        )
+        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}{bands}"
     more = ", …" if len(feature.categories) > _MAX_CATEGORIES else ""
     shown = [
         f"{_quoted(value)} ({_quoted(names[value])})" if value in names else _quoted(value)
         for value in feature.categories[:_MAX_CATEGORIES]
     ]
-    return ", ".join(shown) + more
+    groups = [_join([_quoted(name) for name in group[:_MAX_CATEGORIES]]) for group in feature.groups[:_MAX_CATEGORIES]]
+    cut = any(len(each) > _MAX_CATEGORIES for each in (feature.groups, *feature.groups))
+    bands = f" in the bands {' | '.join(groups)}{' …' if cut else ''}" if groups else ""
+    return ", ".join(shown) + more + bands
 
 
 def _quoted(name: str) -> str:

@@ -8,9 +8,11 @@ and form that Google's own library writes, and refused if that does not give the
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
+
+import numpy as np
 
 from fairmend_check.errors import CheckError
 
@@ -63,9 +65,30 @@ _SCHEMA = {
     "TensorShape": {1: "dim Dimension*"},
     "Dimension": {1: "dim_value int64", 2: "dim_param string", 3: "denotation refused"},
 }  # fmt: skip
-_MAX_FIELDS, _MAX_PACKED_BYTES = 1_000_000, 1000
+# Of a model of which only the edges are read: subgraphs and functions too, and what the edges do not need as its bytes.
+# A run is a list of numbers in an attribute, which trees have millions of.
+_WHOLE_SCHEMA: dict[str, dict[int, str]] = {
+    **_SCHEMA,
+    "Model": _SCHEMA["Model"] | {25: "functions Function*"},
+    "Function": {
+        1: "name string", 4: "input string*", 5: "output string*", 6: "attribute string*", 7: "node Node*",
+        8: "doc_string string", 9: "opset_import OperatorSetId*", 10: "domain string", 11: "attribute_proto Attribute*",
+        12: "value_info ValueInfo*", 13: "overload refused", 14: "metadata_props StringStringEntry*",
+    },
+    "Attribute": _SCHEMA["Attribute"] | {
+        4: "s bytes", 6: "g Graph", 7: "floats run", 8: "ints run", 9: "strings bytes*", 10: "tensors Tensor*",
+        11: "graphs Graph*", 14: "tp bytes", 15: "type_protos bytes*", 21: "ref_attr_name string",
+    },
+    "Tensor": _SCHEMA["Tensor"] | {6: "string_data bytes*", 11: "uint64_data packed"},
+    "ValueInfo": _SCHEMA["ValueInfo"] | {2: "type bytes"},
+}  # fmt: skip
+_MAX_FIELDS, _MAX_PACKED_BYTES, _PIECE = 4_000_000, 1000, 2**24
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
 _WIRE_TYPES = {"int64": _VARINT, "int32": _VARINT, "float": _FIXED32}  # of all other types: _BYTES
+_TWO_WAYS = (
+    "the file can be read in more than one way: it repeats a field, changes the order of fields or writes a number in "
+    "an unusual form. Load it with onnx and save it again"
+)
 
 
 def _field(entry: str) -> tuple[str, str, bool]:
@@ -74,18 +97,38 @@ def _field(entry: str) -> tuple[str, str, bool]:
     return name, kind, entry.endswith("*")
 
 
-_FIELDS = {kind: {number: _field(entry) for number, entry in fields.items()} for kind, fields in _SCHEMA.items()}
+Fields = dict[str, dict[int, tuple[str, str, bool]]]
 
 
-def read_message(kind: str, content: bytes) -> Message:
-    """Return a message of this kind, if the content is what Google's library writes for it."""
-    message = _parse(kind, memoryview(content), count())
-    if b"".join(_encode(kind, message)) != content:
-        raise CheckError(
-            "the file can be read in more than one way: it repeats a field, changes the order of fields or writes a "
-            "number in an unusual form. Load it with onnx and save it again"
-        )
+def _fields(schema: dict[str, dict[int, str]]) -> Fields:
+    return {kind: {number: _field(entry) for number, entry in fields.items()} for kind, fields in schema.items()}
+
+
+_FIELDS, _WHOLE_FIELDS = _fields(_SCHEMA), _fields(_WHOLE_SCHEMA)
+
+
+def read_message(kind: str, content: bytes | memoryview, *, whole: bool = False) -> Message:
+    """Return a message of this kind, if the content is what Google's library writes for it.
+
+    ``whole`` reads subgraphs and functions as well, and leaves as bytes what the edges of a graph do not need.
+    """
+    fields, data = _WHOLE_FIELDS if whole else _FIELDS, memoryview(content)
+    message = _parse(kind, data, count(), fields)
+    if not _are_bytes(_encode(kind, message, fields), data):
+        raise CheckError(_TWO_WAYS)
     return message
+
+
+def _are_bytes(parts: Iterable[bytes | memoryview], data: memoryview) -> bool:
+    """Return whether the parts, one after the other, are the data; piece by piece, so that weights are not copied."""
+    position = 0
+    for part in parts:
+        for start in range(0, len(part), _PIECE):
+            piece = bytes(part[start : start + _PIECE])
+            if piece != bytes(data[position : position + len(piece)]):
+                return False
+            position += len(piece)
+    return position == len(data)
 
 
 def unpack_integers(packed: memoryview, bits: int) -> list[int]:
@@ -101,18 +144,23 @@ def unpack_integers(packed: memoryview, bits: int) -> list[int]:
     return numbers
 
 
-def _parse(kind: str, data: memoryview, counter: Iterator[int]) -> Message:
+def _parse(kind: str, data: memoryview, counter: Iterator[int], fields: Fields) -> Message:
     message: Message = {}
     position = 0
     while position < len(data):
+        start = position
         if next(counter) >= _MAX_FIELDS:
             raise CheckError(f"the file has more than {_MAX_FIELDS:,} fields")
         key, position = _varint(data, position)
-        if key >> 3 not in _FIELDS[kind]:
+        if key >> 3 not in fields[kind]:
             raise CheckError(f"{kind}Proto has a field {key >> 3}, which this checker does not know")
-        name, what, repeated = _FIELDS[kind][key >> 3]
+        name, what, repeated = fields[kind][key >> 3]
         if what == "refused":
             raise CheckError(f"{kind}Proto has {name}, which cannot be checked")
+        if what == "run":
+            position = start + _length_of_run(name, data[start:])
+            message[name] = data[start:position]
+            continue
         if key & 7 != _WIRE_TYPES.get(what, _BYTES):
             raise CheckError(f"{kind}Proto has {name} with the wire type {key & 7}, not that of its schema")
         value: Any
@@ -123,7 +171,7 @@ def _parse(kind: str, data: memoryview, counter: Iterator[int]) -> Message:
             size, position = (4, position) if what == "float" else _varint(data, position)
             if size > len(data) - position:
                 raise CheckError("the file is truncated")
-            value, position = _value(what, data[position : position + size], counter), position + size
+            value, position = _value(what, data[position : position + size], counter, fields), position + size
         if repeated:
             message.setdefault(name, []).append(value)
         else:
@@ -131,7 +179,26 @@ def _parse(kind: str, data: memoryview, counter: Iterator[int]) -> Message:
     return message
 
 
-def _value(what: str, data: memoryview, counter: Iterator[int]) -> Any:
+def _length_of_run(name: str, data: memoryview) -> int:
+    """Return how many bytes the numbers of an attribute take, each with its tag, which the data begins with."""
+    content = np.frombuffer(data, np.uint8)
+    if name == "floats":
+        others = np.flatnonzero(content[: len(content) // 5 * 5 : 5] != content[0])
+        length = 5 * int(others[0] if others.size else len(content) // 5)
+        if not length or content[0] != 7 << 3 | _FIXED32:
+            raise CheckError("an attribute has floats of another wire type, or is truncated")
+        return length
+    ends = np.flatnonzero(content < 0x80)  # the last bytes of tags and numbers, in turn
+    sizes = np.diff(ends, prepend=-1)
+    tags = (content[ends[::2]] == 8 << 3 | _VARINT) & (sizes[::2] == 1)
+    count_of_numbers = min(int(tags.argmin()) if not tags.all() else len(tags), len(ends) // 2)
+    last, sizes = content[ends[1 : 2 * count_of_numbers : 2]], sizes[1 : 2 * count_of_numbers : 2]
+    if not count_of_numbers or ((last == 0) & (sizes > 1)).any() or (sizes > 10).any() or (last[sizes == 10] > 1).any():
+        raise CheckError(_TWO_WAYS)
+    return int(ends[2 * count_of_numbers - 1]) + 1
+
+
+def _value(what: str, data: memoryview, counter: Iterator[int], fields: Fields) -> Any:
     if what == "float":
         return struct.unpack("<f", data)[0]
     if what == "string":
@@ -139,16 +206,19 @@ def _value(what: str, data: memoryview, counter: Iterator[int]) -> Any:
         if "\0" in text:  # where some programs end a text
             raise CheckError("a text contains a NUL character")
         return text
-    return _parse(what, data, counter) if what in _SCHEMA else data
+    return _parse(what, data, counter, fields) if what in fields else data
 
 
-def _encode(kind: str, message: Message) -> list[bytes | memoryview]:
+def _encode(kind: str, message: Message, fields: Fields) -> list[bytes | memoryview]:
     """Return the bytes of a message in parts, so that weights are not copied."""
     parts: list[bytes | memoryview] = []
-    for number, (name, what, repeated) in sorted(_FIELDS[kind].items()):
+    for number, (name, what, repeated) in sorted(fields[kind].items()):
         values = message.get(name, []) if repeated else [message[name]] if name in message else []
         for value in values:
             if what == "packed" and not value:  # no numbers, no field
+                continue
+            if what == "run":
+                parts.append(value)
                 continue
             parts.append(_varint_bytes(number << 3 | _WIRE_TYPES.get(what, _BYTES)))
             if what in ("int64", "int32"):
@@ -156,9 +226,13 @@ def _encode(kind: str, message: Message) -> list[bytes | memoryview]:
             elif what == "float":
                 parts.append(struct.pack("<f", value))
             else:
-                inner = _encode(what, value) if what in _SCHEMA else [value.encode() if what == "string" else value]
+                inner = _encode(what, value, fields) if what in fields else [_plain(value)]
                 parts += [_varint_bytes(sum(map(len, inner))), *inner]
     return parts
+
+
+def _plain(value: str | memoryview) -> bytes | memoryview:
+    return value.encode() if isinstance(value, str) else value
 
 
 def _signed(number: int, bits: int) -> int:

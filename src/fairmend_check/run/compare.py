@@ -16,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,10 +60,11 @@ class NotRunError(Exception):
 
 @dataclass(frozen=True)
 class ModelRun:
-    """A run that stayed within the bounds: in which program, and on how many people."""
+    """A run that contradicts nothing: in which program, and on how many people; ``found`` is what it shows."""
 
     program: str
     people: int
+    found: ClassVar[str] = "all outputs within the bounds of the proof"
 
 
 def installed_runtimes(suffix: str) -> list[Runtime]:
@@ -123,12 +126,31 @@ def _check_labels(program: str, labels: np.ndarray, classes: np.ndarray) -> None
 
 def _execute(path: Path, model: Model, rows: Array, runtime: Runtime) -> tuple[str, np.ndarray, Array, np.ndarray]:
     """Run a file in a process of its own; return the program, and the numbers of rows with their outputs and labels."""
+    program, saved = run_job(path, runtime, {ROWS: rows.astype(model.dtype)}, len(rows))
+    try:
+        numbers, outputs, labels = saved["numbers"], saved["outputs"], saved["labels"].reshape(-1)
+    except KeyError as error:
+        raise CheckError(f"{program} left outputs that cannot be read. {_NO_RUN}") from error
+    fits = outputs.ndim == 2 and numbers.shape == labels.shape == outputs.shape[:1] and outputs.dtype == np.float64
+    if not fits or numbers.dtype != np.int64 or set(numbers.tolist()) != set(range(len(rows))):
+        raise CheckError(f"{program} did not compute the outputs of every person once or more. {_NO_RUN}")
+    return program, numbers, outputs, labels
+
+
+def run_job(
+    path: Path, runtime: Runtime, arrays: Mapping[str, np.ndarray], people: int, **job: Any
+) -> tuple[str, dict[str, np.ndarray]]:
+    """Run a file in a process of its own, on arrays by the names of their files; return the program and what it saved.
+
+    ``job`` says what else that process needs to know; `runtimes` reads it.
+    """
     name = runtime.name.replace(" {}", "")
     with tempfile.TemporaryDirectory(prefix="fairmend-check-") as temporary:
         folder = Path(temporary)
-        job = {"runtime": runtime.key, "model": str(path.absolute()), "sizes": [*_SIZES, min(len(rows), _MOST)]}
-        (folder / JOB).write_text(json.dumps(job), encoding="utf-8")
-        np.save(folder / ROWS, rows.astype(model.dtype))
+        whole = {"runtime": runtime.key, "model": str(path.absolute()), "sizes": [*_SIZES, min(people, _MOST)], **job}
+        (folder / JOB).write_text(json.dumps(whole), encoding="utf-8")
+        for file, array in arrays.items():
+            np.save(folder / file, array)
         ended = _start_and_wait(folder, runtime.backend)
         if ended:
             raise CheckError(f"{name} {ended} while it ran the file, so there is no verdict. {_NO_RUN}")
@@ -143,13 +165,9 @@ def _execute(path: Path, model: Model, rows: Array, runtime: Runtime) -> tuple[s
             raise CheckError(f"{name} cannot run the file ({str(answer['error'])[:300]}). {_NO_RUN}")
         try:
             with np.load(io.BytesIO(_read(folder / OUTPUTS)), allow_pickle=False) as saved:
-                numbers, outputs, labels = saved["numbers"], saved["outputs"], saved["labels"].reshape(-1)
+                return program, dict(saved)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise CheckError(f"{program} left outputs that cannot be read. {_NO_RUN}") from error
-    fits = outputs.ndim == 2 and numbers.shape == labels.shape == outputs.shape[:1] and outputs.dtype == np.float64
-    if not fits or numbers.dtype != np.int64 or set(numbers.tolist()) != set(range(len(rows))):
-        raise CheckError(f"{program} did not compute the outputs of every person once or more. {_NO_RUN}")
-    return program, numbers, outputs, labels
 
 
 def _start_and_wait(folder: Path, backend: str) -> str:

@@ -65,16 +65,79 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
 
 
-def _onnxruntime(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    import numpy as np
+def _session(model: str) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
-    session = _loaded(
-        lambda: onnxruntime.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"]),
+    return _loaded(
+        lambda: onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]),
         f"ONNX Runtime {onnxruntime.__version__}",
     )
+
+
+def _members(session: Any, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run the same batches with other members of everyone's class; save a digest of the outputs of each person.
+
+    Of an output that is not one thing for each row, all of it belongs to everyone.
+    """
+    import numpy as np
+    import onnxruntime
+
+    ports = [[np.load(folder / file) for file in files] for files in job["ports"]]
+    fixed = next((each.shape[0] for each in session.get_inputs() if type(each.shape[0]) is int), None)
+    people, found, places = len(ports[0][0]), [], []
+    sizes = job["sizes"] if fixed is None else [fixed]
+    for size in sizes:
+        count = people if size == sizes[-1] else min(people, _FEW_BATCHES * size)
+        for start in range(0, count, size):
+            numbers = np.arange(start, start + size) % people
+            places.append(numbers)
+            rows = []
+            for variant in range(len(ports[0])):
+                fed = {}
+                for name, held in zip(job["names"], ports, strict=True):
+                    part = held[variant][numbers]
+                    fed[name] = part.astype(object) if part.dtype.kind == "U" else part
+                rows.append(_digests(session.run(None, fed), size))
+            found.append(np.stack(rows))
+    np.savez(folder / OUTPUTS, numbers=np.concatenate(places), digests=np.concatenate(found, axis=1))
+    return {"version": onnxruntime.__version__}
+
+
+def _digests(outputs: Any, size: int) -> Any:
+    """Return a digest of what each row of a batch gets (size, 16), all bits of it."""
+    import hashlib
+
+    import numpy as np
+
+    hashes = [hashlib.blake2b(digest_size=16) for _ in range(size)]
+    for output in outputs:
+        by_row = len(output) == size if isinstance(output, list) else output.shape[:1] == (size,)
+        for row, each in enumerate(hashes):
+            each.update(_bits(output[row] if by_row else output))
+    return np.array([list(each.digest()) for each in hashes], dtype=np.uint8)
+
+
+def _bits(value: Any) -> bytes:
+    if isinstance(value, dict):
+        return b"".join(repr(key).encode() + _bits(each) for key, each in sorted(value.items()))
+    if isinstance(value, list):
+        return b"".join(_bits(each) for each in value)
+    if isinstance(value, float):
+        return value.hex().encode()
+    dtype = str(getattr(value, "dtype", ""))
+    raw = repr(value.tolist() if dtype else value).encode() if dtype in ("", "object") else value.tobytes()
+    return f"{dtype} {getattr(value, 'shape', ())} ".encode() + raw
+
+
+def _onnxruntime(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    import numpy as np
+    import onnxruntime
+
+    session = _session(job["model"])
+    if "ports" in job:
+        return _members(session, job, folder)
     inputs = session.get_inputs()
     fixed = next((value.shape[0] for value in inputs if type(value.shape[0]) is int), None)
 

@@ -24,11 +24,16 @@ def people_of_spec(spec: Spec, dtype: str, count: int, rng: np.random.Generator)
     return np.concatenate([_column(feature, dtype, count, rng) for feature in spec.features], axis=1)
 
 
-def _column(feature: Feature, dtype: str, count: int, rng: np.random.Generator) -> Array:
-    low, high = float(feature.low), float(feature.high)
-    within = np.clip(low + rng.random(count) * (high - low), low, high)
+def values_between(feature: Feature, low: Array, high: Array, rng: np.random.Generator) -> Array:
+    """Return a random value of a feature from each low to high."""
     if feature.whole:
-        within = np.minimum(np.floor(low + rng.random(count) * (high - low + 1)), high)
+        return np.minimum(np.floor(low + rng.random(len(low)) * (high - low + 1)), high)
+    return np.clip(low + rng.random(len(low)) * (high - low), low, high)
+
+
+def _column(feature: Feature, dtype: str, count: int, rng: np.random.Generator) -> Array:
+    low, high = np.full(count, float(feature.low)), np.full(count, float(feature.high))
+    within = values_between(feature, low, high, rng)
     if feature.one_hot:
         return encode_one_hot(feature, within.astype(np.int64))
     ends = np.where(rng.random(count) < 0.5, low, high)

@@ -17,7 +17,7 @@ import pandas as pd
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import count, first_line, listed, short
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.network.scores import scores_of
 from fairmend.spec import Label, Spec
 from fairmend.spec.read_values import RowNumber
@@ -207,15 +207,18 @@ def require_informative(given: Floats, source: str) -> None:
         )
 
 
-def match_scores(net: Network, X: FloatArray, given: Floats, *, regression: bool = False) -> ScoreMatch:
+def match_scores(net: Model, X: FloatArray, given: Floats, *, regression: bool = False) -> ScoreMatch:
     """Compare the scores of the network for X (rows, inputs) with given ones (rows, 1 or classes); NaN is skipped.
 
     The form of the given scores is the one that fits best.
     """
     rows = np.flatnonzero(np.isfinite(given).all(axis=1))
     X, given = X[rows], given[rows]
-    exact = net.astype(np.float64).logits(X.astype(np.float64))
-    rough = net.astype(np.float32).logits(X.astype(np.float32))
+    if isinstance(net, Network):
+        exact = net.astype(np.float64).logits(X.astype(np.float64))
+        rough = net.astype(np.float32).logits(X.astype(np.float32))
+    else:  # it has one precision
+        exact = rough = net.logits(X)
     ours, rounded = (_forms(outputs, given.shape[1], regression) for outputs in (exact, rough))
     found = [_compare(rows, form, ours[form], rounded[form], given) for form in ours]
     best = min(found, key=lambda match: match.largest / match.tolerance)
@@ -226,7 +229,7 @@ def match_scores(net: Network, X: FloatArray, given: Floats, *, regression: bool
 
 
 def require_scores(
-    spec: Spec, net: Network, frame: pd.DataFrame, X: FloatArray, source: object, *, first_row: RowNumber = 0
+    spec: Spec, net: Model, frame: pd.DataFrame, X: FloatArray, source: object, *, first_row: RowNumber = 0
 ) -> None:
     """Raise an error if the data has the scores that [label] names, and spec and network do not reproduce them.
 

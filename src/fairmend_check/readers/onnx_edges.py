@@ -1,0 +1,206 @@
+"""Whether everything behind the entry of an .onnx file reads what the entry gives, and nothing else of the inputs.
+
+Only the edges of the graph are read: which node reads which value, in subgraphs and functions too. What the nodes
+compute does not matter, as long as they compute the same from the same values. So every name must have one meaning, and
+every operator must be known to have neither state nor randomness. Weights do not matter, and may be in other files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairmend_check import json_reader
+from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.kernel.entry import Entry
+from fairmend_check.readers import protobuf
+from fairmend_check.readers.onnx_entry import PREFIX, find_entry, is_false
+from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
+from fairmend_check.readers.protobuf import Message
+
+MAX_BYTES = 2**31
+_OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
+_SAME_DOMAIN = ("", "ai.onnx")
+_SETTINGS = "ort_config"  # a note in a file from which ONNX Runtime may take its settings
+
+
+def check_structure(path: Path, entry: Entry) -> str:
+    """Return the sha256 of an .onnx file, if all that its model reads of its inputs is what the entry gives."""
+    content = json_reader.read_bytes(path, "model", MAX_BYTES)
+    try:
+        if path.suffix.lower() != ".onnx":
+            raise CheckError("a claim about classes can be checked for .onnx files. Save the model as one")
+        if content[4:8] == b"ORTM":
+            raise CheckError("bytes 4 to 7 are ORTM, so ONNX Runtime could read the file in its own format")
+        _check_model(protobuf.read_message("Model", content, whole=True), entry)
+    except CheckError as error:
+        raise type(error)(f"model {path.name}: {error}") from error
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError, struct.error) as error:
+        raise CheckError(
+            f"model {path.name}: the file is damaged ({type(error).__name__}: {str(error)[:100]})"
+        ) from error
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The values that a node can read by name, and which of them it must not.
+
+    ``constants`` are those among them whose value the file gives. ``where`` is the place in words, for messages.
+    """
+
+    where: str
+    names: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    constants: Mapping[str, Message] | None = None
+
+
+def _check_model(model: Message, entry: Entry) -> None:
+    functions = model.get("functions", [])
+    for each in model.get("metadata_props", []):
+        if each.get("key", "") == _SETTINGS:
+            raise CheckError(f'the file has a note "{_SETTINGS}", which can change how ONNX Runtime runs it')
+    if model.get("ir_version", 0) not in _IR_VERSIONS:
+        raise CheckError(
+            f"version {model.get('ir_version', 0)} of ONNX's format is not one of {_IR_VERSIONS[0]} to "
+            f"{_IR_VERSIONS[-1]}; before these, callers could replace constants"
+        )
+    opset = _check_imports(model.get("opset_import", []), "the model")
+    local = [(each.get("domain", ""), each.get("name", "")) for each in functions]
+    for domain, name in local:
+        if domain in DETERMINISTIC or domain in _SAME_DOMAIN or local.count((domain, name)) > 1:
+            raise CheckError(f'the function "{name[:40]}" replaces an operator, or another function')
+    graph = model.get("graph", {})
+    found = find_entry(graph, entry, opset)
+    _check_no_prefix(graph, {*found.constants, *(name for node in found.nodes for name in node["output"])})
+    overridable = {each.get("name", "") for each in graph.get("input", [])} & _names_of(graph, "initializer")
+    if overridable:
+        raise NotConfirmedError(f'callers can replace the constant "{min(overridable)[:40]}": it is an input too')
+    scope = Scope("", hidden=frozenset(found.hidden))
+    _check_graph(graph, scope, frozenset(local), skipped=len(found.nodes))
+    for each in functions:
+        where = f'of the function "{each.get("name", "")[:40]}" '
+        _check_imports(each.get("opset_import", []), f"the function {each.get('name', '')[:40]!r}")
+        for attribute in each.get("attribute_proto", []):
+            if {"g", "graphs"} & set(attribute):
+                raise CheckError(f"an attribute {where}has a graph as its default, which cannot be checked")
+            _check_tensors(attribute, where)
+        outputs = each.get("output", [])
+        body: Message = {"node": each.get("node", []), "output": [{"name": name} for name in outputs]}
+        body["input"] = [{"name": name} for name in each.get("input", [])]
+        _check_no_prefix(body, set())
+        _check_graph(body, Scope(where), frozenset(local))
+
+
+def _names_of(graph: Message, key: str) -> set[str]:
+    return {each.get("name", "") for each in graph.get(key, [])}
+
+
+def _check_imports(imports: Sequence[Message], where: str) -> int:
+    """Return the version of ONNX's operators that is imported; refuse one that is not known, and two of them."""
+    versions = Counter(each.get("domain", "") for each in imports)
+    if any(number > 1 for number in versions.values()) or sum(versions[each] for each in _SAME_DOMAIN) != 1:
+        raise CheckError(f"{where} must import one version of ONNX's operators")
+    found = {each.get("domain", ""): each.get("version", 0) for each in imports}
+    opset: int = found["ai.onnx"] if "ai.onnx" in found else found[""]
+    for what, version, known in (("operators", opset, _OPSETS), (ML, found.get(ML, 1), _ML_OPSETS)):
+        if version not in known:
+            raise CheckError(
+                f"{where} imports version {version} of {what}, which is not one of {known[0]} to {known[-1]}"
+            )
+    return opset
+
+
+def _check_no_prefix(graph: Message, allowed: set[str]) -> None:
+    """Refuse names like those of an entry that are not its own; in subgraphs, `_check_graph` sees the names."""
+    names = [name for node in graph.get("node", []) for name in (*node.get("output", []), node.get("name", ""))]
+    names += [name for key in ("input", "initializer", "value_info") for name in _names_of(graph, key)]
+    declared = _names_of(graph, "value_info")
+    for name in names:
+        if name.startswith(PREFIX) and (name not in allowed or name in declared):
+            raise NotConfirmedError(f'"{name[:60]}" is named like a part of the entry, and is none')
+
+
+def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]], skipped: int = 0) -> None:
+    """Refuse a graph in which a name has two meanings, or that reads what it must not; its first nodes may be known."""
+    nodes = graph.get("node", [])
+    names = [each.get("name", "") for key in ("input", "initializer") for each in graph.get(key, [])]
+    names += [name for node in nodes for name in node.get("output", []) if name]
+    for name, times in Counter(names).items():
+        if times > 1 or not name or name in outer.names:
+            raise NotConfirmedError(f'two values {outer.where}have the name "{name[:40]}", or one has none')
+        if name.startswith(PREFIX) and not skipped:
+            raise NotConfirmedError(f'the value "{name[:60]}" {outer.where}is named like a part of the entry')
+    constants = dict(outer.constants or {})
+    constants |= {each.get("name", ""): each for each in graph.get("initializer", [])}
+    constants |= {node["output"][0]: _value_of(node) for node in nodes if _is_constant(node)}
+    scope = Scope(outer.where, outer.names | set(names), outer.hidden, constants)
+    for each in graph.get("initializer", []):
+        _check_location(each, scope.where)
+    for number, node in enumerate(nodes[skipped:], start=skipped):
+        _check_node(node, number, scope, local)
+    for each in graph.get("output", []):
+        _check_read(each.get("name", ""), f"an output {scope.where}is", scope)
+
+
+def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple[str, str]]) -> None:
+    kind, domain = node.get("op_type", ""), node.get("domain", "")
+    domain = "" if domain in _SAME_DOMAIN else domain
+    what = f'node {number} {scope.where}({kind[:40]} "{node.get("name", "")[:60]}")'
+    if node.get("name", "").startswith(PREFIX):
+        raise NotConfirmedError(f"{what} is named like a part of the entry")
+    if (domain, kind) not in local and kind not in DETERMINISTIC.get(domain, ()):
+        raise CheckError(
+            f'{what} of the domain "{domain[:40]}" is not known to compute the same whenever it gets the same values'
+        )
+    for name in node.get("input", []):
+        if name:
+            _check_read(name, f"{what} reads", scope)
+    if (domain, kind) == ("", "Dropout") and any(node.get("input", [])[2:]):
+        switch = (scope.constants or {}).get(node["input"][2])
+        if switch is None or not is_false(switch):
+            raise CheckError(f"{what} is random unless its training mode is a constant that is false")
+    for attribute in node.get("attribute", []):
+        _check_tensors(attribute, what)
+        inner = f"of {attribute.get('name', '')[:40]} of {what} "
+        for graph in [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", [])]:
+            below = Scope(inner[:400], scope.names, scope.hidden, scope.constants)
+            _check_graph(graph, below, local)
+
+
+def _check_read(name: str, what: str, scope: Scope) -> None:
+    if name in scope.hidden:
+        raise NotConfirmedError(f'{what} "{name[:60]}", which only the entry may read')
+    if name not in scope.names:
+        raise CheckError(f'{what} "{name[:60]}", which nothing computes')
+
+
+def _is_constant(node: Message) -> bool:
+    return node.get("op_type") == "Constant" and not node.get("domain") and len(node.get("output", [])) == 1
+
+
+def _value_of(node: Message) -> Message:
+    """Return the tensor of a Constant node; an empty one if its value is something else."""
+    attributes = node.get("attribute", [])
+    value: Message = attributes[0].get("t", {}) if len(attributes) == 1 else {}
+    return value
+
+
+def _check_tensors(attribute: Message, where: str) -> None:
+    for tensor in [*([attribute["t"]] if "t" in attribute else []), *attribute.get("tensors", [])]:
+        _check_location(tensor, where)
+
+
+def _check_location(tensor: Message, where: str) -> None:
+    """Refuse a constant whose data a program would look for outside the folder of the model."""
+    for each in tensor.get("external_data", []):
+        if each.get("key", "") == "location" and re.search(r"[/\\:]|^\.*$", each.get("value", "")):
+            raise CheckError(
+                f'the constant "{tensor.get("name", "")[:40]}" {where}is stored in {each.get("value", "")[:80]!r}; '
+                "external data must be a file in the folder of the model, named without a path"
+            )

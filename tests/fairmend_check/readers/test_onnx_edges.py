@@ -1,0 +1,135 @@
+"""An .onnx file with an entry: honest ones are VALID whatever is behind the entry, and no planted leak is."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, defs, helper
+
+import fairmend_check
+from benchmarks.soundness import leaks
+from benchmarks.soundness.entry_cases import random_case
+from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
+
+SEEDS = range(6)
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+
+
+def verdict(tmp_path, case, raw=None):
+    return fairmend_check.check(*leaks.write(tmp_path, case, leaks.honest_certificate(case), raw), run=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_leak_is_valid_and_the_honest_model_is(seed, tmp_path):
+    assert leaks.attack(seed, tmp_path, Counter(), run=False) == []
+
+
+def is_possible(name, seed):
+    try:
+        leaks.LEAKS[name](random_case(np.random.default_rng(seed)), np.random.default_rng(seed))
+    except leaks.NotPossibleError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", leaks.LEAKS)
+def test_every_leak_can_be_planted(name):
+    assert any(is_possible(name, seed) for seed in range(60))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("another_path", "reads"),
+        ("a_branch_captures_the_input", "then_branch of node"),
+        ("a_loop_in_a_branch_captures_the_input", "body of node"),
+        ("a_second_input", 'an input "again"'),
+        ("a_constant_that_callers_replace", "callers can replace|no port"),
+        ("random_numbers", "is not known to compute the same"),
+        ("dropout_in_training", "training mode"),
+        ("a_function_replaces_an_operator", "replaces an operator"),
+        ("a_mask_with_a_hole", "mask"),
+        ("a_node_before_the_entry", "node 0 is not"),
+        ("training_information", "training_info"),
+        ("a_custom_domain", "domain"),
+    ],
+)
+def test_a_leak_is_named(name, said, tmp_path):
+    case = random_case(np.random.default_rng(1))
+    content = leaks.honest_certificate(case)
+    leaks.LEAKS[name](case, np.random.default_rng(0))
+    result = fairmend_check.check(*leaks.write(tmp_path, case, content), run=False)
+    (reason,) = result.reasons
+    assert re.search(said, reason), reason
+
+
+def test_operators_are_those_of_onnx_but_the_random_ones():
+    schemas = defs.get_all_schemas_with_history()
+    for domain in ("", ML):
+        known = {schema.name for schema in schemas if schema.domain == domain}
+        assert DETERMINISTIC[domain] >= known - RANDOM
+        assert not DETERMINISTIC[domain] & RANDOM
+
+
+def test_dropout_that_is_off_is_honest(tmp_path):
+    honest = 0
+    for seed in range(40):
+        case = random_case(np.random.default_rng(seed))
+        if any(node.op_type == "Dropout" for node in case.model.graph.node):
+            assert verdict(tmp_path, case).valid
+            honest += 1
+    assert honest
+
+
+def test_weights_may_be_in_another_file_of_the_folder_and_nowhere_else(tmp_path):
+    case = random_case(np.random.default_rng(1))
+    weight = next(each for each in case.model.graph.initializer if not each.name.startswith("fairmend_entry/"))
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="weights.bin")
+    assert verdict(tmp_path, case).valid
+    weight.external_data[0].value = "../weights.bin"
+    assert "folder of the model" in verdict(tmp_path, case).reasons[0]
+
+
+def test_a_forest_of_many_nodes_is_read(tmp_path):
+    """The numbers of an attribute are not read one by one; those in an unusual form are refused all the same."""
+    case = random_case(np.random.default_rng(1))
+    count = 20_000
+    node = helper.make_node("Identity", ["raw_score"], ["same"], numbers=[-1, 2**40, 7] * count, floats=[0.5] * count)
+    case.model.graph.node.append(node)
+    data = case.model.SerializeToString()
+    assert verdict(tmp_path, case, data).valid
+    number = b"\x40\x80\x80\x80\x80\x80\x20"  # 2**40 with its tag
+    assert number in data
+    longer = data.replace(number, b"\x40\x80\x80\x80\x80\xa0\x00", 1)
+    assert onnx.load_from_string(longer) is not None
+    assert "more than one way" in verdict(tmp_path, case, longer).reasons[0]
+
+
+def test_the_file_of_a_claim_about_classes_is_bound(tmp_path):
+    case = random_case(np.random.default_rng(1))
+    certificate, model = leaks.write(tmp_path, case, leaks.honest_certificate(case))
+    case.model.doc_string = "another"
+    model.write_bytes(case.model.SerializeToString())
+    result = fairmend_check.check(certificate, model, run=False)
+    assert result.verdict == "invalid"
+    assert "file_sha256" in result.reasons[0]
+
+
+def test_another_format_and_no_file_have_no_verdict(tmp_path):
+    case = random_case(np.random.default_rng(1))
+    certificate, model = leaks.write(tmp_path, case, leaks.honest_certificate(case))
+    other = model.rename(tmp_path / "model.pth")
+    assert ".onnx" in fairmend_check.check(certificate, other, run=False).reasons[0]
+    assert "pass that" in fairmend_check.check(certificate, None).reasons[0]
+
+
+def test_a_model_without_the_entry_is_refused(tmp_path):
+    case = random_case(np.random.default_rng(1))
+    content = leaks.honest_certificate(case)
+    case.model = case.bare
+    result = fairmend_check.check(*leaks.write(tmp_path, case, content), run=False)
+    assert "node 0 is not" in result.reasons[0]
