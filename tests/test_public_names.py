@@ -72,7 +72,7 @@ CONSTRUCTORS = {
     "indicates= input= names= bands=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
-    "fairmend.Label": "column positive= threshold= score= classes=",
+    "fairmend.Label": "column positive= threshold= score= classes= favourable=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column= about=",

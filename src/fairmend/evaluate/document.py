@@ -731,7 +731,9 @@ class RecipeSummary:
 
     A candidate that is not `proven` has a `problem`, and one that was not run (`ran`) has no figures. `on_frontier` is
     true if no other candidate is at least as good in guarantee, unfairness left and what is kept, and better in one.
-    `recipe` has the settings of the recipe by name.
+    `recipe` has the settings of the recipe by name. `fall` is how much less than the original it keeps, as the
+    selection estimates it: the largest fall of `fall_of`, such as "balanced accuracy"; None without figures.
+    `more_unequal` is true if more calibration rows are treated unequally than before.
     """
 
     name: str
@@ -750,6 +752,9 @@ class RecipeSummary:
     blind_features: list[str]
     collapsed: bool
     on_frontier: bool
+    fall: float | None
+    fall_of: str
+    more_unequal: bool
 
     @property
     def why(self) -> str:

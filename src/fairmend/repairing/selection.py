@@ -322,9 +322,12 @@ def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
     """Return all candidates, the proven ones with their reason and their place on the frontier."""
     proven = [judged.candidate for judged in contest.judged]
     kept = contest.judgement.kept
+    falls = [contest.judgement.fall(judged) for judged in contest.judged]
     marked = iter(
         replace(
             candidate,
+            fall=falls[number].value,
+            fall_of=falls[number].measure,
             chosen=number == choice.winner,
             reason=choice.reasons[number],
             on_frontier=not candidate.collapsed and not any(_dominates(other, candidate, kept) for other in proven),
