@@ -48,13 +48,15 @@ class EstimatorRunner(Runner):
     """Runs a fitted estimator by predict_proba, else decision_function, else predict."""
 
     batch = 65_536
+    sure = True
 
     def __init__(self, estimator: Any) -> None:
         """Take an estimator, which is not changed."""
         self.name, self._estimator = type(estimator).__name__, estimator
         package = type(estimator).__module__.partition(".")[0]
         self.runtime = _describe(package)
-        single = is_net(estimator) or package in _FLOAT32
+        last = _last(estimator)
+        single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._method = next(name for name in _METHODS if _has(estimator, name))
         classes = getattr(estimator, "classes_", None)
@@ -74,7 +76,7 @@ class EstimatorRunner(Runner):
             spec.require_inputs(int(given), self.name)
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
 
-    def takes_people(self, spec: Spec) -> bool:
+    def decodes(self, spec: Spec) -> bool:
         """Return whether the columns that it was fitted on are the features of a spec."""
         names = self._names or ()
         return set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
@@ -91,7 +93,7 @@ class EstimatorRunner(Runner):
         names = self._names
         if names is None:
             return lambda X: X.copy()
-        if self.takes_people(spec):
+        if self.decodes(spec):
             return lambda X: people_of(spec, X)[list(names)]
         for columns in (spec.column_names, _dummy_names(spec)):
             if set(names) == set(columns) and len(names) == len(columns):
@@ -100,6 +102,12 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _last(estimator: Any) -> Any:
+    """Return the estimator at the end of a pipeline."""
+    steps = getattr(estimator, "steps", None)
+    return _last(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
 def people_of(spec: Spec, X: FloatArray) -> pd.DataFrame:

@@ -19,6 +19,8 @@ from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
 
 _PROBABILITIES = (nn.Sigmoid, nn.Softmax)
+_PASSING = ("View", "Squeeze", "Unsqueeze", "Reshape", "UnsafeView", "Select", "Slice", "Clone", "ToCopy", "Alias")
+_NUMPY = (torch.float16, torch.float32, torch.float64)
 
 
 class ModuleRunner(Runner):
@@ -60,9 +62,17 @@ class ModuleRunner(Runner):
         # from_numpy would share the memory of rows with a module that may write to it.
         tensors = {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
         with _evaluation(self._module), torch.inference_mode():
-            given = self._call(tensors)
-        found = _scores(given, self.name)
-        return found.detach().to("cpu", torch.float64 if found.dtype == torch.float64 else torch.float32).numpy()
+            found = _scores(self._call(tensors), len(X), self.name).to("cpu")
+        # NumPy has no bfloat16.
+        return (found if found.dtype in _NUMPY or not found.is_floating_point() else found.float()).numpy()
+
+    def closing_kind(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> str:
+        """Return what the outputs are, as the last step that computed them for rows X tells; else the kind so far."""
+        tensors = {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
+        tensors = {n: each.requires_grad_() if each.is_floating_point() else each for n, each in tensors.items()}
+        with _evaluation(self._module), torch.enable_grad():
+            closed = _closes_in_probabilities(_scores(self._call(tensors), len(X), self.name))
+        return "probability" if closed else self.kind
 
     def _call(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         required = [name for name, needed in self._arguments.items() if needed]
@@ -88,23 +98,33 @@ def _last_layer(module: nn.Module) -> nn.Module:
     """Return the layer that a chain of modules ends in."""
     while isinstance(module, nn.Sequential) and len(module):
         module = module[-1]
-    if type(module).forward is not nn.Module.forward and not isinstance(module, nn.Sequential):
-        children = list(module.children())
-        return _last_layer(children[-1]) if children else module
     return module
 
 
-def _scores(given: Any, name: str) -> torch.Tensor:
-    """Return the tensor with the scores."""
-    if isinstance(given, Mapping):
-        given = given.get("logits", next(iter(given.values())) if len(given) == 1 else None)
-    elif isinstance(given, tuple | list) and given:
-        given = given[0]
-    elif not isinstance(given, torch.Tensor):
-        given = getattr(given, "logits", None)
-    if not isinstance(given, torch.Tensor):
-        raise FairmendError(f"{name}: forward gives no tensor; let it give the logits, or a dict with logits")
-    return given
+def _scores(given: Any, rows: int, name: str) -> torch.Tensor:
+    """Return the tensor with the scores: the one named "logits", or the only one with a number for each row."""
+    if isinstance(given, Mapping) and "logits" in given:
+        given = given["logits"]
+    elif not isinstance(given, torch.Tensor | Mapping | tuple | list):
+        given = getattr(given, "logits", given)
+    if isinstance(given, torch.Tensor):
+        return given
+    parts = list(given.values()) if isinstance(given, Mapping) else given if isinstance(given, tuple | list) else []
+    found = [part for part in parts if isinstance(part, torch.Tensor) and part.is_floating_point()]
+    found = [part for part in found if part.ndim in (1, 2) and len(part) == rows]
+    if len(found) != 1:
+        raise FairmendError(
+            f"{name}: forward gives {len(found)} tensors that may hold scores; give a function that returns one of them"
+        )
+    return found[0]
+
+
+def _closes_in_probabilities(scores: torch.Tensor) -> bool:
+    """Return whether a sigmoid or softmax computed a tensor, past what only reshapes it."""
+    step: Any = scores.grad_fn
+    while step is not None and type(step).__name__.startswith(_PASSING):
+        step = step.next_functions[0][0] if step.next_functions else None
+    return type(step).__name__.startswith(("SigmoidBackward", "SoftmaxBackward"))
 
 
 @contextmanager
