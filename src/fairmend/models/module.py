@@ -60,10 +60,11 @@ class ModuleRunner(Runner):
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return what forward gives: its tensor, the first of several, or the one named "logits"."""
         with _evaluation(self._module), torch.inference_mode():
-            found = self.scores(self._tensors(spec, ports, X))
+            found = self.scores(self.tensors(spec, ports, X))
         return found.detach().to("cpu", torch.float64 if found.dtype == torch.float64 else torch.float32).numpy()
 
-    def _tensors(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> dict[str, torch.Tensor]:
+    def tensors(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> dict[str, torch.Tensor]:
+        """Return what forward takes for rows X (rows, width), by the names of ports."""
         # from_numpy would share the memory of rows with a module that may write to it.
         return {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
 
@@ -82,7 +83,7 @@ class ModuleRunner(Runner):
 
         X = spec.sample_inputs(_EXAMPLES, np.random.default_rng(0), self.dtype)
         with _evaluation(self._module):
-            export_module(self._module, self._tensors(spec, ports, X), self.scores, path)
+            export_module(self._module, self.tensors(spec, ports, X), self.scores, path)
 
     def _call(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         required = [name for name, needed in self._arguments.items() if needed]

@@ -100,7 +100,7 @@ class RepairedModel(RunModel):
 
     def __repr__(self) -> str:
         """Show what the repaired model reads, and how often it runs the original."""
-        runs = "reads the representative of a class" if self.average is None else f"averages {self.members} members"
+        runs = "reads the representative of a class" if self.members == 1 else f"averages {self.members} members"
         return f"RepairedModel({runs}, run by {self.runtime})"
 
     @property

@@ -147,6 +147,11 @@ class RunModel:
         return self._bound.width
 
     @property
+    def order(self) -> Ints | None:
+        """The numbers of its outputs in the order of the spec's classes; None if that is their own."""
+        return self._order
+
+    @property
     def reversed(self) -> bool:
         """Whether the first of its two scores, or the only one against its sign, is that of the spec's class 1."""
         return self._flipped or (self._order is not None and len(self._order) == 2)

@@ -23,6 +23,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import listed
 from fairmend.models import RunModel
+from fairmend.models.module import ModuleRunner
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.blind import columns_of, mean_reference
 from fairmend.repairing.by_classes import AVERAGE, DISTILLED, REPRESENTATIVE
@@ -54,9 +55,9 @@ BY_CLASSES = (
     Recipe("classes, averaged", steps=0, by_classes=AVERAGE),
     Recipe("classes, representative", steps=0, by_classes=REPRESENTATIVE),
 )
-"""Recipes that let a model read classes of similar people, the preferred one first. Only networks are distilled. Where
-nothing but protected features and tolerances is left open, a network that ignores them, distilled towards the same
-averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
+"""Recipes that let a model read classes of similar people, the preferred one first. Networks and modules are distilled.
+Where nothing but protected features and tolerances is left open, a network that ignores them, distilled towards the
+same averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
 
 FEW_ROWS = 500
 """With fewer rows, labelled or not, distillation learns their noise too. Where the two cannot be told apart, the
@@ -212,7 +213,7 @@ def _stages(task: RepairTask) -> tuple[_Stage, ...]:
 def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return the recipes by classes: those of a model that is only run, or of a network where they can keep more."""
     if isinstance(task.model, RunModel):
-        return BY_CLASSES[1:]
+        return BY_CLASSES if isinstance(task.model.runner, ModuleRunner) else BY_CLASSES[1:]
     classes = similarity_classes(task.spec)
     return BY_CLASSES if (classes.banded or classes.linked) and not task.keep_form else ()
 
