@@ -6,7 +6,6 @@ tests/corpus/README.md has the rule, and how to add a file. Keras runs on PyTorc
 import json
 import warnings
 from collections import Counter
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -17,17 +16,18 @@ import torch
 from safetensors.torch import load_file
 
 import fairmend
+from fairmend.prove.certificate import identify
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import weights_digest
 from fairmend_check.readers.read_model import read_model
 from support.fuzzing import nnet
 from support.fuzzing.keras_runtime import probe_inputs
-from support.fuzzing.loader import layers_of
 from support.fuzzing.onnx import FORMAT, fits, possible_outputs
 from support.fuzzing.state_dicts import LAYERS
 from support.keras_files import import_keras
 from support.onnx_files import runtime
+from support.state_dict_steps import chain, function, layer
 
 CORPUS = Path(__file__).parent / "corpus"
 SUFFIXES = (".onnx", ".h5", ".keras", ".pth", ".ckpt", ".pt2", ".safetensors", ".nnet")
@@ -68,11 +68,11 @@ def read_by_loader(path):
     return fairmend.load_network(path, "relu")
 
 
-def read_by_checker(path, layers=None):
-    return read_model(path, layers)[0]
+def read_by_checker(path, described=None):
+    return read_model(path, described)[0]
 
 
-def scores_of_runtime(path, rows, layers):
+def scores_of_runtime(path, rows, described):
     """Return what the framework of the format computes (rows, outputs); it raises what it raises for a bad file."""
     if path.suffix == ".onnx":
         return runtime(path, rows)
@@ -84,10 +84,12 @@ def scores_of_runtime(path, rows, layers):
         if path.suffix == ".pt2":
             return torch.export.load(path).module()(inputs).numpy()
         state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
-        for layer in layers:
-            key = f"{layer.name}." if layer.name else ""
-            inputs = torch.nn.functional.linear(inputs, state[f"{key}weight"], state.get(f"{key}bias"))
-            inputs = torch.relu(inputs) if layer.activation.name == "relu" else inputs
+        for step in described["steps"][1:]:
+            if step["kind"] == "affine":
+                inputs = torch.nn.functional.linear(inputs, state[step["weight"]], state.get(step["bias"]))
+            else:
+                assert step["name"] == "relu"
+                inputs = torch.relu(inputs)
         return inputs.numpy()
 
 
@@ -108,13 +110,17 @@ def test_a_file_of_a_real_program_is_read_as_it_runs(path):
             read_by_checker(path, LAYERS if path.suffix in STATE_DICTS else None)
         return
     if names := listed(path, OTHER_ORDER):
-        network, layers = None, [replace(layer, name=name) for name, layer in zip(names, LAYERS, strict=True)]
+        network, described = None, chain(3, layer(names[0]), function("relu"), layer(names[1]))
         with pytest.raises(fairmend.FairmendError, match="takes 3 values, but the layer before it"):
             read_by_loader(path)
     else:
         network = read_by_loader(path)
-        layers = layers_of(network) if path.suffix in (*STATE_DICTS, ".pt2") else None
-    model = read_by_checker(path, layers)
+        described = identify(network)["network"] if path.suffix in (*STATE_DICTS, ".pt2") else None
+    if not "".join(names or ()).isascii():  # they would be a part of the condition that is printed
+        with pytest.raises(CheckError, match="a name must have at most 200 letters, digits"):
+            read_by_checker(path, described)
+        return
+    model = read_by_checker(path, described)
     assert network is None or weights_digest(model) == digest_of_network(network)
     if path.suffix in (".onnx", ".nnet"):
         form = FORMAT if path.suffix == ".onnx" else nnet.FORMAT
@@ -123,7 +129,7 @@ def test_a_file_of_a_real_program_is_read_as_it_runs(path):
     if any(fnmatch(name_of(path), pattern) for pattern in NOT_RUN):
         return
     rows = probe_inputs(model.inputs).astype(model.dtype)
-    scores = scores_of_runtime(path, rows, layers)
+    scores = scores_of_runtime(path, rows, described)
     assert any(fits(scores, low, high) for low, high in possible_outputs(model, rows))
 
 
@@ -149,16 +155,16 @@ def equal(scores, found):
 def test_a_finding_is_refused_or_read_as_its_runtime_runs_it(path):
     record = path.with_name(f"{path.name}.json")
     known = json.loads(record.read_text()) if record.exists() else {"read_by": []}
-    network, layers = outcome(read_by_loader, path), None
+    network, described = outcome(read_by_loader, path), None
     if path.suffix in (*STATE_DICTS, ".pt2"):
-        layers = LAYERS if network is None else layers_of(network)
-    model = outcome(read_by_checker, path, layers)
+        described = LAYERS if network is None else identify(network)["network"]
+    model = outcome(read_by_checker, path, described)
     readers = {"loader": network, "checker": model}
     assert [name for name, found in readers.items() if found is not None] == known["read_by"]
     if network is None and model is None:
         return
     rows, scores = np.array(known["inputs"], known["dtype"]), np.array(known["scores"])
-    assert equal(scores, scores_of_runtime(path, rows, layers))
+    assert equal(scores, scores_of_runtime(path, rows, described))
     assert network is None or equal(scores, network.logits(rows)) or equal(scores, network.probabilities(rows))
     assert model is None or any(fits(scores, low, high) for low, high in possible_outputs(model, rows))
 

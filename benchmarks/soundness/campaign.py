@@ -21,7 +21,7 @@ import traceback
 import warnings
 from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -112,14 +112,16 @@ class Draw:
             categories = tuple(f"c{i}" for i in range(self.whole(2, 4)))
             dropped = self.one_of(None, categories[0]) if kind == "one-hot" else None
             scale = None if kind == "one-hot" else self.scale(0.0, len(categories) - 1.0)
-            return Feature(
-                name,
-                "categorical",
-                categories=categories,
-                encoding=kind,
-                protected=protected,
-                dropped=dropped,
-                scale=scale,
+            return self.with_bands(
+                Feature(
+                    name,
+                    "categorical",
+                    categories=categories,
+                    encoding=kind,
+                    protected=protected,
+                    dropped=dropped,
+                    scale=scale,
+                )
             )
         low = float(self.one_of(0, 1, -3, 18, 1_000_000))
         high = low + self.whole(1, 40)
@@ -128,9 +130,24 @@ class Draw:
             low, high = low * stretch, high * stretch
         step = high - low
         tolerance = 0.0 if protected else self.one_of(0.0, 0.0, 1.0 if kind == "integer" else 0.05 * step)
-        return Feature(
-            name, kind, range=(low, high), protected=protected, tolerance=tolerance, scale=self.scale(low, high)
+        return self.with_bands(
+            Feature(
+                name, kind, range=(low, high), protected=protected, tolerance=tolerance, scale=self.scale(low, high)
+            )
         )
+
+    def with_bands(self, feature: Feature) -> Feature:
+        """Return a feature, which has bands now and then if it is not protected."""
+        if feature.protected or self.rng.random() > 0.3:
+            return feature
+        low, high = feature.bounds
+        bands: Any = {"width": self.whole(1, 3) * ((high - low) / 7 if feature.kind == "continuous" else 3)}
+        if feature.categories:
+            bands = [list(feature.categories[::2]), list(feature.categories[1::2])]
+        try:
+            return replace(feature, bands=bands, tolerance=0.0)
+        except FairmendError:  # one band, one value in each, or edges that float32 cannot tell apart
+            return feature
 
     def scale(self, low: float, high: float) -> dict[str, float] | None:
         span = high - low

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from fairmend import Feature, Network, Spec
+from fairmend import FairmendError, Feature, Network, Spec
 from fairmend.network import Activation, Affine
 
 KINKED = [Activation("relu"), Activation("leaky_relu", 0.125), Activation("leaky_relu", 0.01), Activation("identity")]
@@ -133,7 +133,38 @@ def random_spec(rng: np.random.Generator) -> Spec:
 def random_feature(
     rng: np.random.Generator, name: str, *, protected: bool, continuous: bool, left: int
 ) -> tuple[Feature, int]:
-    """Return a feature, and a bound on the number of values that a neighbour can have; at most ``left`` of them."""
+    """Return a feature, and a bound on the number of values that a neighbour can have; at most ``left`` of them.
+
+    Some that would vary in nothing, or by a tolerance, have bands.
+    """
+    feature, size = _without_bands(rng, name, protected=protected, continuous=continuous, left=left)
+    if feature.protected or left < 8 or rng.random() > 0.3 or (feature.kind == "continuous" and not continuous):
+        return feature, size
+    try:
+        banded = replace(feature, bands=random_bands(rng, feature, left), tolerance=0.0)
+    except FairmendError:  # one band, or edges that float32 cannot tell apart
+        return feature, size
+    if banded.groups:
+        return banded, max(map(len, banded.groups)) + 1
+    ends = [*banded.lower_ends, banded.bounds[1] + 1]
+    return banded, 8 if banded.kind == "continuous" else max(int(b - a) for a, b in pairwise(ends)) + 1
+
+
+def random_bands(rng: np.random.Generator, feature: Feature, left: int) -> Any:
+    """Return bands of a feature, of fewer than ``left`` whole numbers each; they may be refused."""
+    if feature.categories:
+        band = rng.integers(int(rng.integers(2, 4)), size=len(feature.categories))
+        groups = [[c for c, b in zip(feature.categories, band, strict=True) if b == k] for k in range(3)]
+        return [group for group in groups if group]
+    low, high = feature.bounds
+    if feature.kind == "integer":
+        return {"width": int(rng.integers(2, min(left - 1, 9)))}
+    return [low, *sorted(rng.uniform(low, high, int(rng.integers(1, 5))))]
+
+
+def _without_bands(
+    rng: np.random.Generator, name: str, *, protected: bool, continuous: bool, left: int
+) -> tuple[Feature, int]:
     kind = str(rng.choice(["integer", "integer", "ordinal", "one-hot", "continuous"]))
     protected = protected or (rng.random() < 0.3 and left >= 12)
     if kind == "continuous" and protected and not continuous:

@@ -10,7 +10,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.soundness.entry_writer import with_entry
+from fairmend.models.entry import ELEMENT_TYPES, Code, Cut, Entry, TableLookup
+from fairmend.models.onnx_entry import add_entry
+from fairmend.models.ports import Port
 
 SEXES, RELATIONS = ["Female", "Male"], ["Husband", "Wife", "Unmarried", "Own-child"]
 RACES, JOBS = ["White", "Black", "Other"], ["clerk", "driver", "teacher"]
@@ -18,6 +20,7 @@ ELEMENTS = {
     "float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64,
     "int32": TensorProto.INT32, "string": TensorProto.STRING, "bool": TensorProto.BOOL,
 }  # fmt: skip
+BANDS = [0, 10, 25, 40]
 SPOUSES = [
     {"when": {"sex": "Female"}, "then": {"relationship": {"Husband": "Wife"}}},
     {"when": {"sex": "Male"}, "then": {"relationship": {"Wife": "Husband"}}},
@@ -56,6 +59,22 @@ def width(feature: dict[str, Any]) -> int:
     return len(feature["categories"]) - ("dropped" in feature)
 
 
+def with_entry(model: onnx.ModelProto, data: dict[str, Any]) -> onnx.ModelProto:
+    """Return the model behind the entry of these data, as fairmend writes it."""
+    ports = [Port(each["name"], each["type"], each["rank"], tuple(each["features"])) for each in data["ports"]]
+    lookups = []
+    for each in data["lookups"]:
+        codes = [
+            Code(code["port"], tuple(code["columns"]), code["compare"], tuple(code["with"]), tuple(code["weights"]))
+            for code in each["codes"]
+        ]
+        table = np.array(each["table"], dtype=ELEMENT_TYPES[ports[each["port"]].type])
+        lookups.append(TableLookup(each["port"], tuple(each["columns"]), tuple(codes), table))
+    cuts = [Cut(each["port"], each["column"], each["value"]) for each in data["cuts"]]
+    widths = tuple(each["width"] for each in data["ports"])
+    return add_entry(model, Entry(tuple(ports), widths, tuple(cuts), tuple(lookups)))
+
+
 def random_case(rng: np.random.Generator) -> EntryCase:
     """Return a random honest case."""
     texts = bool(rng.random() < 0.4)
@@ -85,6 +104,7 @@ def _features(rng: np.random.Generator, texts: bool) -> list[dict[str, Any]]:
         {"name": "age", "kind": "integer", "range": [17, 90], "protected": True},
         {"name": "hours", "kind": "integer", "range": [1, 99], "tolerance": 2},
         {"name": "income", "kind": "continuous", "range": [0, 100]},
+        {"name": "savings", "kind": str(rng.choice(["continuous", "integer"])), "range": [0, 60], "bands": BANDS},
         category("job", JOBS),
     ]
     if rng.random() < 0.4:
@@ -146,6 +166,9 @@ def _fill_entry(case: EntryCase, rng: np.random.Generator) -> None:
     """Cut what varies, and look up what links set where that leaves more than one class."""
     links = case.spec.get("link", [])
     for feature in case.spec["feature"]:
+        if "bands" in feature:
+            _look_up_bands(case, feature, rng)
+            continue
         linked = feature["name"] == "relationship" and links
         if not (feature.get("protected") or feature.get("tolerance") or linked):
             continue
@@ -195,6 +218,17 @@ def _look_up(case: EntryCase, feature: dict[str, Any]) -> None:
         table.append(held(feature, first[1], kind))
     columns = list(range(start, start + width(feature)))
     case.entry["lookups"].append({"port": number, "columns": columns, "codes": codes, "table": table})
+
+
+def _look_up_bands(case: EntryCase, feature: dict[str, Any], rng: np.random.Generator) -> None:
+    """Replace a number by one of its band."""
+    number, start = case.port_of(feature["name"])
+    kind = case.entry["ports"][number]["type"]
+    whole, edges = feature["kind"] == "integer", feature["bands"][1:]
+    limits = [edge if kind.startswith("int") else encoded(feature, edge - 0.5 * whole, kind) for edge in edges]
+    code = {"port": number, "columns": [start], "compare": ">=", "with": limits, "weights": [1] * len(limits)}
+    table = [held(feature, end + int(rng.integers(5)), kind) for end in feature["bands"]]
+    case.entry["lookups"].append({"port": number, "columns": [start], "codes": [code], "table": table})
 
 
 def _count(code: dict[str, Any]) -> int:

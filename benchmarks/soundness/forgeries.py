@@ -25,8 +25,11 @@ from benchmarks.soundness.tally import Tally
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Sum
 from fairmend.network.decision import predicted_classes
+from fairmend.network.description import stored_steps
 from fairmend.prove.certificate import certificate_of_blindness, identify
-from fairmend.prove.certificate_graph import steps_of
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.description import described_model
+from fairmend_check.kernel.model import network_digest
 
 STATE_DICTS = (".pth", ".safetensors")
 IN_CONTENT = ("unfair", "far", "global")
@@ -152,12 +155,18 @@ class GraphCertificates(Certificates):
         return self._try(content, self.model, "an unfair input", None, inputs)
 
     def _forge_steps(self, content: dict[str, Any], kind: str, other: Network) -> bool:
-        """The steps of another network, with the tensors of this one; the digest is that of the tensors."""
-        steps = steps_of(other) or None
-        if steps is None:
+        """The steps of another network, with the tensors of this one, and digests that fit or the right ones."""
+        theirs = identify(other)
+        described = {**theirs["network"], "tensors": None}
+        try:
+            described["sha256"] = network_digest(described_model(described["steps"], stored_steps(self.network)[1])[0])
+        except CheckError:  # the file has other tensors
             return False
-        content["model"]["graph"], content["model"]["layers"] = list(steps), None
-        return self._try(content, self.model, f"other steps for a state dict ({kind})", other)
+        own = self.rng.random() < 0.7
+        content["model"]["network"] |= described if own else {"steps": described["steps"], "tensors": None}
+        content["model"] |= {"weights_sha256": theirs["weights_sha256"]} if own else {}
+        whose = "a digest of their own" if own else "the right digest"
+        return self._try(content, self.model, f"other steps for a state dict with {whose} ({kind})", other)
 
     def _forge_model(self, content: dict[str, Any], kind: str, other: Network) -> bool:
         """Another model in a file of any format, with the digest of its own weights, or with the right one."""
@@ -173,9 +182,8 @@ class GraphCertificates(Certificates):
         own = self.rng.random() < 0.7
         if own:
             content["model"] |= identify(other)
-        steps = list(steps_of(other)) or None
-        content["model"]["graph"] = steps if suffix in STATE_DICTS else None
-        content["model"]["layers"] = None
+        else:  # its own steps, with the digests of the right network
+            content["model"]["network"] |= {"steps": identify(other)["network"]["steps"], "tensors": None}
         whose = "digest and steps of its own" if own else "the digest of the right one"
         in_words = "another Keras model" if suffix == ".keras" else "another model"
         return self._try(content, path, f"{in_words} with {whose} ({kind})", other)

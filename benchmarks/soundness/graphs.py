@@ -52,6 +52,7 @@ def random_graph_spec(rng: np.random.Generator) -> Spec:
     for number in range(int(rng.integers(1, 4))):
         left = MOST_POINTS // points
         feature, size = random_feature(rng, f"f{number}", protected=number == 0, continuous=continuous, left=left)
+        feature = replace(feature, bands=None) if linked else feature
         features.append(replace(feature, tolerance=0.0) if linked and feature.kind == "continuous" else feature)
         points *= size
     for number in range(int(rng.integers(1, 3))):
@@ -74,7 +75,7 @@ def _code(rng: np.random.Generator, name: str, *, protected: bool) -> Feature:
 def _links(rng: np.random.Generator, features: list[Feature]) -> list[dict[str, Any]]:
     """Return a link from some values of a protected feature to one that is neither protected nor tolerant."""
     causes = [each for each in features if each.protected and each.kind != "continuous"]
-    effects = [each for each in features if not each.protected and not each.tolerance and each.kind != "continuous"]
+    effects = [each for each in features if not each.varies and not each.tolerance and each.kind != "continuous"]
     if not causes or not effects:
         return []
     cause, effect = causes[rng.integers(len(causes))], effects[rng.integers(len(effects))]

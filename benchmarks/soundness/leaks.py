@@ -27,8 +27,15 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import fairmend_check
-from benchmarks.soundness.entry_cases import ELEMENTS, RELATIONS, EntryCase, classes_of, encoded, random_case
-from benchmarks.soundness.entry_writer import with_entry
+from benchmarks.soundness.entry_cases import (
+    ELEMENTS,
+    RELATIONS,
+    EntryCase,
+    classes_of,
+    encoded,
+    random_case,
+    with_entry,
+)
 from fairmend.prove.certificate import certificate_of_classes
 from fairmend.spec import Spec
 from fairmend_check.kernel.entry import read_entry
@@ -128,11 +135,14 @@ def _rewrite(case: EntryCase) -> None:
     case.model = with_entry(case.bare, case.entry)
 
 
-def _lookup(case: EntryCase, rng: Rng) -> dict[str, Any]:
-    if not case.entry["lookups"]:
-        raise NotPossibleError
-    found: dict[str, Any] = case.entry["lookups"][int(rng.integers(len(case.entry["lookups"])))]
-    return found
+def _lookup(case: EntryCase, *, banded: bool = False) -> dict[str, Any]:
+    """Return the look-up of what links set, or that of a feature with bands."""
+    place = case.port_of("savings")
+    for each in case.entry["lookups"]:
+        if ((each["port"], each["columns"][0]) == place) == banded:
+            found: dict[str, Any] = each
+            return found
+    raise NotPossibleError
 
 
 # Other ways to the inputs
@@ -665,7 +675,7 @@ def _a_column_is_not_cut(case: EntryCase, rng: Rng) -> None:
 
 @leak
 def _a_lookup_is_missing(case: EntryCase, rng: Rng) -> None:
-    case.entry["lookups"].remove(_lookup(case, rng))
+    case.entry["lookups"].remove(_lookup(case))
     _rewrite(case)
 
 
@@ -697,7 +707,7 @@ def _codes_of(case: EntryCase, name: str) -> list[int]:
 
 @leak
 def _a_table_tells_members_apart(case: EntryCase, rng: Rng) -> None:
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     one, _ = _two_members(case, lookup, rng)
     at = int(rng.integers(len(lookup["columns"])))
     value = lookup["table"][one][at]
@@ -708,7 +718,7 @@ def _a_table_tells_members_apart(case: EntryCase, rng: Rng) -> None:
 
 @leak
 def _a_table_with_a_negative_zero(case: EntryCase, rng: Rng) -> None:
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     one, _ = _two_members(case, lookup, rng)
     zeros = [at for at, value in enumerate(lookup["table"][one]) if isinstance(value, float) and value == 0]
     if not zeros:
@@ -720,7 +730,7 @@ def _a_table_with_a_negative_zero(case: EntryCase, rng: Rng) -> None:
 
 @leak
 def _a_table_that_is_not_a_number(case: EntryCase, rng: Rng) -> None:
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     one, _ = _two_members(case, lookup, rng)
     if not isinstance(lookup["table"][one][0], float):
         raise NotPossibleError
@@ -730,7 +740,7 @@ def _a_table_that_is_not_a_number(case: EntryCase, rng: Rng) -> None:
 
 @leak
 def _a_code_reads_what_varies(case: EntryCase, rng: Rng) -> None:
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     name = str(rng.choice(["age", "hours"]))
     number, column = case.port_of(name)
     kind = case.entry["ports"][number]["type"]
@@ -746,11 +756,13 @@ def _a_code_reads_what_varies(case: EntryCase, rng: Rng) -> None:
 
 @leak
 def _a_threshold_within_the_rounding_of_a_value(case: EntryCase, rng: Rng) -> None:
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     for code in lookup["codes"]:
         port = case.entry["ports"][code["port"]]
         if port["type"] in ("float32", "float64") and len(code["columns"]) == 1:
             name = next(f for f in port["features"] if case.port_of(f)[1] == code["columns"][0])
+            if case.feature(name).get("encoding") == "one-hot":  # which holds 0 and 1 exactly
+                continue
             code["with"] = [encoded(case.feature(name), at + 1, port["type"]) for at in range(len(code["with"]))]
             _rewrite(case)
             return
@@ -760,7 +772,7 @@ def _a_threshold_within_the_rounding_of_a_value(case: EntryCase, rng: Rng) -> No
 @leak
 def _a_threshold_between_other_values(case: EntryCase, rng: Rng) -> None:
     """Merge and split other categories than the links do."""
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     code = lookup["codes"][-1]
     if len(code["columns"]) > 1 or isinstance(code["with"][0], str) or set(code["weights"]) != {1}:
         raise NotPossibleError
@@ -783,9 +795,41 @@ def _a_threshold_between_other_values(case: EntryCase, rng: Rng) -> None:
 
 
 @leak
+def _an_edge_of_a_band_at_another_number(case: EntryCase, rng: Rng) -> None:
+    lookup = _lookup(case, banded=True)
+    (code,) = lookup["codes"]
+    feature, kind = case.feature("savings"), case.entry["ports"][lookup["port"]]["type"]
+    at = int(rng.integers(len(code["with"])))
+    limit = code["with"][at]
+    if kind.startswith("int"):
+        code["with"][at] = limit + int(rng.choice([-1, 1]))
+    elif feature["kind"] == "continuous" and rng.random() < 0.5:
+        code["with"][at] = float(np.nextafter(np.dtype(kind).type(limit), np.dtype(kind).type(rng.choice([-9, 99]))))
+    else:
+        edge = feature["bands"][1 + at]
+        code["with"][at] = encoded(feature, edge + float(rng.choice([-1.5, 0.5, 1.5])), kind)
+    _rewrite(case)
+
+
+@leak
+def _a_band_that_is_split(case: EntryCase, rng: Rng) -> None:
+    lookup = _lookup(case, banded=True)
+    (code,) = lookup["codes"]
+    kind, feature = case.entry["ports"][lookup["port"]]["type"], case.feature("savings")
+    at = int(rng.integers(len(lookup["table"])))
+    inside = feature["bands"][at] + int(rng.integers(2, 8))
+    limit = inside if kind.startswith("int") else encoded(feature, inside - 0.5, kind)
+    code["with"] = sorted([*code["with"], limit])
+    code["weights"].append(1)
+    row = [value + type(value)(1) for value in lookup["table"][at]]
+    lookup["table"].insert(at + 1, row)
+    _rewrite(case)
+
+
+@leak
 def _weights_of_a_code(case: EntryCase, rng: Rng) -> None:
     """Let codes number categories in another order than the table has."""
-    lookup = _lookup(case, rng)
+    lookup = _lookup(case)
     code = lookup["codes"][-1]
     if set(code["weights"]) == {1} or len(lookup["codes"]) > 1:
         raise NotPossibleError

@@ -36,6 +36,8 @@ class Axis:
 
 def axis_of(feature: Feature, columns: slice, X: np.ndarray, rng: np.random.Generator) -> Axis:
     """Return the axis of a feature that varies, for the inputs X (inputs, width)."""
+    if feature.bands is not None:
+        return banded_axis(feature, columns, X, rng)
     if feature.one_hot:
         square = np.eye(len(feature.categories))
         if feature.dropped is not None:
@@ -58,6 +60,42 @@ def axis_of(feature: Feature, columns: slice, X: np.ndarray, rng: np.random.Gene
     inside = low[:, None] + rng.random((len(X), SAMPLED)) * (high - low)[:, None]
     values = np.concatenate([low[:, None], high[:, None], own_bits[:, None], inside], axis=1)
     return Axis(columns, np.clip(values, low[:, None], high[:, None])[:, :, None], low, high)
+
+
+def banded_axis(feature: Feature, columns: slice, X: np.ndarray, rng: np.random.Generator) -> Axis:
+    """Return the axis of a feature with bands: the values of the band of each input, and its own bits."""
+    own_bits = X[:, columns].astype(np.float64)
+    offset, factor = (0.0, 1.0) if feature.one_hot else scale_of(feature)
+    encode = lambda values: ((np.asarray(values) - offset) / factor).astype(X.dtype).astype(np.float64)  # noqa: E731
+    if feature.kind == "continuous":
+        edges = encode(feature.bands)
+        band = np.maximum((edges[None] <= own_bits).sum(axis=1) - 1, 0)
+        below = np.nextafter(edges[1:].astype(X.dtype), X.dtype.type(-np.inf)).astype(np.float64)
+        own = own_bits[:, 0]
+        low, high = edges[band], np.append(below, encode(feature.range[1]))[band]
+        low, high = np.minimum(low, own), np.maximum(high, own)
+        inside = low[:, None] + rng.random((len(X), SAMPLED)) * (high - low)[:, None]
+        values = np.concatenate([low[:, None], high[:, None], own[:, None], inside], axis=1)
+        return Axis(columns, np.clip(values, low[:, None], high[:, None])[:, :, None], low, high)
+    if feature.categories is None:
+        lowest, highest = feature.range
+        every = list(range(lowest, highest + 1))
+        members = [[v for v in every if sum(e <= v for e in feature.bands) == k + 1] for k in range(len(feature.bands))]
+        codes = np.clip(np.rint(own_bits[:, 0] * factor + offset), lowest, highest)
+    else:
+        members = [[feature.categories.index(name) for name in group] for group in feature.bands]
+        square = np.eye(len(feature.categories))
+        if feature.dropped is not None:
+            square = np.delete(square, feature.categories.index(feature.dropped), axis=1)
+        if feature.one_hot:
+            codes = np.array([int(np.flatnonzero((square == row).all(axis=1))[0]) for row in own_bits])
+        else:
+            codes = np.clip(np.rint(own_bits[:, 0] * factor + offset), 0, len(feature.categories) - 1)
+    most = max(map(len, members))
+    found = [next(group for group in members if code in group) for code in codes]
+    filled = np.array([[*group, *[group[-1]] * (most - len(group))] for group in found])
+    values = square[filled] if feature.one_hot else encode(filled.astype(np.float64))[:, :, None]
+    return Axis(columns, np.concatenate([values, own_bits[:, None]], axis=1))
 
 
 class Oracle:
@@ -174,7 +212,7 @@ class Oracle:
 
 def varies(feature: Feature) -> bool:
     """Whether a neighbour can have another value of a feature."""
-    if feature.protected:
+    if feature.protected or feature.bands is not None:
         return True
     if feature.kind == "integer":
         return feature.tolerance >= 1 and feature.range[0] < feature.range[1]

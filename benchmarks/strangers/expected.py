@@ -486,18 +486,19 @@ def what_if(world: World, shown: dict[str, Any], data: pd.DataFrame, models: lis
     if world.outputs == 1:
         found["threshold"] = 0.5
     for when, model in zip(("before", "after"), models, strict=False):
-        found[when] = {"nodes": nodes(shown[when]["nodes"], affine_layers(world.framework, model))}
+        found[when] = carried(shown[when], affine_layers(world.framework, model))
     return found
 
 
-def nodes(shown: list[dict[str, Any]], layers: list[tuple[np.ndarray, np.ndarray]]) -> list[dict[str, Any]]:
-    """Return the sources and widths of a network's nodes: one after the other, as wide as the layers of the model."""
-    widths, found = iter([layers[0][0].shape[1], *(len(bias) for _, bias in layers)]), []
-    for number, node in enumerate(shown):
-        width = next(widths) if node["operation"] in ("input", "affine") else found[-1]["width"]
-        found.append({"sources": [number - 1] if number else [], "width": width})
-    assert next(widths, None) is None
-    return found
+def carried(shown: dict[str, Any], layers: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """Return the sources of a network's steps, one after the other, and shapes of tensors as in the model's layers."""
+    affine = [step for step in shown["steps"] if step["kind"] == "affine"]
+    steps = [{"sources": [number - 1] if number else []} for number in range(len(shown["steps"]))]
+    steps[0] |= {"columns": layers[0][0].shape[1]}
+    tensors = {}
+    for step, (weight, bias) in zip(affine, layers, strict=True):
+        tensors |= {step["weight"]: {"shape": list(weight.shape)}, step["bias"]: {"shape": list(bias.shape)}}
+    return {"steps": steps, "tensors": tensors}
 
 
 @dataclass(frozen=True)
@@ -547,13 +548,15 @@ def _weight(sides: tuple[float, float]) -> dict[str, Any]:
 def carried_scores(network: dict[str, Any], X: np.ndarray) -> np.ndarray:
     """Run a network that the page carries, in NumPy; return probabilities."""
     values = X.astype(np.float64)
-    for node in network["nodes"][1:]:
-        if node["operation"] == "relu":
+    for step in network["steps"][1:]:
+        if step["kind"] == "function":
+            assert step["name"] == "relu", step["name"]
             values = np.maximum(values, 0)
             continue
-        assert node["operation"] == "affine", node["operation"]
-        numbers = [np.frombuffer(base64.b64decode(node[name]), "<f4") for name in ("weight", "bias")]
-        values = values @ numbers[0].reshape(node["width"], -1).T.astype(np.float64) + numbers[1]
+        assert step["kind"] == "affine", step["kind"]
+        tensors = [network["tensors"][step[name]] for name in ("weight", "bias")]
+        weight, bias = (np.frombuffer(base64.b64decode(t["values"]), "<f4").reshape(t["shape"]) for t in tensors)
+        values = values @ weight.T.astype(np.float64) + bias
     if values.shape[1] == 1:
         return 1 / (1 + np.exp(-values[:, 0]))
     shares = np.exp(values - values.max(axis=1, keepdims=True))

@@ -19,6 +19,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - rounding.py: arithmetic that rounds outward
    - model.py: a network is a graph of operations; the digests of its weights and of all
    - assemble.py: builds graphs from the steps of a file
+   - description.py, condition.py: the JSON form of a network, and what it says about the module of a state dict
    - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; affine.py has
      layers and the norms beside them, columns.py inputs, choices, tables, sums and concatenations
    - functions/: a class for each elementwise function; base.py says what is needed; straight.py has those of lines,
@@ -44,12 +45,10 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
 5. readers/: from bytes to a network
    - read_model.py: selects the reader by suffix
-   - described_network.py: the network that a certificate contains
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py: .onnx
    - onnx_edges.py, onnx_entry.py, onnx_operators.py: the entry and the edges of an .onnx file that is not read further
-   - state_dict.py, named_graph.py: tensors of a state dict, in the layers or steps that the certificate names, and
-     .safetensors
+   - state_dict.py: tensors of a state dict, in the steps that the certificate names, and .safetensors
    - read_torch.py: .pth, .pt and .ckpt, in which no code runs, and .pt2, the weights of an exported program
    - read_keras.py, keras_config.py, keras_layers.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet

@@ -18,13 +18,12 @@ from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate, read_certificate
 from fairmend_check.kernel.claim import Score, describe_claim, describe_encoding, scalings
 from fairmend_check.kernel.classes import why_not_constant
+from fairmend_check.kernel.description import WHERE, contained_tensors, described_model
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Array, Precision
 from fairmend_check.kernel.spec import HALF, ScoreClaim, Spec, first_difference
-from fairmend_check.readers.described_network import described_model
-from fairmend_check.readers.named_graph import read_architecture
 from fairmend_check.readers.onnx_edges import check_structure
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
@@ -366,15 +365,14 @@ def _condition(claimed: Certificate, network: Model) -> str:
 
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
-    if claimed.network is not None:
+    if claimed.network["tensors"] is not None:
         contained_model(claimed)  # refused unless it has the digests; what is proven is what the file holds
-    network, file_sha256 = read_model(path, read_architecture(claimed.architecture))
+    network, file_sha256 = read_model(path, claimed.network)
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
         raise NotConfirmedError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
-    # The steps of a state dict that is no chain are the certificate's own, and may be arranged in another way.
-    if claimed.architecture["graph"] is None and network_digest(network) != claimed.network_sha256:
+    if network_digest(network) != claimed.network_sha256:
         raise NotConfirmedError(
             f"model {path.name}: the file holds another network than the certificate (network.sha256 differs)"
         )
@@ -384,11 +382,13 @@ def matching_model(claimed: Certificate, path: Path) -> Model:
 
 def contained_model(claimed: Certificate) -> Model:
     """Return the network that the certificate contains, if it is the one that its digests name."""
-    if claimed.network is None:
-        raise CheckError(
-            "the certificate has the digest of its network alone, because that is large; pass the model file"
-        )
-    network = described_model(claimed.network, claimed.dtype)
+    if claimed.network["tensors"] is None:
+        raise CheckError("the certificate has no tensors of its network, because they are large; pass the model file")
+    tensors = contained_tensors(claimed.network["tensors"])
+    network, used = described_model(claimed.network["steps"], tensors)
+    left = [key for key in tensors if key not in used]
+    if left:
+        raise CheckError(f'{WHERE} has the tensor "{left[0][:40]}", which no step names')
     if network_digest(network) != claimed.network_sha256:
         raise NotConfirmedError("certificate.model.network is not the network of its sha256")
     if weights_digest(network) != claimed.weights_sha256:

@@ -72,7 +72,7 @@ def test_unequal_people_are_exit_1_with_count_share_and_described_pairs(case):
     for words in ("Accuracy", "Balanced accuracy", "AUC", "Gaps by age in 4 bins", "Gaps by gender"):
         assert words in result.stdout
     assert result.stdout.count("row ") == 5  # three pairs, the largest score disparity, and how rows are numbered
-    assert "interval" not in result.stdout
+    assert "confidence interval" not in result.stdout
 
 
 def test_no_one_unequal_is_exit_0(case):
@@ -500,3 +500,37 @@ def test_a_scheduler_that_does_not_answer_is_one_line(case, tmp_path):
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "unequal.csv").exists()
     assert "--jobs has no effect with --cluster" in audit(case, "--cluster", address, "--jobs", "2").stderr
+
+
+def test_it_shows_who_loses_and_by_how_much(case):
+    shown = audit(case, "--no-report").stdout
+    assert "Mean effect of each value" in shown
+    assert 'on the probability of "yes" and the share who get it' in shown
+    gender = next(each for each in document(case, "--no-report")["effects"] if each["feature"] == "gender")
+    assert [value["direction"] for value in gender["values"]] == ["gains", "loses"]
+    assert f"{100 * gender['values'][0]['decision']['mean']:+.1f}" in shown
+
+
+def test_a_column_that_the_model_does_not_read_has_groups_and_proxies(case):
+    people = small_people()
+    case.write(people.assign(race=np.where(people["income"] > 50, "white", "black")))
+    shown = document(case, "--group", "race", "--no-report")
+    race = next(group for group in shown["groups"] if group["feature"] == "race")
+    predicted = small_network().predict(small_spec().encode(people))
+    for group in race["groups"]:
+        members = (people["income"] > 50).to_numpy() == (group["name"] == "white")
+        assert group["selection_rate"] == pytest.approx(predicted[members].mean())
+    assert ["race"] in [table["features"] for table in shown["outcomes"]["tables"]]
+    (proxy,) = shown["proxies"]
+    assert (proxy["column"], proxy["features"][0]["feature"]) == ("race", "income")
+    assert proxy["auc"] > 0.99
+    text = audit(case, "--group", "race").stdout
+    assert "The features tell race with an AUC of" in " ".join(text.split())
+    assert "Features that stand for others" in (case.folder / "fairmend-audit/report.html").read_text(encoding="utf-8")
+    halves = document(case, "--group", "race", "--no-report", "--jobs", "2")
+    assert halves["groups"] == shown["groups"]
+
+
+def test_a_group_that_cannot_be_compared_is_refused(case):
+    assert "the data has no such column" in audit(case, "--group", "rcae").stderr
+    assert "--group needs --data" in audit(case, "--group", "race", data=False).stderr

@@ -131,3 +131,24 @@ def test_a_repair_has_both_sides():
     for when, figures in (("before", document.before), ("after", document.after)):
         known = next(feature for feature in figures.groups if feature.feature == "gender")
         assert [getattr(g, when).rate for g in gender.groups] == [g.selection_rate for g in known.groups]
+
+
+def test_the_favourable_class_is_the_selection():
+    spec, values = spec_of("g"), draw("g")
+    predicted = (values["g"] == "a").astype(np.int64)
+    lender = Spec(spec.features, Label("y", "default", favourable="repaid"))
+    usual = tabulate_outcomes(spec, values, [predicted], ["repaid", "default"]).tables[0]
+    turned = tabulate_outcomes(lender, values, [predicted], ["repaid", "default"]).tables[0]
+    assert (usual.answer, turned.answer) == ("default", "repaid")
+    for before, after in zip(usual.groups, turned.groups, strict=True):
+        assert before.before.count + after.before.count == before.rows
+    assert [group.before.flagged for group in turned.groups[:2]] == [True, False]
+    (rates,) = tabulate_groups(lender, values, [], predicted, classes=1)
+    assert [group.selection_rate for group in rates.groups] == [0.0, 1.0, 1.0]
+
+
+def test_a_favourable_class_of_several_has_the_only_table():
+    spec = Spec(spec_of("g").features, Label("y", classes=("A", "B", "C"), favourable="B"))
+    found = tabulate_outcomes(spec, draw("g"), [np.zeros(3_000, np.int64)], ["A", "B", "C"])
+    assert [table.answer for table in found.tables] == ["B"]
+    assert found.tables_left_out == 0

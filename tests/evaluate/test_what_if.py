@@ -23,8 +23,11 @@ NO_PAIRS = replace(audit_of().document.page.pairs, rows=[])
 BARE = replace(audit_of().document, page=replace(audit_of().document.page, what_if=None, pairs=NO_PAIRS))
 
 
-def numbers(text, precision):
-    return np.frombuffer(base64.b64decode(text), np.dtype(precision).newbyteorder("<"))
+def numbers(tensor, precision):
+    """The numbers of a tensor that is carried."""
+    raw = np.frombuffer(base64.b64decode(tensor.values), np.dtype(precision).newbyteorder("<"))
+    assert tensor.dtype == precision
+    return raw.reshape(tensor.shape)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -32,26 +35,28 @@ def test_a_network_is_carried_bit_for_bit(dtype):
     report, net, _ = asked_audit(activation="tanh", dtype=dtype)
     carried = report.document.page.what_if.before
     assert carried.precision == dtype
-    assert [node.operation for node in carried.nodes] == ["input", "affine", "tanh", "affine", "tanh", "affine"]
-    assert [node.sources for node in carried.nodes] == [[], [0], [1], [2], [3], [4]]
-    assert tuple(node.width for node in carried.nodes) == net.widths
-    for node, affine in zip(carried.nodes[1::2], net.affines, strict=True):
-        assert np.array_equal(numbers(node.weight, dtype).reshape(affine.weight.shape), affine.weight)
-        assert np.array_equal(numbers(node.bias, dtype), affine.bias)
+    assert [step.get("name", step["kind"]) for step in carried.steps] == [
+        *("input", "affine", "tanh", "affine", "tanh", "affine")
+    ]
+    assert [step["sources"] for step in carried.steps] == [[], [0], [1], [2], [3], [4]]
+    assert carried.steps[0]["columns"] == net.inputs
+    for step, affine in zip(carried.steps[1::2], net.affines, strict=True):
+        assert np.array_equal(numbers(carried.tensors[step["weight"]], dtype), affine.weight)
+        assert np.array_equal(numbers(carried.tensors[step["bias"]], dtype), affine.bias)
 
 
 def test_a_graph_is_carried_with_all_its_operations():
     spec = every_kind()
     net = graph_for(spec)
     carried = add_what_if(BARE, spec, spec.encode(people_of_every_kind(5)), net).page.what_if.before
-    assert [node.operation for node in carried.nodes] == [node.operation.kind for node in net.nodes]
-    assert [tuple(node.sources) for node in carried.nodes] == [node.sources for node in net.nodes]
-    for node, own in zip(carried.nodes, net.nodes, strict=True):
-        if node.operation == "lookup":
-            assert np.array_equal(numbers(node.weight, "float32").reshape(-1, node.width), own.operation.table)
-        if node.operation == "scale":
-            assert np.array_equal(numbers(node.weight, "float32"), own.operation.factor)
-            assert np.array_equal(numbers(node.bias, "float32"), own.operation.shift)
+    nodes = [node for node in net.nodes if node.operation.kind != "identity"]  # which is no step
+    assert [step.get("name", step["kind"]) for step in carried.steps] == [node.operation.kind for node in nodes]
+    for step, own in zip(carried.steps, nodes, strict=True):
+        if step["kind"] == "lookup":
+            assert np.array_equal(numbers(carried.tensors[step["table"]], "float32"), own.operation.table)
+        if step["kind"] == "scale":
+            assert np.array_equal(np.float32(step["gain"]), own.operation.factor)
+            assert np.array_equal(np.float32(step["shift"]), own.operation.shift)
 
 
 def margin_error(net, spec, X):
@@ -100,15 +105,16 @@ def test_a_repair_carries_both_networks_and_an_audit_one():
     result, *_ = repaired()
     what_if = repair_of().document.page.what_if
     last = result.network.head.weight
-    assert np.array_equal(numbers(what_if.after.nodes[-1].weight, "float32"), last.ravel())
+    tensor = what_if.after.tensors[what_if.after.steps[-1]["weight"]]
+    assert np.array_equal(numbers(tensor, "float32"), last)
     assert what_if.before != what_if.after
     assert audit_of().document.page.what_if.after is None
 
 
 def test_slopes_and_scores_are_named():
     leaky = asked_audit(outputs=2, activation="leaky_relu")[0].document.page.what_if
-    slope = [float(np.float32(0.01))]
-    assert [node.parameters for node in leaky.before.nodes] == [[], [], slope, [], slope, []]
+    slope = float(np.float32(0.01))
+    assert [step.get("slope") for step in leaky.before.steps] == [None, None, slope, None, slope, None]
     assert (leaky.scores, leaky.threshold) == (["Probability of “yes”"], 0.3)
     several = asked_audit(outputs=3, activation="tanh")[0].document.page.what_if
     assert (several.scores, several.threshold) == (["class 0", "class 1", "class 2"], None)

@@ -75,17 +75,28 @@ def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
     assert not (tmp_path / "other.json").exists()
 
 
-def test_a_certificate_for_a_state_dict_names_the_layers(tmp_path):
+def test_a_certificate_for_a_state_dict_names_the_tensors_of_the_file(tmp_path):
     net = balanced_network(0, SPEC, "leaky_relu")
     certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
-    expected = [{"name": name, "activation": "leaky_relu", "slope": net.activations[0].slope} for name in net.names]
-    expected[-1].update(activation="none", slope=0.0)
     for suffix in ("pth", "PT", "safetensors", "onnx", "h5", "keras"):
         net.save(tmp_path / f"net.{suffix}")
         certificate.save(tmp_path / "bound.json", tmp_path / f"net.{suffix}")
-        layers = json.loads((tmp_path / "bound.json").read_text())["model"]["layers"]
-        assert layers == (expected if suffix in ("pth", "PT", "safetensors") else None)
-    assert certificate.content["model"]["layers"] is None
+        described = json.loads((tmp_path / "bound.json").read_text())["model"]["network"]
+        steps = [step for step in described["steps"] if step["kind"] == "affine"]
+        assert [step["weight"] for step in steps] == [f"{name}.weight" for name in net.names]
+        functions = [step for step in described["steps"] if step["kind"] == "function"]
+        assert {(step["name"], step["slope"]) for step in functions} == {("leaky_relu", net.activations[0].slope)}
+        assert set(described["tensors"]) == {f"{name}.{part}" for name in net.names for part in ("weight", "bias")}
+        assert described["unused"] == []
+
+
+def test_a_file_that_holds_another_network_does_not_change_the_claim(tmp_path):
+    """Else a note in a file could decide what a certificate is about."""
+    net, other = balanced_network(0, SPEC, "relu"), balanced_network(0, SPEC, "tanh")
+    certificate = certificate_of_blindness(net, SPEC, [0], method="blind")
+    other.save(tmp_path / "other.pth")
+    bound = certificate.for_model(tmp_path / "other.pth")
+    assert bound.content["model"]["network"] == certificate.content["model"]["network"]
 
 
 def test_the_claim_about_a_state_dict_names_its_condition(tmp_path):
@@ -94,7 +105,7 @@ def test_the_claim_about_a_state_dict_names_its_condition(tmp_path):
     for name in ("net.pth", "net.onnx"):
         net.save(tmp_path / name)
     bound = certificate.for_model(tmp_path / "net.pth")
-    assert bound.claim.startswith(f"{certificate.claim} Condition: the module computes what model.layers lists")
+    assert bound.claim.startswith(f"{certificate.claim} Condition: the module computes the steps of model.network")
     assert bound.for_model(tmp_path / "net.pth").claim == bound.claim
     assert bound.for_model(tmp_path / "net.onnx").claim == certificate.claim
 

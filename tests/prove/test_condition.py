@@ -10,11 +10,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fairmend.network import load_network
-from fairmend.prove.certificate_graph import layers_of, steps_of
+from fairmend.prove.certificate import identify
 from fairmend.prove.condition import model_condition
-from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Layer
-from fairmend_check.readers.named_graph import read_named_graph
 from fairmend_check.readers.read_model import read_model
 from support.torch_graphs import GRAPHS
 from support.torch_modules import trained_norm
@@ -30,19 +27,8 @@ ACTIVATIONS = {"slope": "leaky_relu(0.1)", "no bias": "tanh"}
 
 
 def condition_of_the_checker(network, path):
-    """Read the file as the checker does with the layers or steps that a certificate names."""
-    steps = steps_of(network)
-    if steps:
-        return read_model(path, read_named_graph(json.loads(json.dumps(steps)), "graph"))[0].condition
-    layers = [
-        Layer(
-            entry["name"],
-            Activation(entry["activation"], entry["slope"], tuple(entry.get("parameters", ()))),
-            entry.get("epsilon"),
-        )
-        for entry in layers_of(network)
-    ]
-    return read_model(path, layers)[0].condition
+    """Read the file as the checker does with the steps that a certificate names."""
+    return read_model(path, json.loads(json.dumps(identify(network)["network"])))[0].condition
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".ckpt"])

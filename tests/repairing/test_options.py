@@ -58,6 +58,7 @@ VALUES = {
     "pairs": (np.zeros((0, 3)), np.zeros((0, 3))),
     "keep": 0.05,
     "guarantee": "everyone",
+    "keep_form": True,
     "prefer": "decisions",
     "X_unlabelled": np.zeros((4, 3), np.float32),
 }

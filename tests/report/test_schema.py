@@ -22,7 +22,8 @@ def test_every_field_of_a_report_is_checked():
         for key, entry in entries:
             yield from places(entry, (*path, key))
 
-    paths = [path for path in places(plain) if path]
+    free = ("page", "what_if", "before", "steps"), ("page", "what_if", "after", "steps")  # any values, as in a network
+    paths = [path for path in places(plain) if path and path[:4] not in free]
     assert len(paths) > 100
     for path in paths:
         broken = json.loads(json.dumps(plain))

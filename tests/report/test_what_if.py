@@ -59,20 +59,24 @@ CHANGES = {
     ),
     "names": lambda w: replace(w, features=[replace(w.features[0], names={"18": "young"}), *w.features[1:]]),
     "width": lambda w: replace(w, features=w.features[:-1], links=[], people=[]),
-    "no network": lambda w: replace(w, before=replace(w.before, nodes=[])),
+    "no network": lambda w: replace(w, before=replace(w.before, steps=[])),
     "precision": lambda w: replace(w, before=replace(w.before, precision="float16")),
-    "weights": lambda w: replace(w, before=_with_head(w, weight="AAAA")),
-    "base64": lambda w: replace(w, before=_with_head(w, bias="!!!!")),
-    "not finite": lambda w: replace(w, before=_with_head(w, bias="AADAfw==")),
-    "operation": lambda w: replace(w, before=_with_node(w, 2, operation="swish")),
-    "parameters": lambda w: replace(w, before=_with_node(w, 2, operation="clip", parameters=[1.0])),
-    "no slope": lambda w: replace(w, before=_with_node(w, 2, operation="leaky_relu")),
-    "columns": lambda w: replace(w, before=_with_node(w, 2, operation="columns", columns=[12])),
-    "sources": lambda w: replace(w, before=_with_node(w, 2, sources=[2])),
-    "source before the first": lambda w: replace(w, before=_with_node(w, 2, sources=[-1])),
-    "width of a node": lambda w: replace(w, before=_with_node(w, 2, width=11)),
-    "no sum": lambda w: replace(w, before=_with_node(w, 2, operation="sum")),
-    "no head": lambda w: replace(w, before=replace(w.before, nodes=w.before.nodes[:-1])),
+    "weights": lambda w: replace(w, before=_with_bias(w, "AAAA")),
+    "shape": lambda w: replace(w, before=_with_bias(w, shape=[2])),
+    "type": lambda w: replace(w, before=_with_bias(w, dtype="float64")),
+    "base64": lambda w: replace(w, before=_with_bias(w, "!!!!")),
+    "not finite": lambda w: replace(w, before=_with_bias(w, "AADAfw==")),
+    "no tensor": lambda w: replace(w, before=_with_step(w, 1, weight="other")),
+    "kind of a step": lambda w: replace(w, before=_with_step(w, 2, kind="softmax")),
+    "function": lambda w: replace(w, before=_with_step(w, 2, name="swish")),
+    "parameters": lambda w: replace(w, before=_with_step(w, 2, name="clip", parameters=[1.0])),
+    "slopes in a tensor": lambda w: replace(w, before=_with_step(w, 2, name="prelu", parameters="layers.0.bias")),
+    "the other way round": lambda w: replace(w, before=_with_step(w, 1, transposed=True)),
+    "columns": lambda w: replace(w, before=_with_step(w, 2, kind="columns", indices=[12])),
+    "sources": lambda w: replace(w, before=_with_step(w, 2, sources=[2])),
+    "source before the first": lambda w: replace(w, before=_with_step(w, 2, sources=[-1])),
+    "no sum": lambda w: replace(w, before=_with_step(w, 2, kind="sum")),
+    "no head": lambda w: replace(w, before=replace(w.before, steps=w.before.steps[:-1])),
     "bound": lambda w: replace(w, before=replace(w.before, margin_error=-1.0)),
     "scores": lambda w: replace(w, scores=["a", "b", "c"], threshold=None),
     "threshold": lambda w: replace(w, threshold=None),
@@ -90,14 +94,18 @@ CHANGES = {
 }
 
 
-def _with_head(what_if, **changed):
-    return _with_node(what_if, len(what_if.before.nodes) - 1, **changed)
+def _with_bias(what_if, values=None, **changed):
+    """Change the numbers of the last bias."""
+    key = what_if.before.steps[-1]["bias"]
+    entry = what_if.before.tensors[key]
+    changed = changed if values is None else {"values": values}
+    return replace(what_if.before, tensors={**what_if.before.tensors, key: replace(entry, **changed)})
 
 
-def _with_node(what_if, number, **changed):
-    nodes = list(what_if.before.nodes)
-    nodes[number] = replace(nodes[number], **changed)
-    return replace(what_if.before, nodes=nodes)
+def _with_step(what_if, number, **changed):
+    steps = list(what_if.before.steps)
+    steps[number] = {**steps[number], **changed}
+    return replace(what_if.before, steps=steps)
 
 
 def _with_change(link, **changed):

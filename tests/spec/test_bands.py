@@ -114,7 +114,7 @@ def test_a_link_cannot_set_a_feature_with_bands():
     ],
 )
 def test_edges_that_the_model_cannot_tell_apart_are_refused(feature):
-    with refused("bands part", "the same number for both"):
+    with refused("bands part", "cannot tell them apart"):
         feature()
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 import fairmend
-from fairmend.spec import About, Claim, Label, Spec
+from fairmend.spec import About, Claim, Feature, Label, Spec
 from fairmend.spec.claim import as_about, load_about
+from fairmend_check.kernel.spec import first_difference, read_spec
 from fairmend_check.spec_toml import read_spec_file
 from support.cli_case import small_network, small_people, small_spec
 from support.spec_cases import AGE, refused
@@ -161,3 +162,25 @@ def test_a_class_has_no_output_to_claim():
     with refused('on = "output" is for a number to predict', '"y" has a positive value', 'on = "logit"'):
         Spec([AGE], Label("y", "1"), Claim("score", 1, "output"))
     assert Spec([AGE], None, Claim("score", 1, "output")).regression
+
+
+def test_the_favourable_class_is_the_positive_one_unless_the_label_says(tmp_path):
+    assert Label("loan", "default").favourable_class == 1
+    assert Label("loan", "default", favourable="default").favourable_class == 1
+    assert Label("loan", "default", favourable="repaid").favourable_class == 0
+    assert Label("grade", classes=("A", "B", "C")).favourable_class is None
+    assert Label("grade", classes=("A", "B", "C"), favourable="B").favourable_class == 1
+    spec = Spec([Feature("sex", "categorical", categories=("f", "m"), protected=True)], Label("y", 1, favourable=0))
+    spec.save(tmp_path / "spec.toml")
+    assert Spec.load(tmp_path / "spec.toml") == spec
+    read = read_spec(spec.to_dict(), "spec")
+    other = read_spec(Spec(spec.features, Label("y", 1)).to_dict(), "spec")
+    assert read.label.favourable == "0"
+    assert first_difference(read, other) is None
+
+
+def test_a_favourable_value_that_is_no_class_is_refused():
+    with pytest.raises(fairmend.FairmendError, match=r'must be one of the classes, got "D"'):
+        Label("grade", classes=("A", "B", "C"), favourable="D")
+    with pytest.raises(fairmend.FairmendError, match="neither positive nor classes"):
+        Label("income", favourable="high")

@@ -4,12 +4,11 @@ import flint
 import numpy as np
 
 from fairmend.network import Activation, Network
+from fairmend.network.description import stored_steps
 from fairmend.network.operations import Affine, Columns, Concatenate, Lookup, Scale
-from fairmend.prove.certificate_graph import steps_of, steps_of_nodes
 from fairmend_check.kernel import model as checker
-from fairmend_check.readers.named_graph import graph_model, read_named_graph
+from fairmend_check.readers.state_dict import model_of_tensors
 from support.enclosures import DIGITS, EXACT, arb, sigmoid
-from support.graph_files import tensors_of
 
 FUNCTIONS = [
     Activation("relu"),
@@ -35,8 +34,8 @@ FUNCTIONS = [
 
 def checker_model(network: Network) -> checker.Model:
     """The network as the checker builds it from the tensors and the steps of a certificate."""
-    steps = steps_of(network) or steps_of_nodes(network)  # a plain chain needs no steps in a certificate
-    return graph_model(tensors_of(network), read_named_graph(steps, "graph"))
+    steps, tensors = stored_steps(network)
+    return model_of_tensors(dict(tensors), {"steps": steps, "unused": []})
 
 
 def function_values(activation, values):

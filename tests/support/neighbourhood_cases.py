@@ -14,8 +14,9 @@ from fairmend.prove.engines.boxes import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.features import scale_parameters
 from fairmend.spec.neighbourhoods import are_neighbours
+from fairmend.spec.products import count_parts
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.neighbourhood import Axis, Product, batches, count_boxes, neighbourhood
+from fairmend_check.kernel.neighbourhood import Axis, Product, batches, count_boxes, encode_one_hot, neighbourhood
 from fairmend_check.kernel.spec import read_spec
 from support.coverage import find_uncovered, fixed_columns, numbers_within
 
@@ -52,7 +53,32 @@ def random_scale(rng: np.random.Generator) -> dict[str, float] | None:
     return {"min": far, "max": far + max(abs(far) * 1e-12, float(10 ** rng.uniform(-2, 3)))}
 
 
+def random_bands(rng: np.random.Generator, feature: Feature) -> Feature:
+    """Return the feature with random bands, or as it is where they would be refused."""
+    if feature.categories:
+        band = rng.integers(int(rng.integers(2, 4)), size=len(feature.categories))
+        names = [[c for c, b in zip(feature.categories, band, strict=True) if b == number] for number in range(3)]
+        bands: object = [group for group in names if group]
+    elif rng.random() < 0.3:
+        bands = {"width": float(rng.integers(1, 5)) * (1 if feature.kind == "integer" else rng.random() + 0.1)}
+    else:
+        low, high = feature.bounds
+        inner = rng.uniform(low, high, rng.integers(1, 5))
+        inner = np.unique(np.ceil(inner) if feature.kind == "integer" else inner)
+        last = [float(high)] if rng.random() < 0.2 else []
+        bands = [low, *(float(end) for end in inner if low < end < high), *last]
+    try:
+        return replace(feature, bands=bands, tolerance=0.0)
+    except FairmendError:
+        return feature
+
+
 def random_feature(rng: np.random.Generator, name: str, protected: bool) -> Feature:
+    feature = _random_feature(rng, name, protected)
+    return random_bands(rng, feature) if not protected and rng.random() < 0.4 else feature
+
+
+def _random_feature(rng: np.random.Generator, name: str, protected: bool) -> Feature:
     kind = rng.choice(["integer", "integer", "continuous", "ordinal", "one-hot"])
     if kind in ("ordinal", "one-hot"):
         categories = tuple("abcdef"[: int(rng.integers(2, 6))])
@@ -108,6 +134,10 @@ def random_people(spec: Spec, rng: np.random.Generator, count: int, dtype: type)
         column[how == 3] = nudged[how == 3]
         off = rng.normal(size=count) * 2.0**-20 * (abs(offset) + np.abs(value)) / factor  # about what is still valid
         column[how == 4] += off.astype(dtype)[how == 4]
+        if feature.kind == "continuous" and feature.bands:  # at the edges of bands, and just below them
+            edges = feature.scaled(np.array(feature.lower_ends)).astype(dtype)
+            at = rng.choice(np.concatenate([edges, np.nextafter(edges[1:], dtype(-np.inf))]), count)
+            column[how == 0] = at[how == 0]
         column[(column == 0) & (rng.random(count) < 0.5)] = -0.0
     return X
 
@@ -123,6 +153,8 @@ def compare_case(rng: np.random.Generator, people: int) -> Tally:
     tally = Tally()
     with np.errstate(all="ignore"):
         X = random_people(spec, rng, people, dtype)
+    if any(count_parts(feature, ()) > 1 for feature in spec.features):  # a band of several runs, so several products
+        return _compare_unions(spec, X, rng)
     theirs = read_spec(spec.to_dict(), "spec")
     around: list[list[Product]] = []
     valid = np.zeros(len(X), dtype=bool)
@@ -167,7 +199,7 @@ def _compare_boxes(spec: Spec, X: np.ndarray, around: list[list[Product]], where
         for axis in each.axes:
             columns = slice(axis.column, axis.column + axis.feature.width)
             if axis.feature.one_hot:
-                hot *= len(axis.feature.categories)
+                hot *= axis.count
                 assert (lower[:, columns] == upper[:, columns]).all(), where
             else:
                 assert (lower[:, axis.column] == axis.low).all(), where
@@ -216,7 +248,9 @@ def _compare_samples(
 
 def _reaches(axis: Axis, point: np.ndarray) -> bool:
     if axis.feature.one_hot:
-        return True
+        columns = point[axis.column : axis.column + axis.feature.width]
+        codes = range(int(axis.lowest), int(axis.highest) + 1)
+        return any(np.array_equal(encode_one_hot(axis.feature, np.array([code]))[0], columns) for code in codes)
     value = point[axis.column : axis.column + 1]
     if axis.feature.whole:
         first, last = numbers_within(axis, value, value)
@@ -254,7 +288,7 @@ def random_linked_spec(rng: np.random.Generator) -> Spec:
         random_feature(rng, f"f{i}", i == 0 or (i > 1 and rng.random() < 0.4)) for i in range(rng.integers(2, 5))
     ]
     features = [replace(f, tolerance=0.0) if rng.random() < 0.7 else f for f in features]
-    targets = [f for f in features if not f.protected and not f.tolerance]
+    targets = [f for f in features if not f.protected and not f.tolerance and not f.bands]
     conditions = [f for f in features if f.protected]
     links: list[dict[str, object]] = []
     for _ in range(3 if targets else 0):
@@ -275,9 +309,14 @@ def random_linked_spec(rng: np.random.Generator) -> Spec:
 def compare_linked_case(rng: np.random.Generator, people: int) -> Tally:
     """Draw a spec with links and people, and raise AssertionError if the two readings of neighbourhoods differ."""
     spec, dtype = random_linked_spec(rng), rng.choice([np.float32, np.float64])
-    tally = Tally()
     with np.errstate(all="ignore"):
         X = random_people(spec, rng, people, dtype)
+    return _compare_unions(spec, X, rng)
+
+
+def _compare_unions(spec: Spec, X: np.ndarray, rng: np.random.Generator) -> Tally:
+    """Compare neighbourhoods that are unions of products, person by person."""
+    dtype, tally = X.dtype, Tally()
     theirs = read_spec(spec.to_dict(), "spec")
     for x in X:
         where = f"{spec.to_dict()}, {x.tolist()}, {np.dtype(dtype).name}"

@@ -92,7 +92,7 @@ class FastScores:
         self._near = any(f.tolerance for f, _ in self._varying)
         # The features whose values differ from product to product, in the order of the ends of a shape.
         tied = {name for link in spec.links for name in (*link.when, *link.then)}
-        self._shaped = [f for f, _ in self._varying if f.tolerance or f.name in tied]
+        self._shaped = [f for f, _ in self._varying if f.tolerance or f.bands or f.name in tied]
         self._weight = net.affines[0].weight.astype(np.float64)
         gain = np.ones((1, 1))
         for affine in reversed(net.affines):
@@ -118,7 +118,7 @@ class FastScores:
             mine = base if isinstance(rows, slice) else np.take(base, rows, axis=1)
             points += mine.shape[1] * math.prod(len(table) for table in tables)
             lowest[rows], highest[rows], regrouping[rows] = self._run(mine, tables, error)
-        if products is not None and self.spec.links:
+        if products is not None and not products.single:
             # A product that was left out is NaN, and so is its neighbourhood then.
             lowest = np.minimum.reduceat(lowest, products.starts)
             highest = np.maximum.reduceat(highest, products.starts)
@@ -171,8 +171,8 @@ class FastScores:
         """Yield the shapes of the products, each with the products that have it; without products, a single shape.
 
         A shape is the lowest and highest step that each feature with a tolerance can take, flat; a range cuts it off.
-        Of the features of links, it is the lowest and the highest value, or 0 and -1 for a single value of a linked
-        one, which the base contains.
+        Of bands and the features of links, it is the lowest and the highest value, or 0 and -1 for a single value of a
+        linked one, which the base contains.
         """
         if products is None:
             yield np.zeros(0, np.int64), slice(None)
@@ -184,7 +184,7 @@ class FastScores:
                 continue
             if values.feature.tolerance:
                 ends += [values.lowest - values.own, values.highest - values.own]
-            elif values.feature.protected:
+            elif values.feature.protected or values.feature.bands:
                 ends += [values.lowest, values.highest]
             else:
                 single = values.lowest == values.highest
@@ -283,8 +283,7 @@ class FirstLayer:
     def __init__(self, affine: Affine, spec: Spec) -> None:
         """Prepare the buffers."""
         self._weight, self._bias = affine.weight.astype(np.float64), affine.bias.astype(np.float64)[:, None]
-        self._links = bool(spec.links)
-        self._added = [spec.columns(feature.name) for feature in spec.varying if feature.protected]
+        self._added = [spec.columns(f.name) for f in spec.varying if f.protected or f.bands]
         units, width = self._weight.shape
         self._step = max(64, _PRODUCTS // self._weight.size)
         rows = self._step * max(1, _NUMBERS // (self._step * max(units, width)))
@@ -315,11 +314,11 @@ class FirstLayer:
     def _fix(self, X: FloatArray, products: Products | None, chosen: slice) -> Floats:
         """Return the columns of some products (k, width), with 0 for what the tables add."""
         fixed = self._fixed[: chosen.stop - chosen.start]
-        fixed[...] = X[products.owner[chosen] if products is not None and self._links else chosen]
+        fixed[...] = X[chosen if products is None or products.single else products.owner[chosen]]
         for columns in self._added:
             fixed[:, columns] = 0
         for each in [] if products is None else products.values:
-            if not (each.feature.protected or each.feature.tolerance):
+            if not each.feature.varies:
                 fixed[:, each.columns] = _single_values(each, chosen)
         return fixed
 

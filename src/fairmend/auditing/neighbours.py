@@ -36,6 +36,7 @@ from fairmend.base.text import percent
 from fairmend.network import Model
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 from fairmend.spec.neighbourhoods import Regions, stream_points
 from fairmend.spec.products import Products, ReachableValues
 
@@ -54,6 +55,7 @@ _REPEATS = 32
 _RANDOM_BATCH, _NUMBERS = 65_536, 64_000_000
 # More corners than this per input add little to random points.
 _MAX_CORNERS = 64
+_AT_ONCE = 1_000  # inputs whose products are in memory
 _INT64_MAX = int(np.iinfo(np.int64).max)
 
 
@@ -291,6 +293,22 @@ def stream_random_neighbours(
             order = np.argsort(rows, kind="stable")
             rows, points = rows[order], points[order]
         yield (rows + start).astype(np.int64), points
+
+
+def draw_with_value(spec: Spec, X: FloatArray, feature: Feature, value: float, rng: np.random.Generator) -> FloatArray:
+    """Return a neighbour of each of X (inputs, width) that differs only in one protected feature and what is linked.
+
+    The feature has this value, or code; linked values are random ones of those that the links allow. Who has the value
+    already is not changed.
+    """
+    points = X.copy()
+    for start in range(0, len(X), _AT_ONCE):
+        own, products = spec.products(X[start : start + _AT_ONCE]).with_value(feature.name, value)
+        others = np.flatnonzero(own != value)
+        chosen = _draw_products(products, others, rng)
+        categories = [rng.integers(each.counts[chosen]) for each in products.values if each.feature.one_hot]
+        points[start + others] = _draw(X[start + others], products.values, chosen, categories, rng)
+    return points
 
 
 def _draw_products(products: Products, rows: Ints, rng: np.random.Generator) -> Ints:

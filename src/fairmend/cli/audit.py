@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fairmend.auditing.disparity import ScoreSummary
     from fairmend.auditing.plan import AuditPlan
     from fairmend.auditing.result import AuditResult
+    from fairmend.evaluate.document import AuditDocument, MeanEffect
     from fairmend.evaluate.labelled import LabelledFigures
     from fairmend.spec import Spec
     from fairmend.workflows import AuditedFiles
@@ -55,6 +56,13 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @spec_option
 @click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
 @keep_going_option
+@click.option(
+    "--group",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column of the data that the model does not read, such as race: its groups are compared, and a table says "
+    "how well the features tell it. Can be given several times.",
+)
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
@@ -156,6 +164,8 @@ def _show_all(screen: Console, audited: AuditedFiles) -> None:
     show_runtime(screen, audited.network)
     _show(screen, audited.title, result, audited.labelled)
     show_disparity(screen, audited.spec, outputs, result)
+    _show_effects(screen, audited.document)
+    _show_proxies(screen, audited.document)
     _show_pairs(screen, audited.spec, outputs, result)
     show_condition(screen, result.condition)
     show_out_of_range(screen, audited.out_of_range, files["widened_spec"])
@@ -264,6 +274,54 @@ def _add_utility(table: Table, labelled: LabelledFigures) -> None:
     for group in labelled.groups:
         table.add_row(f"{group_heading(group)} *", group_figures(group))
     table.caption = caption
+
+
+def _show_effects(screen: Console, document: AuditDocument) -> None:
+    """Print who loses, and by how much: the mean effect of each value of the protected features."""
+    from rich.text import Text
+
+    from fairmend.base.text import signed_difference
+    from fairmend.cli.console import figures_table
+
+    if not document.effects:
+        return
+    on = "output" if document.claim.on == "output" else "probability"
+    answer = document.effects[0].answer
+    columns = ("output",) if answer is None else ("probability", "share")
+
+    def shown(effect: MeanEffect) -> str:
+        mean, low, high = (signed_difference(value, on) for value in (effect.mean, effect.low, effect.high))
+        return f"{mean} ({low} to {high})"
+
+    table = figures_table("Mean effect of each value", "", " ", *columns, "  ", right=columns)
+    for feature in document.effects:
+        name = feature.feature if feature.answer == answer else f"{feature.feature} ({feature.answer})"
+        for value in feature.values:
+            figures = [value.score] if value.decision is None else [value.score, value.decision]
+            style = {"loses": "red", "gains": "green"}.get(value.direction, "")
+            result = Text("" if value.direction == "neither" else value.direction, style=style)
+            table.add_row(name, value.value, *map(shown, figures), result)
+            name = ""
+        table.add_section()
+    what = f'in points, on the probability of "{answer}" and the share who get it'
+    what = "on the output" if answer is None else what
+    table.caption = f"{what}, with 95 % intervals: the same person with each value"
+    screen.print()
+    screen.print(table)
+
+
+def _show_proxies(screen: Console, document: AuditDocument) -> None:
+    """Print how well the features tell the columns of --group, and which of them."""
+    from rich.text import Text
+
+    for proxy in document.proxies:
+        screen.print()
+        if proxy.auc is None:
+            screen.print(Text(f"How well the features tell {proxy.column} is not known: {proxy.reason}."))
+            continue
+        told = f"The features tell {proxy.column} with an AUC of {proxy.auc:.3f} (0.5 by chance)"
+        most = ", ".join(f"{each.feature} {each.drop:.3f}" for each in proxy.features)
+        screen.print(Text(f"{told}. What each adds: {most}." if most else f"{told}."))
 
 
 def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:

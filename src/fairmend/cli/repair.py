@@ -43,6 +43,7 @@ _OF_METHOD = [
     "keep",
     "guarantee",
     "prefer",
+    "keep_form",
     "steps",
     "learning_rate",
     "bounds",
@@ -61,11 +62,12 @@ _OF_METHOD = [
 @click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")
 @click.option(
     "--method",
-    type=click.Choice(["auto", "prof", "prof-concrete", "blind", "flip", "grft", "care"]),
+    type=click.Choice(["auto", "average", "prof", "prof-concrete", "blind", "flip", "grft", "care"]),
     default="auto",
     show_default=True,
-    help="auto runs several recipes and selects the strongest guarantee that keeps the model; prof is the method of "
-    "the paper, prof-concrete its naive variant; blind makes the network ignore the protected features; flip, grft and "
+    help="auto runs several recipes and selects the strongest guarantee that keeps the model; average lets any model "
+    "read classes of similar people, and averages its scores over their members; prof is the method of the paper, "
+    "prof-concrete its naive variant; blind makes the network ignore the protected features; flip, grft and "
     "care are baselines without a proof.",
 )
 @click.option(
@@ -85,6 +87,12 @@ _OF_METHOD = [
     type=click.Choice(["accuracy", "decisions"]),
     help="For auto: what to keep, the accuracy or the decisions of the original network. By default the accuracy, or "
     "the decisions if all calibration rows have the same label.",
+)
+@click.option(
+    "--keep-form",
+    is_flag=True,
+    default=None,
+    help="For auto: leave out repairs that put nodes in front of the network, which are saved as .onnx.",
 )
 @click.option("--repair-data", type=DATA, help="Data with the repair inputs. By default they are drawn from the data.")
 @click.option(

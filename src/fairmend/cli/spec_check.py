@@ -125,6 +125,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     from fairmend.base.text import listed
     from fairmend.cli.console import figures_table
     from fairmend.network import DEFAULT_THRESHOLD
+    from fairmend.spec.classes import similarity_classes
     from fairmend.spec.describe import (
         describe_encoding,
         describe_links,
@@ -148,6 +149,10 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     for sentence in (describe_similarity(spec), *describe_links(spec)):
         screen.print(Text(sentence))
     screen.print(Text(describe_neighbourhood(spec)))
+    if len(spec.varying) > len(spec.protected):
+        screen.print(Text("Classes of people whom chains of similar people connect:"))
+        for sentence in similarity_classes(spec).words():
+            screen.print(Text(f"  - {sentence}"), soft_wrap=True)
     if sizes is not None and sizes.least < sizes.most:
         screen.print(
             Text(f"Neighbourhoods in the data: {sizes.least:,} to {sizes.most:,} people, median {sizes.median:,g}.")

@@ -19,7 +19,7 @@ from fairmend.evaluate.people import number_pairs
 from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
@@ -63,7 +63,7 @@ class Measurement:
 
 
 def measure(
-    net: Network,
+    net: Model,
     split: DataSplit,
     *,
     stage: str,
@@ -158,6 +158,7 @@ class RepairComparison:
             proven=self.result.proven,
             inputs=self.result.regions,
             arithmetic=self.result.network.dtype.name if self.covers_inference else "real",
+            by_classes=self.result.by_classes,
         )
 
     @property
@@ -189,7 +190,7 @@ def claim_needs_range(spec: Spec, options: Mapping[str, Any]) -> bool:
 
 
 def repair_and_compare(
-    net: Network,
+    net: Model,
     split: DataSplit,
     before: Measurement,
     *,

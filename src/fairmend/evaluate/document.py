@@ -52,13 +52,14 @@ class Similarity:
     """Who counts as similar: people who differ in `protected` features, and in others by up to their tolerance.
 
     `tolerances` are in the feature's own units. `linked` names the features that change together with protected ones,
-    and `links` says how, in sentences.
+    and `links` says how, in sentences. People may have any value of the same of the `bands`, which are in words.
     """
 
     protected: list[str]
     tolerances: dict[str, float]
     linked: list[str]
     links: list[str]
+    bands: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ class Document:
     """What every result says.
 
     `title` says what was examined. `claim` is what the spec claims about similar people. `class_names` are the
-    predictions, and `value_names` what people call the values of a feature, by feature. `threshold` is the probability
-    from which a prediction is positive. `condition` is what must be true of the program that runs the model, if its
-    file leaves that open. `files` are those that the command wrote: the path of each, by name.
+    predictions. `favourable` is the one that is good for a person: None for a regression network, and for several
+    classes of which none is. `value_names` is what people call the values of a feature, by feature. `threshold` is the
+    probability from which a prediction is positive. `condition` is what must be true of the program that runs the
+    model, if its file leaves that open. `files` are those that the command wrote: the path of each, by name.
     """
 
     format: str = FORMAT
@@ -112,6 +114,7 @@ class Document:
     claim: Claim
     similar: Similarity
     class_names: list[str]
+    favourable: str | None
     value_names: dict[str, dict[str, str]]
     threshold: float
     about: About
@@ -177,7 +180,7 @@ class GroupRates:
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """The groups of one protected feature, largest ones only, and the gaps between all of them.
+    """The groups of one protected feature, or column of --group: the largest ones, and the gaps between all of them.
 
     `binned` says whether the groups are ranges of values. The demographic parity difference is the largest difference
     of selection rates, the equalized odds difference that of true or false positive rates; `reason` says why one is
@@ -194,6 +197,74 @@ class FeatureGroups:
     reason: str | None
     widest_class: str | None = None
     widest_difference: float | None = None
+
+
+@dataclass(frozen=True)
+class ProxyFeature:
+    """A feature that helps to tell a column; the AUC falls by `drop` if its values are shuffled among people."""
+
+    feature: str
+    drop: float
+
+
+@dataclass(frozen=True)
+class ProxyTable:
+    """How well the features of the model tell the groups of a `column` that it does not read, among `rows` people.
+
+    `auc` is that of a classifier on people that it did not see, 0.5 by chance; of more than two `groups`, the mean over
+    groups of telling one from all others. It is None for the `reason` that is then given. `features` are those that add
+    most, at most ten.
+    """
+
+    column: str
+    rows: int
+    groups: int
+    auc: float | None
+    features: list[ProxyFeature]
+    features_left_out: int
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class MeanEffect:
+    """What a value adds to a score or a share on average over people; `low` to `high` is its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ValueEffect:
+    """The mean effect of one `value` of a protected feature; `rows` of the people have it.
+
+    `score` is its effect on the probability of the favourable class, or on the output of a regression network, and
+    `decision` that on the share who get this class, None for a regression network. `direction` says who "gains",
+    "loses" or "neither", by the interval of the decision, or if it contains 0, by that of the score.
+    """
+
+    value: str
+    rows: int
+    score: MeanEffect
+    decision: MeanEffect | None
+    direction: str
+
+
+@dataclass(frozen=True)
+class FeatureEffects:
+    """The mean effects of the values of one protected feature, over so many people (`rows`).
+
+    `linked` features change along with it. `answer` is the class that the effects are about: the favourable one, of
+    several classes without one that with the widest effect; None for a regression network. Of many categories, the
+    rarest are left out.
+    """
+
+    feature: str
+    linked: list[str]
+    answer: str | None
+    rows: int
+    values: list[ValueEffect]
+    values_left_out: int
 
 
 @dataclass(frozen=True)
@@ -444,27 +515,17 @@ class DecisiveFeatures:
 
 
 @dataclass(frozen=True)
-class CarriedNode:
-    """A node of a network's graph: an operation on the results of earlier nodes, the `sources`, with `width` numbers.
+class CarriedTensor:
+    """A tensor of a network: its `values` are base64 of little-endian numbers."""
 
-    `operation` is "input", "affine", "scale", "sum", "concatenate", "columns", "lookup", or a function with its
-    `parameters`, those of each unit for "prelu". `weight` and `bias` are base64 of little-endian numbers in the
-    network's precision: of an affine layer, `weight` row by row, one row for each number of the result; of a scale, the
-    factors and what is added; of a look-up, `weight` is the table. `columns` are those that are chosen.
-    """
-
-    operation: str
-    sources: list[int]
-    width: int
-    weight: str = ""
-    bias: str = ""
-    parameters: list[float] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
+    dtype: str
+    shape: list[int]
+    values: str
 
 
 @dataclass(frozen=True)
 class CarriedNetwork:
-    """A network in the report: its nodes, the input first and the last layer last.
+    """A network in the report: its steps and tensors, as a certificate has them, with norms folded into the layers.
 
     `precision` is "float32" or "float64". `margin_error` bounds how far margins that the page computes and those of any
     program that runs the network, lie apart for all values in the spec's ranges; None for a regression network, and
@@ -472,7 +533,8 @@ class CarriedNetwork:
     """
 
     precision: str
-    nodes: list[CarriedNode]
+    steps: list[dict[str, Any]]
+    tensors: dict[str, CarriedTensor]
     margin_error: float | None = None
 
 
@@ -481,8 +543,9 @@ class WhatIfFeature:
     """A feature as the spec describes it; a categorical one has codes from 0 for its `categories`.
 
     The network reads (value - `offset`) / `factor`, or one column for each category except `dropped`. Similar people
-    have any value if `protected`, else one up to `reach` away. `missing` is what replaces a missing value. `marks` is
-    the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
+    have any value if `protected`, or of the same of the `bands`, else one up to `reach` away. A band has runs from a
+    lowest to a highest value; a continuous one ends below the next. `missing` is what replaces a missing value.
+    `marks` is the number of the feature whose missing values this one marks by 1. `names` are those of whole numbers.
     """
 
     name: str
@@ -499,6 +562,7 @@ class WhatIfFeature:
     missing: float | None
     marks: int | None = None
     names: dict[str, str] = field(default_factory=dict)
+    bands: list[list[list[float]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -584,8 +648,9 @@ class AuditDocument(Unequal, Document):
     `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
     "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
     `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
-    on `labelled_rows`, and `groups` on all people. `pairs` are the worst ones. `outcomes` is None for a regression
-    network and for samples, and `page` without a report.
+    on `labelled_rows`, and `groups` on all people. `effects` are the mean effects of the values of each
+    protected feature, and `proxies` say how well features tell the columns of --group. `pairs` are the worst ones.
+    `outcomes` is None for a regression network and for samples, and `page` without a report.
     """
 
     kind: str = AUDIT
@@ -600,6 +665,8 @@ class AuditDocument(Unequal, Document):
     disparity: DisparityFigures
     labelled_rows: int
     utility: UtilityFigures | None
+    effects: list[FeatureEffects]
+    proxies: list[ProxyTable]
     groups: list[FeatureGroups]
     outcomes: Outcomes | None
     pairs: list[Pair]
@@ -691,7 +758,9 @@ class RecipeSummary:
 
     A candidate that is not `proven` has a `problem`, and one that was not run (`ran`) has no figures. `on_frontier` is
     true if no other candidate is at least as good in guarantee, unfairness left and what is kept, and better in one.
-    `recipe` has the settings of the recipe by name.
+    `recipe` has the settings of the recipe by name. `fall` is how much less than the original it keeps, as the
+    selection estimates it: the largest fall of `fall_of`, such as "balanced accuracy"; None without figures.
+    `more_unequal` is true if more calibration rows are treated unequally than before.
     """
 
     name: str
@@ -710,6 +779,9 @@ class RecipeSummary:
     blind_features: list[str]
     collapsed: bool
     on_frontier: bool
+    fall: float | None
+    fall_of: str
+    more_unequal: bool
 
     @property
     def why(self) -> str:
@@ -795,8 +867,10 @@ class RepairDocument(Document):
     `guarantee` says what is proven and for whom. `proven_repair_inputs` of `repair_inputs` are proven, all of them if
     `proven`; `proof_covers_inference` says whether the proof covers the rounding errors of inference in the
     `precision` of the network. `blind` networks provably ignore the protected features; for `everyone`, the
-    `blind_features` are all in which similar people may differ. `collapsed` networks lost a class, or agree with the
-    original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by `scored_on`.
+    `blind_features` are all in which similar people may differ, or the output depends on a person only through their
+    class of similar people: then `by_classes` says what else makes up a class. `collapsed` networks lost a class, or
+    agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by
+    `scored_on`.
     `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
     `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
     has the duration of each stage, and `examples` are those of the demo.
@@ -813,6 +887,7 @@ class RepairDocument(Document):
     blind: bool
     everyone: bool
     blind_features: list[str]
+    by_classes: list[str] | None
     collapsed: bool
     certificate: CertificateSummary | None
     repair_rows: list[int] | None

@@ -41,7 +41,7 @@ from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Model
 from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
-from fairmend.spec.describe import describe_links
+from fairmend.spec.describe import describe_bands, describe_links
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import BrokenFile, TableFile
 
@@ -145,12 +145,15 @@ def common_parts(
     files: Mapping[str, Path] | None = None,
 ) -> dict[str, Any]:
     """Return the fields that every document has; `labels` are the different ones in the data."""
+    names = class_names(spec, net, labels)
+    favourable = None if spec.regression else favourable_class(spec, len(names))
     return {
         "title": short(title),
         "origin": origin,
         "claim": spec.claim,
         "similar": describe_similarity(spec),
-        "class_names": class_names(spec, net, labels),
+        "class_names": names,
+        "favourable": None if favourable is None else names[favourable],
         "value_names": {f.name: dict(f.names) for f in spec.features if f.names},
         "threshold": spec.threshold,
         "about": spec.about,
@@ -166,7 +169,8 @@ def describe_similarity(spec: Spec) -> Similarity:
     """Return who counts as similar."""
     tolerances = {short(f.name): float(f.tolerance) for f in spec.features if f.tolerance and f.varies}
     linked, links = [short(f.name) for f in spec.linked], describe_links(spec)
-    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links)
+    bands = {short(f.name): short(describe_bands(f)) for f in spec.banded}
+    return Similarity([short(f.name) for f in spec.protected], tolerances, linked, links, bands)
 
 
 def class_names(spec: Spec, net: Model, labels: Iterable[object] = ()) -> list[str]:
@@ -179,6 +183,18 @@ def class_names(spec: Spec, net: Model, labels: Iterable[object] = ()) -> list[s
     if net.outputs > 2 or spec.label is None or spec.label.positive is None:
         return [f"class {number}" for number in range(min(_MOST_CLASSES, max(2, net.outputs)))]
     return [short(spec.label.name_negative(list(labels)), 40), short(spec.label.positive, 40)]
+
+
+def favourable_class(spec: Spec, classes: int) -> int | None:
+    """Return the number of the class that is good for a person: 1 of two unless the label says otherwise.
+
+    Of several classes, None unless the label says which.
+    """
+    if spec.label is None:
+        return 1 if classes <= 2 else None
+    found = spec.label.favourable_class
+    named = found is not None and (classes <= 2 or found < min(classes, len(spec.label.classes)))
+    return found if named else None
 
 
 def out_of_range_values(done: OutOfRange) -> OutOfRangeValues:

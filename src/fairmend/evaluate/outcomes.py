@@ -20,6 +20,7 @@ from fairmend.base.arrays import Bools, Ints, chunks, count_codes, count_togethe
 from fairmend.base.metrics import Classes
 from fairmend.base.text import short
 from fairmend.evaluate.document import FeatureGroups, GroupRates, Outcomes, OutcomeTable, Selection, SelectionRates
+from fairmend.evaluate.document_parts import favourable_class
 from fairmend.evaluate.groups import CodedValues, Codes, GroupMetrics, Values, class_shares, grouped
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -38,6 +39,7 @@ def tabulate_groups(
     *,
     classes: int,
     unfair: Bools | None = None,
+    features: Sequence[Feature] | None = None,
 ) -> list[FeatureGroups]:
     """Return the groups of each protected feature, of at most twelve.
 
@@ -48,10 +50,19 @@ def tabulate_groups(
     predictions : those of the network (rows,)
     classes : how many outputs the network has; selection rates need one or two
     unfair : which rows are treated unequally (rows,)
+    features : those to compare, if they are not the protected ones
     """
     return [
-        _feature(feature, values[feature.name], metrics[number] if metrics else None, predictions, classes, unfair)
-        for number, feature in enumerate(spec.protected[:_MOST_FEATURES])
+        _feature(
+            feature,
+            values[feature.name],
+            metrics[number] if metrics else None,
+            predictions,
+            classes,
+            unfair,
+            favourable_class(spec, classes),
+        )
+        for number, feature in enumerate((features or spec.protected)[:_MOST_FEATURES])
     ]
 
 
@@ -62,6 +73,7 @@ def _feature(
     predictions: Classes,
     classes: int,
     unfair: Bools | None,
+    favourable: int | None,
 ) -> FeatureGroups:
     names, codes, binned = grouped(feature, values)
     sizes = count_codes(codes, len(names))
@@ -71,7 +83,7 @@ def _feature(
             return [None] * len(names)
         return (count_together((codes, len(names)), (which, 2))[:, 1] / sizes).tolist()  # type: ignore[no-any-return]
 
-    selected = share_of(predictions if classes <= 2 else None)
+    selected = share_of(predictions == favourable if classes <= 2 else None)
     by_class: list[list[float]] = [[]] * len(names)
     if classes > 2:
         by_class = class_shares(codes, predictions, len(names), classes)[:, :_MOST_RATED_CLASSES].tolist()
@@ -107,6 +119,7 @@ def tabulate_outcomes(
     values: Mapping[str, Values | CodedValues],
     predictions: Sequence[Classes],
     answers: Sequence[str],
+    features: Sequence[Feature] | None = None,
 ) -> Outcomes:
     """Return the tables of each protected feature, then of each intersection of two, three, and so on.
 
@@ -114,10 +127,11 @@ def tabulate_outcomes(
     ----------
     values : by protected feature, the user's values (rows,)
     predictions : for each network (before, after), its predictions (rows,)
-    answers : the names of the classes; of two, only class 1 is a selection, of more, each is
+    answers : the names of the classes; the favourable one is a selection, and each of several if none is favourable
     """
-    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in spec.protected}
-    classes = [1] if len(answers) <= 2 else list(range(min(len(answers), _MOST_CLASSES)))
+    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in features or spec.protected}
+    favourable = favourable_class(spec, len(answers))
+    classes = list(range(min(len(answers), _MOST_CLASSES))) if favourable is None else [favourable]
     together = (names for size in range(1, len(groups) + 1) for names in combinations(groups, size))
     chosen = list(islice(together, max(1, _MOST_TABLES // len(classes))))
     tables = []
@@ -127,7 +141,7 @@ def tabulate_outcomes(
         for number in classes:
             selected = [each[:, number] for each in counts]
             tables.append(_table(names, answers[number], people, counts[0].sum(axis=1), selected))
-    every = (2 ** len(groups) - 1) * (len(answers) if len(answers) > 2 else 1)
+    every = (2 ** len(groups) - 1) * (len(answers) if favourable is None else 1)
     return Outcomes(len(predictions[0]), FOUR_FIFTHS, SMALL, tables, every - len(tables))
 
 

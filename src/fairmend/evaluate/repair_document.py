@@ -41,7 +41,7 @@ from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.condition import model_condition
 from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
@@ -52,7 +52,7 @@ _MOST_COLUMNS, _MOST_UNITS = 30, 40
 
 
 def repair_document(
-    original: Network,
+    original: Model,
     comparison: RepairComparison,
     origin: Origin,
     *,
@@ -109,6 +109,7 @@ def repair_document(
         blind=result.blind,
         everyone=result.everyone,
         blind_features=[short(name) for name in result.blind_features],
+        by_classes=[short(each) for each in comparison.guarantee.classes] if result.by_classes else None,
         collapsed=result.collapsed,
         certificate=certificate,
         repair_rows=None if people.repair is None else people.rows.numbers(people.repair).tolist(),
@@ -207,6 +208,9 @@ def _candidate(candidate: Candidate) -> RecipeSummary:
         blind_features=[short(name) for name in candidate.blind_features],
         collapsed=candidate.collapsed,
         on_frontier=candidate.on_frontier,
+        fall=candidate.fall,
+        fall_of=candidate.fall_of,
+        more_unequal=candidate.more_unequal,
     )
 
 
@@ -217,7 +221,7 @@ def _finite(losses: tuple[float, ...]) -> list[float | None]:
 # What only the page needs
 
 
-def _page(original: Network, comparison: RepairComparison) -> Page:
+def _page(original: Model, comparison: RepairComparison) -> Page:
     """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
     people, unequal = comparison.split, comparison.before.data
     looked_at = len(unequal.examined.X)
@@ -236,7 +240,7 @@ def _page(original: Network, comparison: RepairComparison) -> Page:
     return Page(looked_at, _score_ranges(original, comparison), nearest.decisive_features(), pairs)
 
 
-def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRanges:
+def _score_ranges(original: Model, comparison: RepairComparison) -> ScoreRanges:
     """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
     both = comparison.before, comparison.after
     own = order_by_score(comparison.before.inputs)
@@ -255,8 +259,10 @@ def _score_ranges(original: Network, comparison: RepairComparison) -> ScoreRange
 # Which weights changed: by layer, by input column, and in the head
 
 
-def compare_weights(before: Network, after: Network, spec: Spec) -> WeightChanges:
-    """Compare the weights of two networks of the same shape."""
+def compare_weights(before: Model, after: Model, spec: Spec) -> WeightChanges:
+    """Compare the weights of two networks of the same shape; of other models there are none to compare."""
+    if not isinstance(before, Network) or not isinstance(after, Network):
+        return WeightChanges([], [], 0, [], 0)
     columns = _columns(before, after, spec)
     head = _head(before, after)
     return WeightChanges(

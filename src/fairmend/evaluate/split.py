@@ -14,7 +14,7 @@ from fairmend.base.data_source import DataSource
 from fairmend.base.text import shown
 from fairmend.evaluate.people import RowNumbers, naming_file, take_people
 from fairmend.evaluate.utility import utility_of
-from fairmend.network import Model, Network
+from fairmend.network import Model
 from fairmend.network.scores import ScoredRows
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, label_warnings, spec_warnings
@@ -91,7 +91,7 @@ class DataSplit:
 
 def split_data(
     spec: Spec,
-    net: Network,
+    net: Model,
     frame: pd.DataFrame,
     *,
     source: DataSource | str = "the data",

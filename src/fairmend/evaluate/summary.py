@@ -79,8 +79,10 @@ def describe_collapse(result: RepairResult, spec: Spec, calibration_rows: int) -
     """Return that the network collapsed and what would help, in one line."""
     every = "the repaired network, like every proven candidate," if result.candidates else "the repaired network"
     help_ = [f"more calibration rows than {calibration_rows:,} (--calibration-rows)"]
-    if any(feature.varies and not feature.protected for feature in spec.features):
-        help_.append("smaller tolerances in the spec")
+    if any(feature.reach and feature.varies and not feature.protected for feature in spec.features):
+        help_.append("smaller tolerances in the spec, or bands")
+    if spec.banded:
+        help_.append("narrower bands in the spec")
     if spec.links:
         help_.append("fewer links in the spec")
     if unscaled := _unscaled(spec):
@@ -156,6 +158,9 @@ def _summarize_repair(repair: RepairDocument) -> Summary:
         linked=tuple(similar.linked),
         claim=repair.claim,
         threshold=repair.threshold,
+        bands=tuple(similar.bands),
+        by_classes=repair.by_classes is not None,
+        classes=tuple(repair.by_classes or ()),
     )
     left = repair.after.repair_inputs
     unequal = UnequalCount(left.count, repair.repair_inputs, left.exact)
@@ -306,7 +311,8 @@ def _proxies(document: Document) -> str:
 
 
 def _amounts(document: Document) -> list[str]:
-    return [f"{name} by up to {number(amount)}" for name, amount in document.similar.tolerances.items()]
+    amounts = [f"{name} by up to {number(amount)}" for name, amount in document.similar.tolerances.items()]
+    return amounts + [f"{name} within its band" for name in document.similar.bands]
 
 
 def _linked(document: Document) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from fairmend.base.text import short
 from fairmend.evaluate.document import (
     AuditDocument,
     CarriedNetwork,
-    CarriedNode,
+    CarriedTensor,
     LinkChange,
     LinkCondition,
     Page,
@@ -26,25 +26,14 @@ from fairmend.evaluate.document import (
     WhatIfPerson,
 )
 from fairmend.evaluate.people import RowNumbers
-from fairmend.network import (
-    Activation,
-    Affine,
-    Columns,
-    Concatenate,
-    Input,
-    Lookup,
-    Model,
-    Network,
-    Node,
-    Scale,
-    Sum,
-)
+from fairmend.network import Model, Network
+from fairmend.network.description import describe_network, packed
 from fairmend.prove.kernel_bounds import compute_margins
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
-from fairmend.spec.products import encode_column
+from fairmend.spec.products import band_runs, encode_column
 from fairmend_check.kernel.bounds import form_bounds, leads
 from fairmend_check.kernel.claim import Threshold
 from fairmend_check.kernel.inference_error import output_errors
@@ -126,9 +115,11 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
 
 
 def _carry(network: Network, spec: Spec, X: FloatArray) -> CarriedNetwork:
-    pairs = zip(network.nodes, network.widths, strict=True)
+    described = describe_network(network, stored=False)
+    described.steps[0].pop("inputs", None)  # names of a model's inputs
     error = None if spec.regression else _useful_error(network, spec, X[:_TYPICAL_ROWS])
-    return CarriedNetwork(network.dtype.name, [_carry_node(node, width) for node, width in pairs], error)
+    tensors = {key: CarriedTensor(**entry) for key, entry in packed(described.tensors).items()}
+    return CarriedNetwork(network.dtype.name, described.steps, tensors, error)
 
 
 def _useful_error(network: Network, spec: Spec, X: FloatArray) -> float | None:
@@ -173,28 +164,6 @@ def _whole_range(spec: Spec, network: Network) -> tuple[Floats, Floats]:
     return ends[:1], ends[1:]
 
 
-def _carry_node(node: Node, width: int) -> CarriedNode:
-    operation = node.operation
-    plain = CarriedNode(operation.kind, list(node.sources), width)
-    if isinstance(operation, Affine):
-        return replace(plain, weight=_base64(operation.weight), bias=_base64(operation.bias))
-    if isinstance(operation, Scale):
-        return replace(plain, weight=_base64(operation.factor), bias=_base64(operation.shift))
-    if isinstance(operation, Lookup):
-        return replace(plain, weight=_base64(operation.table))
-    if isinstance(operation, Columns):
-        return replace(plain, columns=list(operation.indices))
-    if isinstance(operation, Activation):
-        numbers = (operation.slope,) if operation.name == "leaky_relu" else operation.parameters
-        return replace(plain, parameters=list(numbers))
-    assert isinstance(operation, Input | Sum | Concatenate), operation.kind
-    return plain
-
-
-def _base64(numbers: FloatArray) -> str:
-    return base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).decode("ascii")
-
-
 def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
     categories = feature.categories or ()
     offset, factor = scale_parameters(feature.scale)
@@ -215,7 +184,20 @@ def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
         missing=None if missing is None else float(categories.index(str(missing)) if categories else missing),
         marks=next((number for number, other in enumerate(features) if other.name == feature.indicates), None),
         names=_names_of_numbers(feature),
+        bands=_bands(feature),
     )
+
+
+def _bands(feature: Feature) -> list[list[list[float]]]:
+    """Return the runs of values of each band; a continuous one ends with the lower end of the next."""
+    if feature.groups:
+        return [[[float(a), float(b)] for a, b in runs] for runs in band_runs(feature)]
+    if not feature.lower_ends:
+        return []
+    ends = [*feature.lower_ends, feature.bounds[1]]
+    less = 1 if feature.kind == "integer" else 0
+    *inner, last = pairwise(ends)
+    return [*([[float(a), float(b - less)]] for a, b in inner), [list(map(float, last))]]
 
 
 def _names_of_numbers(feature: Feature) -> dict[str, str]:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from fairmend.models.ports import Port
 from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,24 +78,39 @@ class EstimatorRunner(Runner):
             spec.require_inputs(int(given), self.name)
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
 
-    def decodes(self, spec: Spec) -> bool:
+    def takes_people(self, spec: Spec) -> bool:
         """Return whether the columns that it was fitted on are the features of a spec."""
         names = self._names or ()
         return set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
-        given = getattr(self._estimator, self._method)(self._takes(spec)(X))
+        return self.scores(self._takes(spec)(X))
+
+    def scores(self, people: Any) -> NDArray[Any]:
+        """Return the same for what the estimator takes."""
+        given = getattr(self._estimator, self._method)(people)
         if self._method != "predict" or self._classes is None:
             return np.asarray(given)
         return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
+
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the estimator to an ONNX file, in single precision if that gives the same scores."""
+        from fairmend.models.export_estimator import export_estimator
+
+        export_estimator(self._estimator, spec, self.takes_people(spec), "float32", path)
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator itself."""
+        return self._estimator
 
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""
         names = self._names
         if names is None:
             return lambda X: X.copy()
-        if self.decodes(spec):
+        if self.takes_people(spec):
             return lambda X: people_of(spec, X)[list(names)]
         for columns in (spec.column_names, _dummy_names(spec)):
             if set(names) == set(columns) and len(names) == len(columns):
@@ -110,11 +127,16 @@ def _last(estimator: Any) -> Any:
     return _last(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
+def has_whole_categories(feature: Feature) -> bool:
+    """Return whether the categories of a feature are all whole numbers."""
+    return all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories or "-")
+
+
 def people_of(spec: Spec, X: FloatArray) -> pd.DataFrame:
     """Return rows as people with the user's own values; categories that are all whole numbers are numbers again."""
     frame = spec.decode(X)
     for feature in spec.features:
-        if feature.categories and all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories):
+        if has_whole_categories(feature):
             frame[feature.name] = frame[feature.name].astype(np.int64)
     return frame
 

@@ -39,7 +39,7 @@ class FunctionRunner(Runner):
         """Refuse: a function can be told from another by its name alone."""
         raise FairmendError(f"{self.name} is a function, which may change under its name; leave out resume")
 
-    def decodes(self, spec: Spec) -> bool:
+    def takes_people(self, spec: Spec) -> bool:
         """Return whether it takes people."""
         return self._people
 

@@ -124,7 +124,7 @@ def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:
     except FairmendError:  # the columns are not those of the pipeline, so they are those of the network
         return inside
     X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), inside.dtype)
-    given = X if bound.runner.decodes(spec) else unscaled(spec, X)
+    given = X if bound.runner.takes_people(spec) else unscaled(spec, X)
     on = None if spec.regression else "probability"
     scores, whole = (scores_of(part, on)[:, -1] for part in (inside.logits(X), bound.logits(given)))
     return inside if np.allclose(scores, whole, rtol=1e-3, atol=1e-3) else bound

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from fairmend.spec import Spec
 _PROBABILITIES = (nn.Sigmoid, nn.Softmax)
 _PASSING = ("View", "Squeeze", "Unsqueeze", "Reshape", "UnsafeView", "Select", "Slice", "Clone", "ToCopy", "Alias")
 _NUMPY = (torch.float16, torch.float32, torch.float64)
+_EXAMPLES = 4  # rows from which an exporter learns what a module computes
 
 
 class ModuleRunner(Runner):
@@ -59,20 +61,40 @@ class ModuleRunner(Runner):
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return what forward gives: its tensor, the first of several, or the one named "logits"."""
-        # from_numpy would share the memory of rows with a module that may write to it.
-        tensors = {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
         with _evaluation(self._module), torch.inference_mode():
-            found = _scores(self._call(tensors), len(X), self.name).to("cpu")
+            found = self.scores(self.tensors(spec, ports, X)).detach().to("cpu")
         # NumPy has no bfloat16.
         return (found if found.dtype in _NUMPY or not found.is_floating_point() else found.float()).numpy()
 
     def closing_kind(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> str:
         """Return what the outputs are, as the last step that computed them for rows X tells; else the kind so far."""
-        tensors = {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
+        tensors = self.tensors(spec, ports, X)
         tensors = {n: each.requires_grad_() if each.is_floating_point() else each for n, each in tensors.items()}
         with _evaluation(self._module), torch.enable_grad():
-            closed = _closes_in_probabilities(_scores(self._call(tensors), len(X), self.name))
+            closed = _closes_in_probabilities(self.scores(tensors))
         return "probability" if closed else self.kind
+
+    def tensors(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> dict[str, torch.Tensor]:
+        """Return what forward takes for rows X (rows, width), by the names of ports."""
+        # from_numpy would share the memory of rows with a module that may write to it.
+        return {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
+
+    @property
+    def module(self) -> nn.Module:
+        """The module itself."""
+        return self._module
+
+    def scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the scores of tensors, by the names of ports."""
+        return _scores(self._call(tensors), next(iter(tensors.values())).shape[0], self.name)
+
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the module to an ONNX file."""
+        from fairmend.models.export_module import export_module
+
+        X = spec.sample_inputs(_EXAMPLES, np.random.default_rng(0), self.dtype)
+        with _evaluation(self._module):
+            export_module(self._module, self.tensors(spec, ports, X), self.scores, path)
 
     def _call(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         required = [name for name, needed in self._arguments.items() if needed]
@@ -111,7 +133,7 @@ def _scores(given: Any, rows: int, name: str) -> torch.Tensor:
         return given
     parts = list(given.values()) if isinstance(given, Mapping) else given if isinstance(given, tuple | list) else []
     found = [part for part in parts if isinstance(part, torch.Tensor) and part.is_floating_point()]
-    found = [part for part in found if part.ndim in (1, 2) and len(part) == rows]
+    found = [part for part in found if part.ndim in (1, 2) and part.shape[0] == rows]
     if len(found) != 1:
         raise FairmendError(
             f"{name}: forward gives {len(found)} tensors that may hold scores; give a function that returns one of them"

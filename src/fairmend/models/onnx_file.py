@@ -51,6 +51,27 @@ class OnnxRunner(Runner):
         self.labels = _labels(graph, self._output)
         self.kind = self._kind(graph, chosen.type)
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def output(self) -> str:
+        """The name of the output with the scores."""
+        return self._output
+
+    @property
+    def output_rank(self) -> int:
+        """The number of dimensions of the scores."""
+        return next(len(each.shape) for each in self._session.get_outputs() if each.name == self._output)
+
+    @property
+    def label_output(self) -> tuple[str, str] | None:
+        """The name of the output with predicted labels, and "string" or "int64"; None if there is none."""
+        found = [(each.name, each.type) for each in self._session.get_outputs() if each.type in _LABELS]
+        return (found[0][0], "string" if "string" in found[0][1] else "int64") if found else None
+
     def _open(self) -> None:
         try:
             runtime = import_module("onnxruntime")

@@ -16,6 +16,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ class Runner(ABC):
             raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
         return hashlib.sha256(content).hexdigest()
 
-    def decodes(self, spec: Spec) -> bool:
+    def takes_people(self, spec: Spec) -> bool:
         """Return whether the model gets the user's own values, which its runner makes of the rows of a spec."""
         return False
 
@@ -94,6 +95,10 @@ class Runner(ABC):
     @abstractmethod
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
+
+    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
+        """Write the model to an ONNX file; refuse a model that no file can hold."""
+        raise FairmendError(f"{self.name} is a Python function, which no file holds; repair the model that it calls")
 
 
 class RunModel:
@@ -110,6 +115,7 @@ class RunModel:
     spec, ports : the spec that it is bound to, and its inputs; None and () before that
     threshold : the probability of class 1 from which it is predicted
     outputs : the number of scores for each row; 1 for two classes, of which the second minus the first logit counts
+    columns : the number of scores for each row as the model gives them
     """
 
     kind: str
@@ -131,7 +137,7 @@ class RunModel:
         self.spec: Spec | None = None
         self.ports = ()
         self.threshold = DEFAULT_THRESHOLD
-        self.outputs = 0
+        self.outputs = self.columns = 0
         self.closing = "none"
         self._order: Ints | None = None  # of the classes, if the spec's is another
         self._flipped = False  # whether its one score is that of the spec's class 0
@@ -155,6 +161,16 @@ class RunModel:
     def inputs(self) -> int:
         """The number of columns of the spec."""
         return self._bound.width
+
+    @property
+    def order(self) -> Ints | None:
+        """The numbers of its outputs in the order of the spec's classes; None if that is their own."""
+        return self._order
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the first of its two scores, or the only one against its sign, is that of the spec's class 1."""
+        return self._flipped or (self._order is not None and len(self._order) == 2)
 
     @property
     def read_columns(self) -> Bools:
@@ -227,7 +243,11 @@ class RunModel:
 
     def probabilities(self, X: npt.ArrayLike) -> FloatArray:
         """Return the probability of class 1 (rows,), or of every class (rows, N)."""
-        shares = scores_of(self.logits(X), "probability")
+        return self.probabilities_of(self.logits(X))
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the same from the logits."""
+        shares = scores_of(logits, "probability")
         return shares[:, 0] if self.outputs == 1 else shares
 
     def _run(self, X: FloatArray) -> Floats:
@@ -248,6 +268,11 @@ class RunModel:
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
             raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
         return found[:rows]
+
+    def logits_of(self, given: npt.ArrayLike) -> FloatArray:
+        """Return what the model gave for some rows, (rows,) or (rows, outputs), as logits."""
+        scores = np.asarray(given)
+        return self._scores(as_scores(scores, len(scores), self.runner.name))
 
     def _scores(self, given: Floats) -> Floats:
         """Return what the model gave as logits."""
@@ -315,6 +340,7 @@ class RunModel:
         if self.kind == "probability" and spec.regression:
             raise FairmendError(f'{name} gives probabilities, but the spec claims its output; set on = "probability"')
         self.outputs = 1 if given == 2 and not spec.regression else given
+        self.columns = given
         self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
         labels = self.runner.labels
         self._order = _order_of_classes(spec, labels, given)

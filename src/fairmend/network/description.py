@@ -3,13 +3,13 @@
     {"kind": "affine", "weight": "fc1.weight", "bias": "fc1.bias", "sources": [0]}
 
 fairmend's note in a state dict has the steps, and the file the tensors. A certificate has both, and so does the page of
-a report. docs/certificate.md ("The network") lists the kinds; the checker reads them with code of its own.
+a report. docs/certificate.md ("The network") lists the kinds. `network.formats.torch.steps.replay` makes the network of
+it again, and the kernel reads it with code of its own: what fairmend proves is about the network that it reads.
 """
 
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network.folding import Norm, Part
+from fairmend.network.folding import Fold, Norm, Summed
+from fairmend.network.form import FormError
 
 if TYPE_CHECKING:
     from fairmend.network.network import Network
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 Tensors = Mapping[str, npt.NDArray[Any]]
 Entry = dict[str, Any]
 
-_TENSORS = ("weight", "bias", "table", "mean", "variance", "gain", "shift")  # parts of steps that name tensors
+_TENSORS = ("weight", "bias", "table", "mean", "variance", "gain", "shift", "parameters")  # name tensors, if texts
+_NORM_KEYS = {"mean": "running_mean", "variance": "running_var", "gain": "weight", "shift": "bias"}
+_COUNTER = "num_batches_tracked"  # of batch normalisation in PyTorch, which inference does not use
 
 
 @dataclass
@@ -33,10 +36,12 @@ class Description:
     """The steps of a network so far, and the tensors that they name.
 
     ``stored`` describes layers as their file stores them, with batch normalisation and scaling as steps of their own;
-    else these are folded into the layers. ``number`` is that of the node that is being described.
+    else these are folded into the layers. ``dtype`` is that of the network, and ``number`` that of the node that is
+    being described.
     """
 
     stored: bool
+    dtype: np.dtype[Any]
     steps: list[Entry] = field(default_factory=list)
     tensors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     number: int = 0
@@ -47,7 +52,9 @@ class Description:
         return len(self.steps) - 1
 
     def keep(self, key: str, array: npt.NDArray[Any]) -> str:
-        """Add a tensor, and return its key."""
+        """Add a tensor, and return its key: another one if this names another tensor."""
+        while key in self.tensors and not np.array_equal(self.tensors[key], array):
+            key = f"{key}.{self.number}"
         self.tensors[key] = array
         return key
 
@@ -65,20 +72,25 @@ class Description:
                 numbers = {key: _listed(part) for key, part in parts.items() if part is not None}
                 source = self.add("scale", [source], **numbers)
             else:
+                name = norm.name if norm.name else f"norms.{len(self.steps)}"
                 keys = {
-                    key: None if part is None else self.keep(f"norms.{len(self.steps)}.{key}", np.asarray(part))
+                    key: None if part is None else self.keep(f"{name}.{_NORM_KEYS[key]}", np.asarray(part))
                     for key, part in parts.items()
                 }
                 source = self.add("batch_norm", [source], **keys, epsilon=float(norm.epsilon))
         return source
 
-    def joined(self, parts: Sequence[Part], sources: Sequence[int]) -> int:
-        """Add several affine layers, each of its own source, and the sum of what they give, each times its factor."""
-        added = []
-        for part, source in zip(parts, sources, strict=True):
-            own = self.layer(part.name, part.weight, part.bias, [source])
-            added.append(own if part.factor == 1 else self.add("scale", [own], gain=[part.factor]))
-        return self.add("sum", added)
+    def joined(self, fold: Fold, sources: Sequence[int]) -> int:
+        """Add several affine layers, each of its own source, and their sum as the file computes it."""
+        parts = zip(fold.parts, sources, strict=True)
+        layers = [self.layer(part.name, part.weight, part.bias, [source]) for part, source in parts]
+        return self._summed(fold.summed, layers)
+
+    def _summed(self, node: Summed, layers: Sequence[int]) -> int:
+        if isinstance(node, int):
+            return layers[node]
+        norms, parts = node[0], [self._summed(part, layers) for part in node[1]]
+        return self.norms(norms, parts[0] if len(parts) == 1 else self.add("sum", parts))
 
     def close(self, closing: str) -> None:
         """Add the sigmoid or softmax that turns logits into probabilities."""
@@ -100,33 +112,81 @@ def _listed(part: npt.NDArray[Any]) -> list[float]:
 
 
 def describe_network(network: Network, *, stored: bool) -> Description:
-    """Return the description of a network, without what closes it."""
-    found = Description(stored)
+    """Return the description of a network from its nodes, without what closes it."""
+    found = Description(stored, network.dtype)
     steps: list[int] = []  # the last step of each node
     for found.number, node in enumerate(network.nodes):
         steps.append(node.operation.describe(found, node.name, [steps[source] for source in node.sources]))
     return found
 
 
-def to_json(network: Network, most_bytes: int) -> dict[str, Any]:
-    """Return steps and tensors of a network as its file stores it; None for both if the tensors have more bytes.
+def stored_steps(network: Network) -> tuple[list[Entry], Tensors]:
+    """Return the steps of a network as its file stores it, up to the logits, and the tensors of the file.
 
-    Tensors get names of their own, t0, t1, …: those of a file may hold any letters.
+    Those of a state dict are as its module computes them. A network that does not fit the state dict that it came from
+    is described by its nodes, as any other.
     """
-    found = describe_network(network, stored=True)
-    if sum(tensor.nbytes for tensor in found.tensors.values()) > most_bytes:
-        return {"steps": None, "tensors": None}
-    names = {key: f"t{number}" for number, key in enumerate(found.tensors)}
-    steps = [
-        {part: names[value] if part in _TENSORS and isinstance(value, str) else value for part, value in step.items()}
-        for step in found.steps
-    ]
-    steps[0].pop("inputs", None)  # names of a model's inputs
-    return {"steps": steps, "tensors": {names[key]: _packed(tensor) for key, tensor in found.tensors.items()}}
+    describe = getattr(network.form, "describe", None)
+    steps: list[Entry] = []
+    if describe is not None:
+        try:
+            steps, tensors = describe(network)
+        except FormError:
+            steps = []
+    if not steps:
+        found = describe_network(network, stored=True)
+        steps, tensors = found.steps, found.tensors
+    steps = [{part: value for part, value in step.items() if part != "inputs"} for step in steps]  # names of inputs
+    while _closes(steps):
+        steps.pop()
+    return steps, tensors
 
 
-def _packed(array: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return a tensor: its shape, and its numbers as base64 of a zlib stream of their little-endian bytes."""
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    values = base64.b64encode(zlib.compress(little, 6)).decode("ascii")
-    return {"dtype": array.dtype.name, "shape": list(array.shape), "values": values}
+def _closes(steps: Sequence[Entry]) -> bool:
+    """Return whether the last step only turns logits into probabilities."""
+    last = steps[-1]
+    sigmoid = last["kind"] == "function" and last["name"] == "sigmoid"
+    chosen = last["kind"] == "columns" and steps[last["sources"][0]]["kind"] == "softmax"
+    return bool(sigmoid or chosen or last["kind"] == "softmax")
+
+
+def named_tensors(steps: Sequence[Entry]) -> dict[str, None]:
+    """Return the keys of the tensors that steps name, in order."""
+    named = [step[part] for step in steps for part in _TENSORS if isinstance(step.get(part), str)]
+    return dict.fromkeys(named)
+
+
+def unused_tensors(steps: Sequence[Entry], tensors: Tensors) -> list[str]:
+    """Return the keys of the tensors that no step names; those that count batches are not listed."""
+    used = named_tensors(steps)
+    return [key for key in tensors if key not in used and key.rpartition(".")[2] != _COUNTER]
+
+
+def to_json(network: Network, most_bytes: int) -> dict[str, Any]:
+    """Return a network as its file stores it; no tensors if they have more bytes."""
+    steps, tensors = stored_steps(network)
+    used = {key: tensors[key] for key in named_tensors(steps)}
+    large = sum(tensor.nbytes for tensor in used.values()) > most_bytes
+    return {"steps": steps, "tensors": None if large else packed(used), "unused": unused_tensors(steps, tensors)}
+
+
+def packed(tensors: Tensors) -> dict[str, dict[str, Any]]:
+    """Return tensors as JSON: the shape of each, and its numbers as base64 of their little-endian bytes."""
+    return {
+        key: {
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
+            "values": base64.b64encode(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).decode(),
+        }
+        for key, array in tensors.items()
+    }
+
+
+def unpacked(tensors: Mapping[str, Mapping[str, Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return tensors that `packed` wrote; ValueError if the numbers do not fit."""
+    found = {}
+    for key, entry in tensors.items():
+        dtype = np.dtype(entry["dtype"])
+        raw = np.frombuffer(base64.b64decode(entry["values"], validate=True), dtype.newbyteorder("<"))
+        found[key] = raw.astype(dtype).reshape(entry["shape"])
+    return found

@@ -137,12 +137,17 @@ class Part:
     factor: float
 
 
+Summed = int | tuple[tuple[Norm, ...], tuple["Summed", ...]]
+"""How a file adds up parts: one of them, by its number, or norms of the sum of several, or of one."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """An affine layer as it is stored, weight (out, in) and bias (out,), between the norms before and after it.
 
     `bias` is None where the layer has none. A joined layer has `parts`: their weights stand side by side in `weight`,
     their biases, times the factors, are added up in `bias`, and the factors of their weights are a norm before it.
+    `summed` says how the file adds them up.
     """
 
     weight: FloatArray
@@ -151,16 +156,19 @@ class Fold:
     after: tuple[Norm, ...]
     source: str
     parts: tuple[Part, ...] = ()
+    summed: Summed = 0
 
     @staticmethod
-    def join(parts: tuple[Part, ...], source: str) -> Fold:
-        """Return the one layer that adds up these, of what they read side by side."""
+    def join(parts: tuple[Part, ...], source: str, summed: Summed | None = None) -> Fold:
+        """Return the one layer that adds up these, of what they read side by side; by default each times its factor."""
+        if summed is None:
+            summed = ((), tuple(_times(number, part.factor) for number, part in enumerate(parts)))
         weight = np.concatenate([part.weight for part in parts], axis=1)
         biases = [part.factor * part.bias.astype(np.float64) for part in parts if part.bias is not None]
         bias = _cast(np.asarray(sum(biases)), weight.dtype) if biases else None
         factors = np.concatenate([np.full(part.weight.shape[1], part.factor) for part in parts])
         scale = Norm("the sum at the output", np.zeros(()), None, factors, None)
-        return Fold(weight, bias, (scale,) if (factors != 1).any() else (), (), source, parts)
+        return Fold(weight, bias, (scale,) if (factors != 1).any() else (), (), source, parts, summed)
 
     @property
     def derived_bias(self) -> DerivedBias | None:
@@ -240,7 +248,14 @@ class Fold:
             others = [parts[k].factor * np.asarray(parts[k].bias, np.float64) for k in rest]
             own = (bias - sum(others, np.zeros(len(weight)))) / parts[first].factor
             parts[first] = replace(parts[first], bias=_cast(own, self.weight.dtype))
-        return Fold.join(tuple(parts), self.source)
+        return Fold.join(tuple(parts), self.source, self.summed)
+
+
+def _times(part: int, factor: float) -> Summed:
+    """Return a part times its factor."""
+    return (
+        part if factor == 1 else ((Norm("the sum at the output", np.zeros(()), None, np.array(factor), None),), (part,))
+    )
 
 
 def _add_products(weight: Floats, values: Floats, bias: Floats) -> Floats:

@@ -57,3 +57,6 @@ class Model(Protocol):
 
     def centre(self, logits: FloatArray) -> FloatArray:
         """Return logits that decide at 0."""
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the probability of class 1 (rows,), or of every class (rows, N), of logits."""

@@ -186,6 +186,7 @@ def repair_network(setting: Setting, method: str, seed: int = 0) -> RepairedNetw
     started = time.perf_counter()
     result = repair(setting.network, setting.spec, setting.X_repair, setting.X_cal, setting.y_cal, method, seed)
     seconds = time.perf_counter() - started
+    assert isinstance(result.network, Network)  # the settings have neither links nor bands
     return RepairedNetwork(result.network, seconds, result.objective, _check_certificate(result))
 
 

@@ -29,7 +29,6 @@ from fairmend.base.text import listed, printable
 from fairmend.network import Activation, Lookup, Network, load_network
 from fairmend.network.description import to_json
 from fairmend.network.formats import without_folds
-from fairmend.prove.certificate_graph import layers_of, steps_of, steps_of_file
 from fairmend.prove.claims import Guarantee
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.prove.proof import Proof, prove_inputs
@@ -46,10 +45,8 @@ _logger = logging.getLogger(__name__)
 
 FORMAT, VERSION = "fairmend-certificate", 1
 
-_STATE_DICTS = (".pth", ".pt", ".ckpt", ".safetensors")  # files that hold weights by name, and no architecture
-_FUNCTION_KEYS = ("activation", "slope", "parameters")
-_CONDITION = " Condition: the module computes what model.{} lists; fairmend check says it in words."
-_BATCH_NORM = b".running_var"  # of a key in a state dict with batch normalisation
+_TENSORS_ALONE = (".pth", ".pt", ".ckpt", ".safetensors", ".pt2")  # of files from which the checker reads no steps
+_CONDITION = " Condition: the module computes the steps of model.network; fairmend check says them in words."
 
 _BLOCK_INPUTS, _BLOCK_NUMBERS = 4096, 2**20  # in a block; the checker reads up to twice as many numbers
 _MOST_BYTES = 2**20  # of the tensors that a certificate contains: a file that is sent by mail, and read in a moment
@@ -59,20 +56,15 @@ _MOST_BYTES = 2**20  # of the tensors that a certificate contains: a file that i
 class Certificate:
     """A claim about one network, as plain data.
 
-    `layers` names the affine layers of the network and the activations after them; `graph` the steps of a network that
-    is no chain. One of them enters the content with the file of a state dict, which does not name them itself.
-
-    `folded` names the network with all norms folded into its weights, as fairmend writes it to a file of another format
-    than that of its own: `weights_sha256` and `network` of its model. Empty: they are the same as in the content.
+    `folded` is the digest of the network with all norms folded into its weights, as fairmend writes it to a file of
+    another format than that of its own. Empty: there are none.
 
     `inputs` (inputs, width) are those that the claim is about, beside the one for everyone.
     """
 
     content: dict[str, Any]
-    layers: tuple[dict[str, Any], ...] = field(default=(), repr=False)
-    graph: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     inputs: FloatArray = field(default_factory=lambda: np.empty((0, 0)), repr=False)
-    folded: dict[str, Any] = field(default_factory=dict, repr=False)
+    folded: str = field(default="", repr=False)
 
     @property
     def count(self) -> int:
@@ -96,8 +88,9 @@ class Certificate:
     def for_model(self, path: str | PathLike[str]) -> Certificate:
         """Return the same claim, bound to the bytes of a model file as well as to its weights.
 
-        For a state dict (.pth, .pt, .safetensors) the claim also names the layers of the module in their order, and the
-        activations between them. Without a model file it cannot be checked against a state dict.
+        The steps and tensors of the network are those of the file, if that holds it: fairmend may have written it with
+        norms folded into the layers, and a state dict (.pth, .pt, .safetensors) has names of its own. Without a model
+        file the claim is about a state dict with the names of the network.
         """
         try:
             content = Path(path).read_bytes()
@@ -106,27 +99,21 @@ class Certificate:
         digest = hashlib.sha256(content).hexdigest()
         if self.content["entry"] is not None:
             return replace(self, content={**self.content, "model": {"file_sha256": digest}})
-        layers = graph = None
-        suffix = Path(path).suffix.lower()
-        if suffix in _STATE_DICTS or suffix == ".pt2":
-            noted = steps_of_file(Path(path)) if suffix in _STATE_DICTS else None
-            graph = list(self.graph if noted is None else noted) or None
-            if graph is None:
-                layers = list(self.layers) if _BATCH_NORM in content else _without_norms(self.layers)
-        model = {**self.content["model"], "file_sha256": digest, "layers": layers, "graph": graph}
-        if self.folded and self._is_folded(Path(path)):
-            model |= self.folded
-        claim = self.claim.removesuffix(_CONDITION.format("layers")).removesuffix(_CONDITION.format("graph"))
-        if graph or layers:
-            claim += _CONDITION.format("graph" if graph else "layers")
+        condition = _CONDITION if Path(path).suffix.lower() in _TENSORS_ALONE else ""
+        model = {**self.content["model"], "file_sha256": digest}
+        if condition or self.folded:
+            model |= self._as_saved(Path(path))
+        claim = f"{self.claim.removesuffix(_CONDITION)}{condition}"
         return replace(self, content={**self.content, "claim": claim, "model": model})
 
-    def _is_folded(self, path: Path) -> bool:
-        """Return whether a file holds the network with its norms folded into the layers."""
+    def _as_saved(self, path: Path) -> dict[str, Any]:
+        """Return which network a file holds, if it is that of the claim; nothing otherwise, so that `check` says so."""
         try:
-            return bool(weights_digest(load_network(path)) == self.folded["weights_sha256"])
+            saved = identify(load_network(path))
         except FairmendError:  # a state dict without a note: fairmend did not write it
-            return False
+            return {}
+        same = saved["network"]["sha256"] in (self.content["model"]["network"]["sha256"], self.folded)
+        return saved if same else {}
 
     def save(self, path: str | PathLike[str], model: str | PathLike[str] | None = None) -> None:
         """Write the certificate as JSON; pass ``model`` to bind it to the bytes of that model file."""
@@ -305,21 +292,18 @@ def _with_claims(
             "inputs": network.inputs,
             "outputs": network.outputs,
             "dtype": network.dtype.name,
-            "layers": None,
-            "graph": None,
         },
         "spec": spec.with_about(None).to_dict(),  # the claim does not depend on what the model is called
         **claims,
         "entry": None,
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
-    folded = identify(without_folds(network)) if has_folds else {}
-    layers = layers_of(network) if network.is_chain else ()
-    return Certificate(content, layers, steps_of(network), np.empty((0, network.inputs)), folded)
+    folded = network_digest(kernel_model(without_folds(network))) if has_folds else ""
+    return Certificate(content, np.empty((0, network.inputs)), folded)
 
 
 def identify(network: Network) -> dict[str, Any]:
-    """Return which network a claim is about: the digests of its weights and of all, and itself if it is not large."""
+    """Return which network a claim is about: its digests, and its steps, with tensors if these are not large."""
     digest = network_digest(kernel_model(network))
     return {
         "weights_sha256": weights_digest(network),
@@ -331,14 +315,3 @@ def _describe_classes(spec: Spec) -> str:
     """Return which classes a claim about predictions is about; empty if the label does not list them."""
     classes = spec.claim.name_outcomes(spec.label)
     return f" The predictions are the classes {listed(classes, most=None)}." if classes else ""
-
-
-def _without_norms(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the layers of a file that was saved with its norms folded into the affine layers."""
-    found: list[dict[str, Any]] = []
-    for layer in layers:
-        if "epsilon" not in layer:
-            found.append(layer)
-        elif found and layer["activation"] != "identity":
-            found[-1] = {**found[-1], **{key: layer[key] for key in _FUNCTION_KEYS if key in layer}}
-    return found

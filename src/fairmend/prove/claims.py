@@ -13,6 +13,7 @@ from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, ex
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim, ClaimWords
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.features import Feature
 
 _MOST_CATEGORIES = 12
@@ -52,8 +53,11 @@ class Guarantee:
     arithmetic : "real", or the precision of inference that the proof covers as well, such as "float32"
     values : the values of each varying feature that the proof covers, by name; empty where they are not known
     linked : the features that change together with protected ones
+    bands : the features of which similar people may have any value of the same band
     claim : what is claimed of similar people: one class, or scores that differ by at most delta
     threshold : the probability from which a prediction is positive
+    by_classes : whether the output depends on a person only through their class of similar people, for every input
+    classes : what else makes people one class, in sentences: bands, and categories that links connect
     """
 
     ignored: tuple[str, ...]
@@ -66,14 +70,26 @@ class Guarantee:
     linked: tuple[str, ...] = ()
     claim: Claim = field(default_factory=Claim)
     threshold: float = DEFAULT_THRESHOLD
+    bands: tuple[str, ...] = ()
+    by_classes: bool = False
+    classes: tuple[str, ...] = ()
 
     @classmethod
-    def for_spec(cls, spec: Spec, *, ignored: Sequence[str], proven: int, inputs: int, arithmetic: str) -> Guarantee:
+    def for_spec(
+        cls,
+        spec: Spec,
+        *,
+        ignored: Sequence[str],
+        proven: int,
+        inputs: int,
+        arithmetic: str,
+        by_classes: bool = False,
+    ) -> Guarantee:
         """Return the guarantee with the names, tolerances and values of a spec."""
         return cls(
             tuple(ignored),
             tuple(f.name for f in spec.protected),
-            {f.name: f.reach for f in spec.features if f.varies and not f.protected},
+            {f.name: f.reach for f in spec.features if f.reach and f.varies and not f.protected},
             proven,
             inputs,
             arithmetic,
@@ -81,6 +97,9 @@ class Guarantee:
             tuple(f.name for f in spec.linked),
             spec.claim,
             spec.threshold,
+            tuple(f.name for f in spec.banded),
+            by_classes,
+            tuple(similarity_classes(spec).kept_words()) if by_classes else (),
         )
 
     @property
@@ -91,7 +110,9 @@ class Guarantee:
     @property
     def covers_everyone(self) -> bool:
         """Whether every input is proven to be treated equally, tolerances and links included."""
-        return self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.linked))
+        return self.by_classes or (
+            self.everyone and all(name in self.ignored for name in (*self.tolerances, *self.bands, *self.linked))
+        )
 
     @property
     def complete(self) -> bool:
@@ -221,6 +242,10 @@ class Guarantee:
             sentences.append(f"{keeps} {self._kept} whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
+            if self.by_classes:
+                holds = (
+                    "holds for the saved file in every program that runs it: it reads the same numbers, bit for bit."
+                )
             if self.real_only and not self.covers_everyone:
                 this = "The second claim" if self.everyone else "This"
                 sentences.append(f"{this} {holds} It does not cover rounding in inference. {self.real_only_note()}")
@@ -263,7 +288,10 @@ class Guarantee:
 
     def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
         ignored = listed(self.ignored, "or", most)
-        return f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}."
+        claim = f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}"
+        if not self.classes:
+            return f"{claim}."
+        return f"{claim}, and people of one class get the same output: {'; '.join(self.classes)}."
 
     def _arithmetic(self, exact: str) -> str:
         inference = "" if self.arithmetic == "real" else f" and in {self.arithmetic} inference"
@@ -274,8 +302,11 @@ class Guarantee:
         return " in exact arithmetic" if self.real_only else ""
 
     def _amounts(self, *, grouped: bool = True) -> list[str]:
-        """Return "income by up to 10,000"; certificates write numbers without separators."""
-        return [f"{name} by up to {exact_number(amount, grouped=grouped)}" for name, amount in self.tolerances.items()]
+        """Return "income by up to 10,000", "age within its band"; certificates write numbers without separators."""
+        amounts = [
+            f"{name} by up to {exact_number(amount, grouped=grouped)}" for name, amount in self.tolerances.items()
+        ]
+        return amounts + [f"{name} within its band" for name in self.bands]
 
     def _changed(self, most: int | None = MOST_NAMES) -> str:
         """Return the features that similar people have other values of: the protected ones, and those linked to them.
@@ -292,10 +323,11 @@ class Guarantee:
 
     def _extension(self) -> str:
         """Return what similar people may differ in beside protected features, in one word or two."""
-        return " and ".join(["tolerance"] * bool(self.tolerances) + ["links"] * bool(self.linked))
+        named = (("tolerance", self.tolerances), ("bands", self.bands), ("links", self.linked))
+        return listed([word for word, features in named if features])
 
     def _even_if(self, condition: str, most: int | None = MOST_NAMES, *, grouped: bool = True) -> str:
-        return f", even if {condition} {listed(self._amounts(grouped=grouped), most=most)}" if self.tolerances else ""
+        return f", even if {condition} {listed(self._amounts(grouped=grouped), most=most)}" if self._amounts() else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
@@ -307,19 +339,29 @@ class Guarantee:
             kept = f"Only 1 {of} provably keeps its {self._kept}"
         else:
             kept = f"None {of} provably keeps its {self._kept}"
-        changes = [f"any change of {listed(self._amounts())}"] if self.tolerances else []
+        changes = [f"any change of {listed(self._amounts())}"] if self._amounts() else []
         return f"{kept}{self._limit()} with {' and with '.join(changes + [self._as_linked()] * bool(self.linked))}"
 
     def _or(self, condition: str) -> str:
-        return f", or {condition} {listed(self._amounts(), 'or')}" if self.tolerances else ""
+        return f", or {condition} {listed(self._amounts(), 'or')}" if self._amounts() else ""
 
 
 def _describe_values(feature: Feature) -> str:
     if feature.categories:
         rest = ", …" if len(feature.categories) > _MOST_CATEGORIES else ""
-        return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest
+        return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest + _describe_groups(feature)
     low, high = feature.bounds
-    return f"{exact_number(low)} to {exact_number(high)}"
+    ends = [exact_number(end) for end in feature.lower_ends]
+    rest = ", …" if len(ends) > _MOST_CATEGORIES else ""
+    bands = f" in bands from {', '.join(ends[:_MOST_CATEGORIES])}{rest}" if ends else ""
+    return f"{exact_number(low)} to {exact_number(high)}{bands}"
+
+
+def _describe_groups(feature: Feature) -> str:
+    names = [[(feature.categories or ())[code] for code in group] for group in feature.groups]
+    shown = [listed(group[:_MOST_CATEGORIES], most=None) for group in names[:_MOST_CATEGORIES]]
+    cut = max(len(names), *map(len, names), 0) > _MOST_CATEGORIES
+    return f" in the bands {' | '.join(shown)}{' …' if cut else ''}" if names else ""
 
 
 def _be(count: int) -> str:

@@ -84,7 +84,7 @@ class KernelBounds:
     def box_margins(self, lower: FloatArray, upper: FloatArray, classes: Ints) -> tuple[Floats, Bools]:
         """Return lower bounds of the margins of classes (n,) over boxes (n, width), and where they cover inference."""
         boxes = Boxes(np.arange(len(lower)), _wide(lower), _wide(upper))
-        bound, excess = box_margins(self.model, self._threshold, classes, boxes, -np.inf, halvings=0)
+        bound, excess, _ = box_margins(self.model, self._threshold, classes, boxes, -np.inf, halvings=0)
         return bound, excess > 0
 
     def proves_class(self, margin: Floats, classes: Ints) -> Bools:

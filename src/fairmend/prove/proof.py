@@ -16,7 +16,7 @@ import numpy as np
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.prove.kernel_model import kernel_model
 from fairmend.spec import Claim, Spec
 from fairmend_check.errors import CheckError
@@ -46,7 +46,7 @@ class Proof:
     classes: Ints | None = None
 
     @staticmethod
-    def by_blindness(network: Network, claim: Claim, X: FloatArray) -> Proof:
+    def by_blindness(network: Model, claim: Claim, X: FloatArray) -> Proof:
         """Return the proof for a network that ignores all in which similar people differ: their outputs are equal."""
         everywhere, nothing = np.ones(len(X), np.bool_), np.zeros(len(X))
         prover = _prover(network, claim)
@@ -104,7 +104,7 @@ _Found = tuple[Floats, Floats, Bools, Bools]
 class _ClassProver:
     """Proves that similar people get one class."""
 
-    def __init__(self, network: Network, claim: Claim) -> None:
+    def __init__(self, network: Model, claim: Claim) -> None:
         self._network = network
         self.room = np.inf  # how far the claim is from failing where all outputs are equal
 
@@ -122,7 +122,7 @@ class _ClassProver:
 class _ScoreProver:
     """Proves that the scores of similar people differ by at most delta."""
 
-    def __init__(self, network: Network, claim: Claim) -> None:
+    def __init__(self, network: Model, claim: Claim) -> None:
         self.room = claim.limit
 
     def classes(self, X: FloatArray) -> Ints | None:
@@ -143,6 +143,6 @@ class _ScoreProver:
         return claim.delta - exact, error, exact <= claim.delta, computed <= claim.delta
 
 
-def _prover(network: Network, claim: Claim) -> _ClassProver | _ScoreProver:
+def _prover(network: Model, claim: Claim) -> _ClassProver | _ScoreProver:
     kinds: dict[str, type[_ClassProver | _ScoreProver]] = {"class": _ClassProver, "score": _ScoreProver}
     return claim.choose(kinds, "a proof for listed inputs")(network, claim)

@@ -210,7 +210,7 @@ def region_boxes(spec: Spec, x: FloatArray, most: int) -> tuple[FloatArray, Floa
     """
     products = spec.products(x[None])
     count = len(products.owner)
-    if count > most:  # only links make several products
+    if count > most:  # only links and bands make several products
         return *spec.hull(x[None], x.dtype), tuple(feature.name for feature in spec.varying)
     rows = np.arange(count, dtype=np.int64)[:, None]
     parts = [_product_boxes([each.take(row) for each in products.values], x, most // count) for row in rows]

@@ -91,7 +91,7 @@ def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
     weight, bias = network.head.weight.astype(np.float64), network.head.bias.astype(np.float64)
     derived = network.head.derived_bias
     if derived is None:
-        shift = _even_shift(leads, positive)
+        shift = even_shift(leads, positive)
         bias[-1] -= shift
     else:
         change, moved = _even_direction(network, X, derived)
@@ -103,7 +103,7 @@ def match_rate(network: Network, X: FloatArray, rate: float) -> Network:
     return network.with_affines([*network.affines[:-1], head])
 
 
-def _even_shift(leads: Floats, positive: int) -> float:
+def even_shift(leads: Floats, positive: int) -> float:
     """Return what to take from all leads so that about ``positive`` of them stay at least 0; 0 if all are alike."""
     leads = np.sort(leads)[::-1]
     wide = np.flatnonzero(leads[:-1] - leads[1:] > _least_gap(leads))
@@ -114,7 +114,7 @@ def _even_shift(leads: Floats, positive: int) -> float:
 
 
 def _uneven_shift(leads: Floats, moved: Floats, positive: int) -> float:
-    """Return how many times ``moved (rows,)`` to take from the leads, as `_even_shift` does; 0 if no number is better.
+    """Return how many times ``moved (rows,)`` to take from the leads, as `even_shift` does; 0 if no number is better.
 
     A row changes sides at its lead divided by what it is moved by.
     """

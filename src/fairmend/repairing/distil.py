@@ -62,7 +62,7 @@ def training_rows(task: RepairTask, label_weight: float) -> tuple[FloatArray, Fl
     """
     rows = len(task.X_cal) if label_weight == 1 else len(task.data.X)
     targets = task.measure.output_targets(task.network, task.data.logits[:rows])
-    return task.data.X[:rows], _with_labels(targets, task, label_weight)
+    return task.data.X[:rows], with_labels(targets, task, label_weight)
 
 
 def expected_training_rows(task: RepairTask, columns: list[int], label_weight: float) -> tuple[FloatArray, Floats]:
@@ -75,7 +75,7 @@ def expected_training_rows(task: RepairTask, columns: list[int], label_weight: f
     if len(data) > FEW_ROWS:
         return training_rows(task, label_weight)
     X = np.concatenate([data, task.X_repair])
-    return X, _with_labels(_expected_outputs(task, X, data, columns), task, label_weight)
+    return X, with_labels(_expected_outputs(task, X, data, columns), task, label_weight)
 
 
 def _expected_outputs(task: RepairTask, X: FloatArray, data: FloatArray, columns: list[int]) -> Floats:
@@ -103,7 +103,7 @@ def _nearest(X: FloatArray, data: FloatArray, columns: list[int]) -> Ints:
     return np.asarray(np.argpartition(distances, NEAREST, axis=1)[:, :NEAREST])
 
 
-def _with_labels(targets: Floats, task: RepairTask, label_weight: float) -> Floats:
+def with_labels(targets: Floats, task: RepairTask, label_weight: float) -> Floats:
     """Return targets of rows, the first of which are the calibration rows, with the labels of those mixed in.
 
     The loss towards the mixture is, up to a constant, the mean of the losses towards labels and towards outputs.

@@ -13,7 +13,7 @@ import numpy as np
 from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import accuracy, balanced_accuracy
-from fairmend.network import Network
+from fairmend.network import Model
 from fairmend.spec import Spec
 
 LEAST_AGREEMENT = 0.2
@@ -35,7 +35,7 @@ class Measure(ABC):
     """What `fit` returns, in words."""
 
     @abstractmethod
-    def check_labels(self, y_cal: np.ndarray, rows: int, network: Network) -> np.ndarray:
+    def check_labels(self, y_cal: np.ndarray, rows: int, network: Model) -> np.ndarray:
         """Return the labels of calibration rows; raise FairmendError if the network cannot predict them."""
 
     @abstractmethod
@@ -43,14 +43,14 @@ class Measure(ABC):
         """Return labels as training targets, ``(rows, outputs)``: probabilities of classes, or numbers."""
 
     @abstractmethod
-    def output_targets(self, network: Network, outputs: FloatArray) -> Floats:
+    def output_targets(self, network: Model, outputs: FloatArray) -> Floats:
         """Return a network's logits as training targets ``(rows, outputs)``."""
 
     @abstractmethod
-    def predictions(self, network: Network, outputs: FloatArray) -> np.ndarray:
+    def predictions(self, network: Model, outputs: FloatArray) -> np.ndarray:
         """Return what the network predicts where these are its logits."""
 
-    def predict(self, network: Network, X: FloatArray) -> np.ndarray:
+    def predict(self, network: Model, X: FloatArray) -> np.ndarray:
         """Return what a network predicts for rows."""
         return self.predictions(network, network.logits(X))
 
@@ -63,7 +63,7 @@ class Measure(ABC):
         """Return for each row what it adds to `fit`, ``(rows,)``: their mean is the fit."""
 
     @abstractmethod
-    def ranking_shares(self, y: np.ndarray, network: Network, outputs: FloatArray, balanced: float) -> Floats:
+    def ranking_shares(self, y: np.ndarray, network: Model, outputs: FloatArray, balanced: float) -> Floats:
         """Return such shares from a network's logits, less noisy: they rank networks."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Classes(Measure):
 
     name = "balanced accuracy"
 
-    def check_labels(self, y_cal: np.ndarray, rows: int, network: Network) -> np.ndarray:
+    def check_labels(self, y_cal: np.ndarray, rows: int, network: Model) -> np.ndarray:
         """Return class numbers ``(rows,)``."""
         classes = 2 if network.outputs == 1 else network.outputs
         if y_cal.shape != (rows,):
@@ -105,12 +105,12 @@ class Classes(Measure):
         """Return probabilities of 0 and 1."""
         return np.asarray(np.eye(outputs)[y])
 
-    def output_targets(self, network: Network, outputs: FloatArray) -> Floats:
+    def output_targets(self, network: Model, outputs: FloatArray) -> Floats:
         """Return the probability of each class."""
         probabilities = network.probabilities_of(outputs).astype(np.float64)
         return np.column_stack([1 - probabilities, probabilities]) if probabilities.ndim == 1 else probabilities
 
-    def predictions(self, network: Network, outputs: FloatArray) -> Ints:
+    def predictions(self, network: Model, outputs: FloatArray) -> Ints:
         """Return classes."""
         return network.decide(outputs)
 
@@ -122,7 +122,7 @@ class Classes(Measure):
         """Return what each row adds to the balanced accuracy."""
         return balanced_shares(y, predicted)
 
-    def ranking_shares(self, y: Ints, network: Network, outputs: FloatArray, balanced: float) -> Floats:
+    def ranking_shares(self, y: Ints, network: Model, outputs: FloatArray, balanced: float) -> Floats:
         """Return `smooth_shares`."""
         return smooth_shares(y, network.centre(outputs), balanced)
 
@@ -153,7 +153,7 @@ class Numbers(Measure):
 
     name = "R²"
 
-    def check_labels(self, y_cal: np.ndarray, rows: int, network: Network) -> Floats:
+    def check_labels(self, y_cal: np.ndarray, rows: int, network: Model) -> Floats:
         """Return the numbers to predict, float64 ``(rows,)``, or ``(rows, outputs)`` for several outputs."""
         shapes = [(rows, network.outputs)] + ([(rows,)] if network.outputs == 1 else [])
         if y_cal.shape not in shapes:
@@ -173,11 +173,11 @@ class Numbers(Measure):
         """Return the numbers."""
         return as_columns(y)
 
-    def output_targets(self, network: Network, outputs: FloatArray) -> Floats:
+    def output_targets(self, network: Model, outputs: FloatArray) -> Floats:
         """Return the outputs."""
         return as_columns(outputs)
 
-    def predictions(self, network: Network, outputs: FloatArray) -> FloatArray:
+    def predictions(self, network: Model, outputs: FloatArray) -> FloatArray:
         """Return the outputs."""
         return outputs
 
@@ -189,7 +189,7 @@ class Numbers(Measure):
         """Return what each row adds to R²."""
         return _fit_shares(y, predicted)
 
-    def ranking_shares(self, y: np.ndarray, network: Network, outputs: FloatArray, balanced: float) -> Floats:
+    def ranking_shares(self, y: np.ndarray, network: Model, outputs: FloatArray, balanced: float) -> Floats:
         """Return what each row adds to R²."""
         return _fit_shares(y, outputs)
 

@@ -201,7 +201,7 @@ _STEP_2 = (*_HEAD, "time_limit")
 METHODS: dict[str, Method] = {
     "auto": Method(
         "run several recipes and select the strongest guarantee that keeps the model",
-        ("keep", "guarantee", "prefer", "X_unlabelled", "device", *_STEP_2),
+        ("keep", "guarantee", "prefer", "keep_form", "X_unlabelled", "device", *_STEP_2),
     ),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",
@@ -214,6 +214,10 @@ METHODS: dict[str, Method] = {
     "blind": Method(
         "fold the protected columns into the first bias, then train towards the original network's predictions",
         ("reference", "X_unlabelled", *_CALIBRATION, "device", *_STEP_2),
+    ),
+    "average": Method(
+        "let the model read classes of similar people, and average its scores over the members; for any model",
+        ("X_unlabelled",),
     ),
     # The baselines have no step 2; `features` selects how their result is checked afterwards.
     "flip": Method(
@@ -229,6 +233,9 @@ METHODS: dict[str, Method] = {
         ("steps", "fairness_weight", "features"),
     ),
 }
+
+RUN_METHODS = ("auto", "average")
+"""The methods for a model that is only run."""
 
 _ONLY_WITH_TOLERANCES = {"blind": ("fairness_weight", "bounds", *_STEP_2)}
 """Options that a method uses only where a feature has a tolerance: without one, blindness alone is the proof, the

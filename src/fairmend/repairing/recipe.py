@@ -17,6 +17,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats
 from fairmend.base.progress import Progress
+from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
 from fairmend.prove.proof import Proof
@@ -67,7 +68,8 @@ class Recipe:
     ``label_weight`` is the share of the task loss that comes from labels; the rest comes from the original
     network's probabilities. With ``expected``, distillation aims at what these are on average over the ignored
     features. With ``certified``, certified training takes the place of step 1, and step 2 runs only if a proof is
-    missing after it: for claims about classes.
+    missing after it: for claims about classes. ``by_classes`` puts the canonical map of the spec in front of the model:
+    "average", "distilled" or "representative", see `repairing.by_classes`.
     """
 
     name: str = "prof"
@@ -84,6 +86,7 @@ class Recipe:
     match_rate: bool = False
     expected: bool = False
     certified: bool = False
+    by_classes: str | None = None
 
     def blinded_features(self, spec: Spec) -> list[Feature]:
         """Return the features that the recipe blinds the network to, in the order of the spec."""
@@ -100,10 +103,11 @@ class RepairAttempt:
     """A repaired network, its proof, and the time that each stage took.
 
     ``blind_features`` are the features that the network provably ignores: all protected ones and possibly others that
-    vary, or none. ``head`` is None if step 2 did not run. ``split`` is that of the task, for the proof.
+    vary, or none. ``by_classes`` tells that the output depends on a person only through their class. ``head`` is None
+    if step 2 did not run. ``split`` is that of the task, for the proof.
     """
 
-    network: Network
+    network: Network | RepairedModel
     spec: Spec
     proof: Proof
     blind_features: tuple[str, ...]
@@ -114,6 +118,7 @@ class RepairAttempt:
     seconds: dict[str, float]
     split: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    by_classes: bool = False
 
     @property
     def blind(self) -> bool:
@@ -128,8 +133,8 @@ class RepairAttempt:
 
     @property
     def everyone(self) -> bool:
-        """Whether the network ignores all features in which similar people may differ: nothing else is to be proven."""
-        return covers_everyone(self.blind_features, self.spec)
+        """Whether all similar people get one output: the model ignores all in which they differ, or reads classes."""
+        return self.by_classes or covers_everyone(self.blind_features, self.spec)
 
 
 def covers_everyone(ignored: tuple[str, ...], spec: Spec) -> bool:
@@ -154,6 +159,10 @@ def run_recipe_on_parts(
     """
     started = time.perf_counter()
     _logger.debug("%r with %d repair inputs", recipe, len(tasks[0].X_repair))
+    if recipe.by_classes is not None:
+        from fairmend.repairing.by_classes import run_class_recipe
+
+        return run_class_recipe(recipe, tasks, progress)
     spec = tasks[0].spec
     columns = columns_of(spec, recipe.blinded_features(spec))
     networks = networks or blind_and_distil(recipe, tasks, progress)
@@ -330,7 +339,8 @@ def features_to_split(recipe: Recipe, task: RepairTask) -> tuple[str, ...]:
     for feature in spec.varying:
         if feature.kind == "continuous" or feature.one_hot or feature in ignored:
             continue
-        more = values * (2 * int(feature.reach) + 2)  # an input may be a value of its own, beside the whole numbers
+        most = spec.most_values(feature) if feature.bands else 2 * int(feature.reach) + 1
+        more = values * (most + 1)  # an input may be a value of its own, beside the whole numbers
         pieces = len(task.X_repair) * more * spec.most_pieces
         if more <= MOST_VALUES and pieces * sum(task.network.widths) <= _MOST_NUMBERS:
             found.append(feature.name)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairmend.base.arrays import FloatArray
+from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import balanced_accuracy
 from fairmend.base.text import condition_text, html_pairs, listed, percent
-from fairmend.network import Network
+from fairmend.models.repaired import RepairedModel
+from fairmend.network import Model, Network
 from fairmend.prove.certificate import Certificate
 from fairmend.prove.condition import model_condition
 from fairmend.prove.proof import Proof
@@ -18,9 +21,13 @@ from fairmend.repairing.candidates import Candidate
 from fairmend.repairing.measures import r_squared
 from fairmend.repairing.options import Policy
 from fairmend.repairing.training import History
+from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import nn
+
+    from fairmend.models.repaired_estimator import FairEstimator
 
 COLLAPSED = "the repaired network predicts class {label} for every calibration row: it has collapsed to a constant"
 FELL = (
@@ -50,6 +57,21 @@ FIT_FELL = (
 
 NOT_PROVEN = "{count} of {inputs} repair inputs are not proven to be treated equally: this method gives no guarantee"
 
+LISTED_TOLERANCES = (
+    "differences in {names} are proven for the repair inputs only: a tolerance connects all values, step by step, so "
+    "that a proof for everyone ignores them. Bands instead, such as bands = {{width = {width}}}, do not: people are "
+    "similar within a band, and not across an edge"
+)
+
+NO_LONGER_READ = (
+    "the repaired network no longer reads {names}, which the original reads and the spec does not protect: people who "
+    "differ there, by a tolerance, a link or bands, count as similar; fairmend spec check says whom they connect"
+)
+MORE_UNEQUAL = (
+    "the repaired network treats more people unequally than the original: {after} of the calibration rows instead of "
+    "{before}; what is proven is about the repair inputs only"
+)
+
 LARGEST_FALL = 0.05
 
 
@@ -68,8 +90,8 @@ def calibration_warnings(
 
 
 def outcome_warnings(
-    before: Network,
-    after: Network,
+    before: Model,
+    after: Model,
     X: FloatArray,
     y: np.ndarray,
     gap: float,
@@ -90,7 +112,31 @@ def outcome_warnings(
     return warnings
 
 
-def _class_warnings(before: Network, after: Network, X: FloatArray, y: np.ndarray) -> list[str]:
+def lost_features(before: Model, after: Model, spec: Spec, ignored: Sequence[str]) -> list[str]:
+    """Return a warning that names the features which only the original reads; protected ones should be lost.
+
+    ``ignored`` are those that the repaired model provably ignores.
+    """
+    lost = [
+        feature.name
+        for feature in spec.features
+        if not feature.protected
+        and before.read_columns[spec.columns(feature.name)].any()
+        and (feature.name in ignored or not after.read_columns[spec.columns(feature.name)].any())
+    ]
+    return [NO_LONGER_READ.format(names=listed(lost))] if lost else []
+
+
+def tolerance_warnings(spec: Spec, ignored: Sequence[str]) -> list[str]:
+    """Return a warning about tolerances that are proven for listed people only, with what could be proven instead."""
+    tolerant = [f for f in spec.features if f.tolerance and f.varies and f.name not in ignored]
+    if not tolerant:
+        return []
+    width = f"{2 * tolerant[0].reach:.4g}"
+    return [LISTED_TOLERANCES.format(names=listed([f.name for f in tolerant]), width=width)]
+
+
+def _class_warnings(before: Model, after: Model, X: FloatArray, y: np.ndarray) -> list[str]:
     warnings = []
     predictions = after.predict(X)
     if len(np.unique(predictions)) == 1 and len(np.unique(before.predict(X))) > 1:
@@ -101,7 +147,7 @@ def _class_warnings(before: Network, after: Network, X: FloatArray, y: np.ndarra
     return warnings
 
 
-def _regression_warnings(before: Network, after: Network, X: FloatArray, y: np.ndarray) -> list[str]:
+def _regression_warnings(before: Model, after: Model, X: FloatArray, y: np.ndarray) -> list[str]:
     warnings = []
     outputs = after.logits(X)
     if len(X) > 1 and (outputs == outputs[0]).all() and not (before.logits(X) == before.logits(X)[0]).all():
@@ -124,6 +170,8 @@ class RepairResult:
     of each stage (calibrate, solve, check) and the total. ``blind_features`` are the features that the network provably
     ignores for every input: all protected ones and possibly others that vary, or none. ``everyone`` tells whether these
     are all in which similar people may differ, so that the claim holds for everyone, tolerances and links included.
+    ``by_classes`` tells that the output depends on a person only through their class; then ``network`` is a
+    `RepairedModel`: the original behind a canonical map, saved as .onnx.
     ``candidates`` are the recipes that "auto" tried, and ``policy`` is how it selects among them. Their accuracy
     compares with ``original_accuracy`` and ``original_balanced_accuracy``: the original network on the calibration set
     (for a regression, None and R²). ``collapsed`` tells whether the network lost a class, or agrees with
@@ -131,7 +179,7 @@ class RepairResult:
     before you use the network.
     """
 
-    network: Network
+    network: Network | RepairedModel
     certificate: Certificate | None
     method: str
     proof: Proof
@@ -151,6 +199,25 @@ class RepairResult:
     policy: Policy | None = None
     original_accuracy: float | None = None
     original_balanced_accuracy: float | None = None
+    by_classes: bool = False
+
+    @property
+    def model(self) -> Network | RepairedModel:
+        """The repaired model: the same as ``network``."""
+        return self.network
+
+    @property
+    def module(self) -> nn.Module:
+        """The repaired model as a PyTorch module around yours, with the same arguments and outputs."""
+        module: nn.Module = self.network.to_module()
+        return module
+
+    @property
+    def estimator(self) -> FairEstimator:
+        """The repaired model as an estimator around yours, which takes what yours takes."""
+        if not isinstance(self.network, RepairedModel):
+            raise FairmendError("only a model that was repaired by classes has an estimator around it; use network")
+        return self.network.to_estimator()
 
     @property
     def blind(self) -> bool:
@@ -182,7 +249,7 @@ class RepairResult:
         """Return the candidates of "auto" as a table, one row each, with the reason why each was chosen or not."""
         import pandas as pd
 
-        columns = ("accuracy", "balanced_accuracy", "agreement", "unfair_rate")
+        columns = ("accuracy", "balanced_accuracy", "agreement", "unfair_rate", "fall", "fall_of")
         rows = [
             {"recipe": one.recipe.name, "guarantee": one.guarantee or None}
             | {name: getattr(one, name) if one.proven else None for name in columns}
@@ -197,7 +264,7 @@ class RepairResult:
         rows = [
             ("Proven", claim),
             ("Repair inputs proven", f"{self.proven:,} of {self.regions:,}"),
-            ("Weights changed", f"{self.changed_weights:,} of {self.total_weights:,}"),
+            *([] if self.by_classes else [("Weights changed", f"{self.changed_weights:,} of {self.total_weights:,}")]),
             *((f"{'Selected: ' if one.chosen else ''}{one.recipe.name}", one.reason) for one in self.candidates),
             ("Seconds", f"{self.seconds['total']:.1f}"),
         ]

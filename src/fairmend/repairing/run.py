@@ -12,13 +12,25 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fairmend.base.device import compute_on
+from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU
 from fairmend.base.progress import Progress, shows_progress
-from fairmend.network import Network, NetworkSource, load_network
-from fairmend.prove.certificate import Certificate, certificate_of_blindness, certificate_of_inputs
-from fairmend.prove.fit import network_of_spec
+from fairmend.base.text import percent
+from fairmend.models import ModelSource, RunModel
+from fairmend.models.entry import Entry
+from fairmend.models.repaired import RepairedModel
+from fairmend.network import Model, Network
+from fairmend.prove.certificate import (
+    Certificate,
+    certificate_of_blindness,
+    certificate_of_classes,
+    certificate_of_inputs,
+)
+from fairmend.prove.fit import model_of_spec
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
+from fairmend.repairing.candidates import unequal_rate
 from fairmend.repairing.options import (
+    RUN_METHODS,
     HeadOptions,
     Policy,
     TrainingOptions,
@@ -27,15 +39,22 @@ from fairmend.repairing.options import (
     has_tolerances,
 )
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
-from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings
-from fairmend.repairing.selection import Selection, select_repair
+from fairmend.repairing.result import (
+    MORE_UNEQUAL,
+    RepairResult,
+    calibration_warnings,
+    lost_features,
+    outcome_warnings,
+    tolerance_warnings,
+)
+from fairmend.repairing.selection import BY_CLASSES, Selection, select_repair
 from fairmend.repairing.task import Deadline, RepairTask, prepare_task
 from fairmend.spec import Spec
 
 
 @shows_progress
 def repair(
-    net: NetworkSource,
+    net: ModelSource,
     spec: Spec,
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
@@ -51,6 +70,7 @@ def repair(
     head: HeadOptions | None = None,
     time_limit: float | None = None,
     device: str | None = None,
+    keep_form: bool | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
@@ -68,9 +88,9 @@ def repair(
     X_repair : the repair inputs, encoded or as a DataFrame.
     X_cal, y_cal : the calibration set, which keeps the accuracy of the network; `y_cal` holds class numbers, or the
         numbers to predict if the spec's claim is about "output".
-    method : "auto", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see `repairing.options.METHODS`.
-        Where the spec has no tolerances, "blind" and most recipes of "auto" prove their guarantee for everyone, not
-        only for the repair inputs.
+    method : "auto", "average", "prof", "prof-concrete", "blind", "flip", "grft" or "care"; see
+        `repairing.options.METHODS`. Models that are only run take the first two. Where the spec has no tolerances,
+        "blind" and most recipes of "auto" prove their guarantee for everyone, not only for the repair inputs.
     seed : the random seed.
     keep, guarantee, prefer : for "auto", the policy that selects a candidate; `repairing.policy.Policy` explains
         it. If no proven candidate meets what you give here, FairmendError names the closest. Where all labels are
@@ -89,6 +109,8 @@ def repair(
         float64 with every rounding error accounted for: "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
         if there is one, for networks with a layer of more than 128 units. Step 2 is solved on the CPU. Not for
         baselines.
+    keep_form : for "auto", leave out repairs by classes of similar people, which put nodes in front of the network and
+        are saved as .onnx; then a network keeps its architecture, and ignores features with links or bands altogether
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
     training, head = training or TrainingOptions(), head or HeadOptions()
@@ -96,6 +118,7 @@ def repair(
         "keep": keep,
         "guarantee": guarantee,
         "prefer": prefer,
+        "keep_form": keep_form,
         "X_unlabelled": X_unlabelled,
         "time_limit": time_limit,
         "device": device,
@@ -110,13 +133,26 @@ def repair(
     deadline = Deadline(time_limit)
     if method == "prof-concrete":
         head = replace(head, features="box")
-    network = network_of_spec(load_network(net), spec)
+    network = model_of_spec(net, spec)
+    if isinstance(network, RunModel):
+        require_method(method, network, bool(keep_form))
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
-    task = replace(task, cuts_training=method != "auto")
+    task = replace(task, cuts_training=method != "auto", keep_form=bool(keep_form))
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training.given, policy, progress)
         return _result(task, method, attempt, selection, policy)
+
+
+def require_method(method: str, model: RunModel, keep_form: bool = False) -> None:
+    """Raise an error if a method needs a network, and the model is only run."""
+    if keep_form:
+        raise FairmendError(f"keep_form: {model.runner.name} is only run, and repaired by nodes in front of it")
+    if method not in RUN_METHODS:
+        raise FairmendError(
+            f"method {method} needs a network that fairmend reads, but {model.runner.name} is only run "
+            f"({model.why_only_run}); use method {' or '.join(RUN_METHODS)}"
+        )
 
 
 def _policy(task: RepairTask, keep: float | None, guarantee: str | None, prefer: str | None) -> Policy:
@@ -143,6 +179,8 @@ def _run_method(
 
 def _recipe(method: str, training: Mapping[str, Any], strict: bool) -> Recipe:
     """Return the recipe of a method other than "auto" with the options that were given."""
+    if method == "average":
+        return replace(BY_CLASSES[1], name=method)
     if method != "blind":
         return Recipe(method, **training)
     # Without tolerances a blind network's features have no width to tighten.
@@ -172,17 +210,19 @@ def _result(
         margin=attempt.margin,
         history=attempt.history,
         seconds=attempt.seconds,
-        changed_weights=_count_changed(task.network, attempt.network),
-        total_weights=sum(affine.size for affine in task.network.affines),
+        changed_weights=_count_changed(task.model, attempt.network),
+        total_weights=sum(affine.size for affine in getattr(task.model, "affines", ())),
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
         policy=policy,
+        by_classes=attempt.by_classes,
         original_accuracy=None if task.spec.regression else task.measure.accuracy(task.y_cal, before),
         original_balanced_accuracy=task.measure.fit(task.y_cal, before),
         warnings=(
             *(() if selection is None else selection.warnings),
             *attempt.warnings,
+            *(_exported_entry(attempt.network)[1] if isinstance(attempt.network, RepairedModel) else ()),
             *calibration_warnings(
                 task.X_cal,
                 task.y_cal,
@@ -190,7 +230,7 @@ def _result(
                 keeps_decisions=policy is not None and policy.prefer == "decisions",
             ),
             *outcome_warnings(
-                task.network,
+                task.model,
                 attempt.network,
                 task.X_cal,
                 task.y_cal,
@@ -198,8 +238,27 @@ def _result(
                 attempt.proof,
                 regression=task.spec.regression,
             ),
+            *lost_features(task.model, attempt.network, task.spec, attempt.blind_features),
+            *_more_unequal(task, attempt),
+            *(tolerance_warnings(task.spec, attempt.blind_features) if attempt.blind and not attempt.everyone else ()),
         ),
     )
+
+
+def _more_unequal(task: RepairTask, attempt: RepairAttempt) -> list[str]:
+    """Return a warning if more calibration rows are treated unequally than before; none are if it is for everyone."""
+    if attempt.everyone:
+        return []
+    before, after = (unequal_rate(network, task, task.X_cal) for network in (task.model, attempt.network))
+    return [MORE_UNEQUAL.format(before=percent(before), after=percent(after))] if after > before else []
+
+
+def _exported_entry(model: RepairedModel) -> tuple[Entry | None, list[str]]:
+    """Return the entry of a repaired model in its file; None, and a warning, if it cannot be written to one."""
+    try:
+        return model.exported[1], []
+    except FairmendError as error:
+        return None, [f"there is no certificate, because a certificate is about a file: {error}"]
 
 
 def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
@@ -211,6 +270,11 @@ def _collapsed(task: RepairTask, attempt: RepairAttempt) -> bool:
 def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certificate | None:
     """Return a certificate that claims what is proven; None if nothing is."""
     columns = attempt.blind_columns
+    if isinstance(attempt.network, RepairedModel):
+        entry, _ = _exported_entry(attempt.network)
+        if entry is None:
+            return None
+        return certificate_of_classes(task.spec, entry.to_dict(), method=method)
     if attempt.everyone:
         return certificate_of_blindness(attempt.network, task.spec, columns, method=method)
     proven = np.flatnonzero(attempt.proof.holds)
@@ -220,7 +284,9 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
     return certificate_of_inputs(attempt.network, task.spec, X, proof, method=method, blind_columns=columns)
 
 
-def _count_changed(before: Network, after: Network) -> int:
+def _count_changed(before: Model, after: Model) -> int:
     """Return how many weights and biases differ, bit for bit."""
+    if not isinstance(before, Network) or not isinstance(after, Network):
+        return 0
     pairs = zip(before.affines, after.affines, strict=True)
     return sum(int((old.parameters != new.parameters).sum()) for old, new in pairs)

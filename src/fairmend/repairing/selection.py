@@ -3,7 +3,9 @@
 Recipes run in stages, from the strongest guarantee to the weakest, and a stage that cannot win does not run. A recipe
 whose network loses the model even on the rows that it learnt from is not run on folds, if another candidate is better.
 
-1. Networks that ignore every feature that varies. Nothing else is to be proven, and the claim is about everyone.
+1. Models behind the canonical map of the spec (`by_classes`), where links or bands leave something of a feature, and
+   for models that are only run. Networks that ignore every feature that varies. Nothing else is to be proven, and the
+   claim is about everyone.
 2. If the spec has tolerances or links: networks that ignore the protected features, and for which certified training
    (of scores: the paper's two steps) proves the rest for the repair inputs. They run if no network of stage 1 surely
    keeps the model; the one that takes longest only if no other network keeps it.
@@ -20,8 +22,11 @@ from dataclasses import dataclass, replace
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import listed
+from fairmend.models import RunModel
+from fairmend.models.module import ModuleRunner
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.blind import columns_of, mean_reference
+from fairmend.repairing.by_classes import AVERAGE, DISTILLED, REPRESENTATIVE
 from fairmend.repairing.candidates import Candidate, JudgedCandidate, Jury
 from fairmend.repairing.certified import STEPS as CERTIFIED_STEPS
 from fairmend.repairing.choice import NOISE, Choice, Judgement, choose
@@ -29,6 +34,7 @@ from fairmend.repairing.distil import STEPS
 from fairmend.repairing.options import Policy
 from fairmend.repairing.recipe import Recipe, RepairAttempt
 from fairmend.repairing.task import RepairTask, TimeLimitError
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.features import Feature
 
 __all__ = ["Candidate", "Selection", "select_repair"]
@@ -36,12 +42,22 @@ __all__ = ["Candidate", "Selection", "select_repair"]
 _logger = logging.getLogger(__name__)
 
 _BLIND = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying", match_rate=True)
-EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, label_weight=0.5, expected=True), _BLIND)
+EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, expected=True), _BLIND)
 """Recipes that ignore every feature that varies, the preferred one first, unless rows are few. Both predict each of
 two classes as often as the original does. On synthetic data two are enough: of six, with and without labels and this
-rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
+rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Labels
+help badly trained networks and hurt well trained ones, so that distillation does without them. Where
 these two cannot be told apart, the distilled one is better on average: by much if the features that vary decide much,
 else by nothing."""
+
+BY_CLASSES = (
+    Recipe("classes, distilled", steps=0, distil_steps=STEPS, label_weight=0.0, by_classes=DISTILLED),
+    Recipe("classes, averaged", steps=0, by_classes=AVERAGE),
+    Recipe("classes, representative", steps=0, by_classes=REPRESENTATIVE),
+)
+"""Recipes that let a model read classes of similar people, the preferred one first. Networks and modules are distilled.
+Where nothing but protected features and tolerances is left open, a network that ignores them, distilled towards the
+same averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
 
 FEW_ROWS = 500
 """With fewer rows, labelled or not, distillation learns their noise too. Where the two cannot be told apart, the
@@ -183,13 +199,23 @@ class _Stage:
 
 
 def _stages(task: RepairTask) -> tuple[_Stage, ...]:
+    if isinstance(task.model, RunModel):
+        return (_Stage(class_recipes(task), lambda contest: ""),)
     for_repair_inputs = () if task.strict else listed_recipes(task)
     return (
-        _Stage(everyone_recipes(task), lambda contest: ""),
+        _Stage((*class_recipes(task), *everyone_recipes(task)), lambda contest: ""),
         _Stage(tuple(recipe for recipe in for_repair_inputs if not _is_slow(recipe)), _why_not_listed),
         _Stage(tuple(recipe for recipe in for_repair_inputs if _is_slow(recipe)), _why_not_slow),
         _Stage((PROF,), _why_not_prof),
     )
+
+
+def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
+    """Return the recipes by classes: those of a model that is only run, or of a network where they can keep more."""
+    if isinstance(task.model, RunModel):
+        return BY_CLASSES if isinstance(task.model.runner, ModuleRunner) else BY_CLASSES[1:]
+    classes = similarity_classes(task.spec)
+    return BY_CLASSES if (classes.banded or classes.linked) and not task.keep_form else ()
 
 
 def everyone_recipes(task: RepairTask) -> tuple[Recipe, ...]:
@@ -296,9 +322,12 @@ def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
     """Return all candidates, the proven ones with their reason and their place on the frontier."""
     proven = [judged.candidate for judged in contest.judged]
     kept = contest.judgement.kept
+    falls = [contest.judgement.fall(judged) for judged in contest.judged]
     marked = iter(
         replace(
             candidate,
+            fall=falls[number].value,
+            fall_of=falls[number].measure,
             chosen=number == choice.winner,
             reason=choice.reasons[number],
             on_frontier=not candidate.collapsed and not any(_dominates(other, candidate, kept) for other in proven),

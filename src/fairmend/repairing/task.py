@@ -17,6 +17,7 @@ from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.device import WIDE
 from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU, choose_device
+from fairmend.models import RunModel
 from fairmend.network import Network
 from fairmend.network.scores import ScoredRows
 from fairmend.prove.fit import require_fit
@@ -61,10 +62,10 @@ class RepairTask:
     calibration rows, then the unlabelled rows, with what the network computes for them. ``device`` is where networks
     are trained. ``split`` names whole-number features whose values are proven one by one, without those
     between them. ``cuts_training`` says whether training ends at the deadline with what it has reached.
-    ``most_solves`` limits the solver runs of step 2.
+    ``keep_form`` says whether the architecture must stay. ``most_solves`` limits the solver runs of step 2.
     """
 
-    network: Network
+    model: Network | RunModel
     spec: Spec
     X_repair: FloatArray
     X_cal: FloatArray
@@ -77,7 +78,15 @@ class RepairTask:
     device: torch.device = CPU
     split: tuple[str, ...] = ()
     cuts_training: bool = False
+    keep_form: bool = False
     most_solves: float = math.inf
+
+    @property
+    def network(self) -> Network:
+        """The model, for what needs a network."""
+        if not isinstance(self.model, Network):
+            raise FairmendError(f"{self.model!r} is no network that fairmend reads: {self.model.why_only_run}")
+        return self.model
 
     @cached_property
     def regions(self) -> Regions:
@@ -97,7 +106,7 @@ class RepairTask:
     @cached_property
     def original_predictions(self) -> np.ndarray:
         """The original network's predictions for the rows of ``data``."""
-        return self.measure.predictions(self.network, self.data.logits)
+        return self.measure.predictions(self.model, self.data.logits)
 
     def without_rows(self, labelled: Ints, unlabelled: Ints) -> RepairTask:
         """Return the same task without some calibration rows and some unlabelled rows, given by their numbers."""
@@ -110,12 +119,12 @@ class RepairTask:
             X_cal=X_cal,
             y_cal=np.delete(self.y_cal, labelled, axis=0),
             X_unlabelled=X_unlabelled,
-            data=ScoredRows.of(self.network, np.concatenate([X_cal, X_unlabelled])),
+            data=ScoredRows.of(self.model, np.concatenate([X_cal, X_unlabelled])),
         )
 
 
 def prepare_task(
-    network: Network,
+    network: Network | RunModel,
     spec: Spec,
     X_repair: pd.DataFrame | ArrayLike,
     X_cal: pd.DataFrame | ArrayLike,
@@ -128,8 +137,9 @@ def prepare_task(
 ) -> RepairTask:
     """Check and encode the arguments of a repair. There is no time limit unless a deadline is given."""
     head_options.check()
-    require_fit(network, spec)
-    require_scores(network, spec.claim)
+    if isinstance(network, Network):
+        require_fit(network, spec)
+        require_scores(network, spec.claim)
     if head_options.features == "points" and not spec.finite:
         raise FairmendError(
             'features="points" needs finite neighbourhoods, and a continuous feature varies here; use "linear"'
@@ -153,5 +163,5 @@ def prepare_task(
         head_options,
         seed,
         deadline or Deadline(None),
-        choose_device(device, "training", pays=max(network.widths[:-1]) > WIDE),
+        choose_device(device, "training", pays=isinstance(network, Network) and max(network.widths[:-1]) > WIDE),
     )

@@ -88,7 +88,7 @@ def repair_report(
     comparison = RepairComparison.of(people, result, before, after, (*warnings, *result.warnings))
     where = describe_origin(command=command, seed=seed, arrays={"data": X, "repair inputs": X_inputs})
     document = repair_document(original, comparison, where, title=title, command=check)
-    if what_if:
+    if what_if and isinstance(result.network, Network):  # the page computes scores from weights
         document = add_what_if(
             document, spec, X, original, result.network, numbers=rows, rows=what_if_rows, seed=seed or 0
         )

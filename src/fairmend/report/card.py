@@ -196,8 +196,8 @@ def _utility(known: UtilityFigures, figures: UtilityFigures) -> Iterator[tuple[s
 
 
 def _outcomes(document: Document, outcomes: Outcomes) -> Iterator[str]:
-    two = len(document.class_names) == 2
-    selected = f"the prediction “{document.class_names[1]}”" if two else "the class that the table names"
+    one = document.favourable is not None
+    selected = f"the prediction “{document.favourable}”" if one else "the class that the table names"
     yield "## Equal outcomes: selection rates and impact ratios"
     yield ""
     yield (
@@ -211,14 +211,14 @@ def _outcomes(document: Document, outcomes: Outcomes) -> Iterator[str]:
     )
     yield ""
     for table in outcomes.tables:
-        yield from _outcome_table(table, two)
+        yield from _outcome_table(table, one)
     if outcomes.tables_left_out:
         yield f"{count(outcomes.tables_left_out)} further tables are not shown."
         yield ""
 
 
-def _outcome_table(table: OutcomeTable, two: bool) -> Iterator[str]:
-    answer = "" if two else f": predicted “{_escape(table.answer)}”"
+def _outcome_table(table: OutcomeTable, one: bool) -> Iterator[str]:
+    answer = "" if one else f": predicted “{_escape(table.answer)}”"
     yield f"### {_escape(' × '.join(table.features))}{answer}"
     yield ""
     sides = ("",) if table.flagged_after is None else (" before", " after")

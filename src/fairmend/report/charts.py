@@ -295,6 +295,19 @@ def share_bar(share: float, class_: str = "two") -> Markup:
     )
 
 
+def effect_bar(mean: float, low: float, high: float, largest: float, label: str) -> Markup:
+    """Draw an effect as a dot on its interval, to the left or right of 0 in the middle; `largest` fills a side."""
+    at = [f"{50 + 47 * value / (largest or 1.0):.2f}%" for value in (mean, low, high)]
+    class_ = "two" if mean < 0 else "one"
+    return strip(
+        label,
+        line("3%", "50%", "97%", "50%", "rail"),
+        line("50%", "15%", "50%", "85%", "zero"),
+        line(at[1], "50%", at[2], "50%", f"span bar {class_}"),
+        element("circle", cx=at[0], cy="50%", r=5, class_=f"fill {class_}"),
+    )
+
+
 def shares_bar(shares: Sequence[tuple[str, float, str]]) -> Markup:
     """Draw shares that add up to 1 side by side: the name, the share and the class of the colour of each.
 

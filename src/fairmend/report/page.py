@@ -93,7 +93,7 @@ def pair_columns(pair: Pair, document: Document) -> tuple[list[tuple[str, str, s
     Those come first in which similar people may differ.
     """
     similar = document.similar
-    varying = {*similar.protected, *similar.tolerances, *similar.linked}
+    varying = {*similar.protected, *similar.tolerances, *similar.bands, *similar.linked}
     names = sorted(pair.values, key=lambda name: text.short(name) not in varying)
     shown = [
         (text.short(name), _shown(document, name, pair.values[name]), _shown(document, name, pair.other_values[name]))
@@ -203,6 +203,7 @@ def _template() -> jinja2.Template:
         "number": text.number,
         "score_difference": text.score_difference,
         "in_points": text.in_points,
+        "signed": text.signed_difference,
         "count": text.count,
         "listed": text.listed,
     }
@@ -221,5 +222,6 @@ def _template() -> jinja2.Template:
         "regression_errors": REGRESSION_ERRORS,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
+        "loss": text.loss,
     }
     return environment.get_template("report.html")

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.document import CarriedNetwork, CarriedNode, WhatIf, WhatIfFeature, WhatIfLink
-from fairmend.network import (
-    Activation,
-    Affine,
-    Columns,
-    Concatenate,
-    Input,
-    Lookup,
-    Network,
-    Node,
-    Operation,
-    Scale,
-    Sum,
-)
-from fairmend.network.folding import Norm
+from fairmend.evaluate.document import CarriedNetwork, WhatIf, WhatIfFeature, WhatIfLink
+from fairmend.network.description import unpacked
+from fairmend.network.formats.torch.steps import replay
 
 _PRECISIONS = ("float32", "float64")
 _KINDS = ("continuous", "integer", "categorical")
-_PLAIN: dict[str, Operation] = {"sum": Sum(), "concatenate": Concatenate()}
+_STEPS = ("input", "affine", "scale", "function", "sum", "concatenate", "columns", "lookup")  # without norms
 
 
 def what_if_data(what_if: WhatIf, answers: Sequence[str]) -> str:
@@ -77,6 +61,7 @@ def _is_valid(feature: WhatIfFeature) -> bool:
         and feature.low <= feature.high
         and feature.factor != 0
         and feature.reach >= 0
+        and all(run and len(run) == 2 and run[0] <= run[1] for band in feature.bands for run in band)
         and (feature.missing is None or _has_value(feature, feature.missing))
         and (not feature.names or (feature.kind == "integer" and _names_every_value(feature)))
     )
@@ -116,45 +101,20 @@ def _link_fits(link: WhatIfLink, features: list[WhatIfFeature]) -> bool:
 
 
 def _runs(network: CarriedNetwork, width: int, outputs: set[int]) -> bool:
-    """Return whether the nodes are a network that reads so many columns, and as wide as they say."""
-    if network.precision not in _PRECISIONS:
+    """Return whether the steps are a network that reads so many columns, of kinds that the script computes."""
+    known = all(step.get("kind") in _STEPS and not _names_more(step) for step in network.steps)
+    if not known or any(tensor.dtype != network.precision for tensor in network.tensors.values()):
         return False
     try:
-        nodes = [_node(node, i, np.dtype(network.precision)) for i, node in enumerate(network.nodes)]
-        built = Network.from_nodes(nodes)
-    except (FairmendError, ValueError):  # the latter for numbers that do not have the shape
+        built = replay(
+            network.steps, unpacked({key: asdict(tensor) for key, tensor in network.tensors.items()}), "what_if"
+        )
+    except (FairmendError, ValueError, KeyError, TypeError):  # steps or numbers that do not fit
         return False
-    widths = tuple(node.width for node in network.nodes)
-    return widths == built.widths and built.inputs == width and built.outputs in outputs
+    same = network.precision in _PRECISIONS and built.dtype == network.precision and built.closing == "none"
+    return same and built.inputs == width and built.outputs in outputs
 
 
-def _node(node: CarriedNode, number: int, dtype: np.dtype[Any]) -> Node:
-    return Node(_operation(node, dtype), tuple(node.sources), str(number))
-
-
-def _operation(node: CarriedNode, dtype: np.dtype[Any]) -> Operation:
-    """Return the operation of a node; refuse numbers that do not fit it."""
-    kind = node.operation
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if kind == "input":
-        return Input(node.width)
-    if kind == "columns":
-        return Columns(tuple(node.columns))
-    if kind == "affine":
-        return Affine(_numbers(node.weight, dtype, (node.width, -1)), _numbers(node.bias, dtype, (node.width,)))
-    if kind == "lookup":
-        return Lookup(_numbers(node.weight, dtype, (-1, node.width)))
-    if kind == "scale":
-        factor, shift = (_numbers(text, dtype, (node.width,)) for text in (node.weight, node.bias))
-        return Scale((Norm("a scaling", np.zeros(()), None, factor, shift),), node.width, dtype)
-    if kind == "leaky_relu":
-        (slope,) = node.parameters
-        return Activation(kind, slope)
-    return Activation(kind, parameters=tuple(node.parameters))
-
-
-def _numbers(text: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return the numbers in a base64 text; ValueError if it is none, or has another number of them."""
-    content = base64.b64decode(text, validate=True)
-    return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+def _names_more(step: dict[str, Any]) -> bool:
+    """Return whether a step has its numbers in a way that only a state dict needs."""
+    return bool(step.get("transposed")) or isinstance(step.get("parameters"), str)

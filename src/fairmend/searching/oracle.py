@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray
 from fairmend.network import Network
-from fairmend.searching.value_space import Choices, Values, ValueSpace, follow_links
+from fairmend.searching.value_space import Choices, Values, ValueSpace, follow_links, move_in_bands
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend.spec.products import most_in_band
 
 Mask = npt.NDArray[np.bool_]
 
@@ -50,8 +51,8 @@ class Oracle:
     """A network and its neighbourhoods in the value space; counts every evaluation in `calls`.
 
     Neighbour number j of a row is the row with the j-th combination of protected values, moved by the j-th combination
-    of offsets in the features that have a tolerance. Linked features follow; where links allow several values, j
-    selects one of them. A number means the same for every row.
+    of offsets in the features that have a tolerance, and of places in bands. Linked features follow; where links allow
+    several values, j selects one of them. A number means the same for every row.
     """
 
     def __init__(self, net: Network, spec: Spec, rng: np.random.Generator) -> None:
@@ -81,12 +82,19 @@ class Oracle:
     def neighbours(self, V: Values, partner: Choices) -> Values:
         """Return the neighbours of V (rows, features) with these numbers (rows,)."""
         others = V.copy()
-        for k, (i, _) in enumerate(self._varying):
+        for k, (i, feature) in enumerate(self._varying):
             choice = self._table[partner, k]
             others[:, i] = V[:, i] + choice if self._near[k] else choice
+            if feature.bands:
+                others[:, i] = move_in_bands(feature, V[:, i], choice)
         if self.spec.links:
             others = follow_links(self.spec, V, others, self._table[partner][:, len(self._varying) :])
-        return self.space.clip(others) if any(self._near) or self.spec.links else others
+        if any(self._near) or self.spec.links:
+            others = self.space.clip(others)
+        for i, feature in self._varying:
+            if feature.kind == "continuous" and feature.bands:
+                others[:, i] = self.space.stay_in_bands(i, V[:, i], others[:, i])
+        return others
 
     @property
     def single_neighbour(self) -> bool:
@@ -187,7 +195,9 @@ def _choices(spans: list[_Span], rng: np.random.Generator) -> Values:
 
 
 def _span(f: Feature) -> _Span:
-    """Return the protected values or the offsets of a feature."""
+    """Return the protected values or the offsets of a feature, or the places in a band."""
+    if f.bands:
+        return _Span(0.0, 1.0, False) if f.kind == "continuous" else _Span(0, most_in_band(f) - 1, True)
     length = f.bounds[1] - f.bounds[0]
     low, high = f.bounds if f.protected else (-min(f.reach, length), min(f.reach, length))
     return _Span(low, high, f.kind != "continuous")

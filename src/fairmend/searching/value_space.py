@@ -13,6 +13,7 @@ from fairmend.base.arrays import FloatArray
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, ends_of, matching_runs
+from fairmend.spec.products import encode_column
 
 Values = npt.NDArray[np.float64]  # (rows, features)
 Choices = npt.NDArray[np.int64]
@@ -75,6 +76,15 @@ class ValueSpace:
             V[:, i] = np.minimum(self.low[i] + np.rint((V[:, i] - self.low[i]) / unit) * unit, self.high[i])
         return V
 
+    def stay_in_bands(self, number: int, own: Values, others: Values) -> Values:
+        """Return others (rows,) of a continuous feature, and own values where the network reads another band."""
+        feature = self.features[number]
+        edges = encode_column(feature, np.array(feature.lower_ends), self.dtype)
+        mine, theirs = (
+            np.searchsorted(edges, encode_column(feature, values, self.dtype), side="right") for values in (own, others)
+        )
+        return np.where(mine == theirs, others, own)
+
     def ascent(self, V: Values, G: Values) -> Values:
         """Return the step (rows, features) of each feature that increases a function with gradient G.
 
@@ -134,6 +144,22 @@ class ValueSpace:
         bits = bits ^ (bits >> np.uint64(29))  # small whole numbers use the upper bits only
         mixed: npt.NDArray[np.uint64] = (bits * self._mix).sum(axis=1, dtype=np.uint64)
         return mixed ^ (mixed >> np.uint64(32))
+
+
+def move_in_bands(feature: Feature, own: Values, place: Values) -> Values:
+    """Return values (rows,) in the bands of own ones: of whole numbers and categories those with a number.
+
+    Of a continuous feature, ``place`` is from 0 to 1. A band with fewer values starts again with the first.
+    """
+    if feature.groups:
+        group = {code: codes for codes in feature.groups for code in codes}
+        chosen = zip(map(int, own), map(int, place), strict=True)
+        return np.array([group[code][at % len(group[code])] for code, at in chosen], np.float64)
+    whole = feature.kind != "continuous"
+    ends = np.array([*feature.lower_ends, feature.bounds[1] + whole], np.float64)
+    band = np.clip(np.searchsorted(ends, own, side="right") - 1, 0, len(ends) - 2)
+    low, size = ends[band], (ends[1:] - ends[:-1])[band]
+    return np.asarray(low + (place % size if whole else place * size))
 
 
 def follow_links(spec: Spec, V: Values, others: Values, share: Values) -> Values:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.text import printable
+from fairmend.network import Network
 from fairmend.network.formats.sklearn import read_estimator, to_estimator
 from fairmend.repairing.options import methods_with
 from fairmend.repairing.run import repair
@@ -169,7 +170,8 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def decision_function(self, X: Any) -> FloatArray:
         """Return the logit of the second class (rows,); with more than two classes, all logits (rows, classes)."""
         inputs = self._validate_and_encode(X)
-        return self.network_.logits(inputs)
+        logits: FloatArray = self.network_.logits(inputs)
+        return logits
 
     @property
     def report_(self) -> Report:
@@ -293,7 +295,10 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.method,
             seed,
             **self._repair_options(inputs[np.setdiff1d(order, [*chosen, *calibration])]),
+            keep_form=True if self.method == "auto" else None,
         )
+        if not isinstance(self.result_.network, Network):
+            raise InputError(f"method {self.method} puts nodes in front of the network; use fairmend.repair for it")
         self.network_, self.certificate_ = self.result_.network, self.result_.certificate
 
     def _repair_options(self, unlabelled: FloatArray) -> dict[str, Any]:

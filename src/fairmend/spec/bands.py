@@ -101,18 +101,21 @@ def read_groups(given: object, categories: tuple[str, ...], where: str) -> Group
     return tuple(sorted(in_order, key=lambda group: categories.index(group[0])))
 
 
-def require_distinct(values: list[tuple[float, float]], offset: float, factor: float, where: str) -> None:
-    """Raise an error if the model, in float32, reads the same number for two values of different bands.
+def require_distinct(values: list[tuple[float, float]], scale: tuple[float, float], whole: bool, where: str) -> None:
+    """Raise an error if the model, in float32, does not tell two values of different bands apart.
 
-    ``values`` are the pairs to compare: the first of a band, and the last of what is below it.
+    ``values`` are the pairs to compare: the last of what is below a band, and the first of the band. Whole numbers must
+    also be those that are nearest to what their encodings mean, because the own value decides about the band.
     """
     if not values:
         return
-    encoded = ((np.array(values, np.float64) - offset) / factor).astype(np.float32)
-    same = np.flatnonzero(encoded[:, 0] >= encoded[:, 1])
+    pairs, (offset, factor) = np.array(values, np.float64), scale
+    encoded = ((pairs - offset) / factor).astype(np.float32)
+    decoded = np.rint(encoded.astype(np.float64) * factor + offset)
+    same = np.flatnonzero((encoded[:, 0] >= encoded[:, 1]) | (whole & (decoded != pairs).any(axis=1)))
     if len(same):
         low, high = values[int(same[0])]
         raise FairmendError(
-            f"{where}: bands part {low:.10g} from {high:.10g}, but the model reads the same number for both, as "
-            "float32 has so few digits. Use wider bands, or a scale with a mean near the values."
+            f"{where}: bands part {low:.10g} from {high:.10g}, but a model in float32 cannot tell them apart with this "
+            "scale. Use wider bands, or a scale with a mean near the values."
         )

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text, exact_number, shown
+from fairmend.base.text import as_text, exact_number, shown, suggest
 from fairmend.spec.toml import (
     as_list,
     as_number,
@@ -37,6 +37,8 @@ class Label:
     ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
     ``score`` names a column with the scores that the model itself gave: the probability of the positive class, or for
     a number to predict the output. Commands compare the network with it before they rely on the spec.
+    ``favourable`` is the class that is good for the person, if that is not the positive one: a lender's positive class
+    may be "default". Selection rates and impact ratios are about it.
     """
 
     column: str
@@ -44,12 +46,14 @@ class Label:
     threshold: float = 0.5
     score: str | None = None
     classes: tuple[str, ...] = ()
+    favourable: str | None = None
 
     def __post_init__(self) -> None:
         """Validate every field, and store values of the label as text and the threshold as a float."""
         object.__setattr__(self, "classes", _classes(self))
         object.__setattr__(self, "positive", _positive(self))
         object.__setattr__(self, "threshold", _threshold(self))
+        object.__setattr__(self, "favourable", _favourable(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the label as a TOML table, without the keys at their defaults."""
@@ -59,6 +63,16 @@ class Label:
     def is_number(self) -> bool:
         """Whether the outcome is a number to predict."""
         return self.positive is None and not self.classes
+
+    @property
+    def favourable_class(self) -> int | None:
+        """The number of the class that is good for the person: of two, 1 by default; of more, None unless it is given.
+
+        Of two classes, any value but the positive one means class 0.
+        """
+        if self.classes:
+            return None if self.favourable is None else self.classes.index(self.favourable)
+        return int(self.favourable in (None, self.positive))
 
     def name_class(self, number: int) -> str:
         """Return what a class of the network means: B, or "yes" and "not yes" of two classes."""
@@ -116,6 +130,19 @@ def _threshold(label: Label) -> float:
             f'[label]: a threshold decides between two classes, but "{label.column}" {lacks} the threshold.'
         )
     return threshold
+
+
+def _favourable(label: Label) -> str | None:
+    """Return the favourable value of a label as text, if it is given; raise an error for one that is no class."""
+    if label.favourable is None:
+        return None
+    text = as_value_text(label.favourable, "[label]: favourable")
+    if label.is_number:
+        raise FairmendError("[label]: favourable names a class, but the label has neither positive nor classes.")
+    if label.classes and text not in label.classes:
+        hint = suggest(text, label.classes)
+        raise FairmendError(f'[label]: favourable must be one of the classes, got "{text}"{hint}')
+    return text
 
 
 class ClaimWords(NamedTuple):

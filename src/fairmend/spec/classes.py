@@ -21,6 +21,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools, Ints
 from fairmend.base.text import listed, printable
+from fairmend.spec.describe import describe_bands
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, Run, ends_of, find_runs, matching_runs
 
@@ -130,23 +131,14 @@ class SimilarityClasses:
             if names:
                 what = "does" if len(names) == 1 else "do"
                 sentences.append(f"{listed(names, most=None)} {what} not count ({why}).")
-        sentences += [f"{f.name} counts in {describe_bands(f)}." for f in self._features if f.name in self.banded]
+        return [printable(sentence) for sentence in sentences] + [f"{each}." for each in self.kept_words()]
+
+    def kept_words(self) -> list[str]:
+        """Return what of the other features counts, in sentences without full stops: bands, and linked values."""
+        words = [f"{f.name} counts in {describe_bands(f)}" for f in self._features if f.name in self.banded]
         for classes in self.linked.values():
-            sentences += classes.words()
-        return [printable(sentence) for sentence in sentences]
-
-
-def describe_bands(feature: Feature) -> str:
-    """Return the bands of a feature: "bands of 500", "3 bands (from 0, 500 and 2000)" or "bands (a or b; c)"."""
-    if feature.categories:
-        groups = [listed([_shown(feature, code) for code in group], "or", most=_MOST_NAMED) for group in feature.groups]
-        more = f"; … ({len(groups)} bands)" if len(groups) > _MOST_NAMED else ""
-        return f"bands ({'; '.join(groups[:_MOST_NAMED])}{more})"
-    ends = feature.lower_ends
-    width = ends[1] - ends[0]
-    if len(ends) > 2 and all(math.isclose(after - before, width) for before, after in pairwise(ends)):
-        return f"bands of {width:.10g}, from {ends[0]:.10g}"
-    return f"{len(ends):,} bands (from {listed([f'{end:.10g}' for end in ends], most=_MOST_NAMED)})"
+            words += [sentence.removesuffix(".") for sentence in classes.words()]
+        return [printable(each) for each in words]
 
 
 def similarity_classes(spec: Spec) -> SimilarityClasses:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fairmend.base.text import listed, printable
@@ -57,15 +59,34 @@ def describe_role(feature: Feature, linked: bool = False) -> str:
         return "any value (protected)"
     if linked:
         return "the same value, or what a link says"
+    if feature.bands is not None:
+        return f"any value of the same band: {describe_bands(feature)}"
     if not feature.varies:
         return "the same value"
     return f"may differ by up to {feature.reach:.10g}"
 
 
+def describe_bands(feature: Feature) -> str:
+    """Return the bands of a feature: "bands of 500", "3 bands (from 0, 500 and 2000)" or "bands (a or b; c)"."""
+    if feature.categories:
+        names = [str(feature.show(category)) for category in feature.categories]
+        groups = [listed([names[code] for code in group], "or", most=_MOST_CATEGORIES) for group in feature.groups]
+        more = f"; … ({len(groups)} bands)" if len(groups) > _MOST_CATEGORIES else ""
+        return f"bands ({'; '.join(groups[:_MOST_CATEGORIES])}{more})"
+    ends = feature.lower_ends
+    width = ends[1] - ends[0]
+    if len(ends) > 2 and all(math.isclose(after - before, width) for before, after in pairwise(ends)):
+        return f"bands of {width:.10g}, from {ends[0]:.10g}"
+    return f"{len(ends):,} bands (from {listed([f'{end:.10g}' for end in ends], most=_MOST_CATEGORIES)})"
+
+
 def describe_similarity(spec: Spec) -> str:
     """Return a sentence that says which people are similar."""
     protected = [feature.name for feature in spec.protected]
-    tolerant = [f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.varies and not f.protected]
+    tolerant = [
+        f"{f.name} (by up to {f.reach:.10g})" for f in spec.features if f.reach and f.varies and not f.protected
+    ]
+    tolerant += [f"{f.name} (within its band)" for f in spec.banded]
     linked = [f"{f.name} (as a link says)" for f in spec.linked]
     return f"Two people are similar if they differ only in {listed(protected + tolerant + linked, 'or', most=None)}."
 
@@ -121,14 +142,22 @@ def describe_neighbourhood(spec: Spec) -> str:
         if feature.kind == "continuous":
             continue
         count *= spec.most_values(feature)
-        exact &= feature.protected
+        exact &= feature.protected or _has_equal_bands(feature)
     if continuous:
         boxes = f", for each of {count:,} combinations of the other values" if count > 1 else ""
         return f"Neighbourhoods are infinite: {listed(continuous, most=None)} can be any number in an interval{boxes}."
     if exact:
         return f"Each neighbourhood has {count:,} people."
-    fewer = "" if spec.links else ", fewer near the ends of a range"
+    fewer = "" if spec.links else ", fewer in smaller bands" if spec.banded else ", fewer near the ends of a range"
     return f"Each neighbourhood has up to {count:,} people{fewer}."
+
+
+def _has_equal_bands(feature: Feature) -> bool:
+    """Return whether every band of a feature has the same number of values."""
+    sizes = [len(group) for group in feature.groups]
+    ends = [*feature.lower_ends, feature.bounds[1] + 1]
+    sizes = sizes or [int(after - before) for before, after in pairwise(ends)]
+    return feature.bands is not None and len(set(sizes)) == 1
 
 
 def describe_difference(values: Iterable[tuple[str, object, object]]) -> str:

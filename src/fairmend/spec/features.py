@@ -272,11 +272,11 @@ def _bands(f: Feature, checked: Mapping[str, Any], where: str) -> Bands:
             band = {category: number for number, group in enumerate(groups) for category in group}
             of_code = [band[category] for category in checked["categories"]]
             edges = [(code, code + 1) for code, (a, b) in enumerate(pairwise(of_code)) if a != b]
-            require_distinct([(float(a), float(b)) for a, b in edges], *scale, where)
+            require_distinct([(float(a), float(b)) for a, b in edges], scale, True, where)
         return groups
     whole = f.kind == "integer"
     ends = read_lower_ends(f.bands, checked["range"], whole, where)
-    require_distinct([(after - 1 if whole else before, after) for before, after in pairwise(ends)], *scale, where)
+    require_distinct([(after - 1 if whole else before, after) for before, after in pairwise(ends)], scale, whole, where)
     return ends
 
 

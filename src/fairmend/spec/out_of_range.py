@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import printable, shown, suggest
+from fairmend.base.text import as_text, printable, shown, suggest
 from fairmend.spec.features import Feature
 from fairmend.spec.read_values import RowNumber, find_rows_out_of_range, raise_for_rows
 
@@ -266,12 +266,19 @@ def spec_warnings(
 
 
 def label_warnings(spec: Spec, positive_found: bool, values: Sequence[object], source: object) -> list[str]:
-    """Return a sentence if no label is the positive one; `values` are the different labels of the data `source`."""
-    if spec.label is None or positive_found:
+    """Return a sentence if no label is the positive one, or the favourable one of two.
+
+    `values` are the different labels of the data `source`.
+    """
+    if spec.label is None:
         return []
+    favourable = spec.label.favourable
+    if positive_found and (favourable is None or favourable in map(as_text, values)):
+        return []
+    key, missing = ("favourable", favourable) if positive_found else ("positive", spec.label.positive)
     named = ", ".join(f'"{shown(value)}"' for value in values[:_MOST_VALUES])
     more = ", …" if len(values) > _MOST_VALUES else ""
     return [
-        f'the label "{shown(spec.label.column)}" is never "{shown(spec.label.positive)}" in {source} (it is '
-        f"{named}{more}); check `positive` in the spec"
+        f'the label "{shown(spec.label.column)}" is never "{shown(missing)}" in {source} (it is '
+        f"{named}{more}); check `{key}` in the spec"
     ]

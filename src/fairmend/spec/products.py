@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -250,6 +250,22 @@ class Products:
             return Products(values, np.arange(len(X), dtype=np.int64), len(X))
         return _split(values, links, len(X))
 
+    def with_value(self, name: str, value: float) -> tuple[Floats, Products]:
+        """Return the own values (inputs,) of a protected feature, and the people with this value of it.
+
+        They are the inputs in everything else but what is linked to the feature.
+        """
+        fits = np.ones(len(self.owner), np.bool_)
+        for each in self.values:
+            if each.feature.name == name:
+                fits &= (each.lowest <= value) & (value <= each.highest)
+                own = each.own[self.starts]
+            elif each.feature.varies:
+                fits &= (each.lowest <= each.own) & (each.own <= each.highest) & ~each.moved
+        chosen = np.flatnonzero(fits)
+        values = [_fixed(each.take(chosen), value if each.feature.name == name else None) for each in self.values]
+        return own, Products(values, self.owner[chosen], self.count)
+
     @property
     def single(self) -> bool:
         """Whether each neighbourhood is one product."""
@@ -259,6 +275,17 @@ class Products:
     def starts(self) -> Ints:
         """The number of the first product of each input (inputs,)."""
         return np.searchsorted(self.owner, np.arange(self.count))
+
+
+def _fixed(values: ReachableValues, value: float | None) -> ReachableValues:
+    """Return one value of a feature instead of many: a given one, or the own one; linked features keep theirs."""
+    if value is None and not values.feature.varies:
+        return values
+    every = np.ones(len(values.own), np.bool_)
+    if value is None:
+        return replace(values, lowest=values.own, highest=values.own, apart=~every, kept=every, moved=~every)
+    at = np.full(len(values.own), value, np.float64)
+    return replace(values, lowest=at, highest=at, apart=~every, kept=~every, moved=every)
 
 
 def varying(placed: Placed, links: Sequence[Link]) -> list[tuple[Feature, slice]]:

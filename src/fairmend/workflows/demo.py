@@ -19,7 +19,7 @@ from fairmend.evaluate.compare import Measurement, RepairComparison, measure
 from fairmend.evaluate.document import DemoExample
 from fairmend.evaluate.split import DataSplit, split_data
 from fairmend.evaluate.what_if import WHAT_IF_ROWS
-from fairmend.network import Network, load_network
+from fairmend.network import Model, Network, load_network
 from fairmend.spec import Feature, Label, Spec
 from fairmend.tables import write_csv
 from fairmend.workflows.outputs import REPORT_FILES, check_certificate, write_report
@@ -41,7 +41,7 @@ class ExamplePair:
     other: FloatArray
     differs_in: tuple[str, ...]
 
-    def answers(self, net: Network) -> tuple[int, int]:
+    def answers(self, net: Model) -> tuple[int, int]:
         """Return the predictions for both."""
         first, second = net.predict(np.stack([self.x, self.other])).tolist()
         return first, second
@@ -94,7 +94,7 @@ class UnequalRows:
         """Add rows (k,), their inputs X (k, width), and a neighbour of each."""
         self._found.append((rows, X, other))
 
-    def tabulate(self, spec: Spec, frame: pd.DataFrame, before: Network, after: Network) -> pd.DataFrame:
+    def tabulate(self, spec: Spec, frame: pd.DataFrame, before: Model, after: Model) -> pd.DataFrame:
         """Return one line for each row: the row of the frame, the neighbour, and the predictions of both networks."""
         empty = np.zeros((0, spec.width), before.dtype)
         rows, X, other = (
@@ -250,7 +250,7 @@ class BiasedNetwork:
         """Return the number of the applicant."""
         return int(self.people.frame["applicant"].iloc[pair.row])
 
-    def answers(self, pair: ExamplePair, net: Network) -> tuple[str, str]:
+    def answers(self, pair: ExamplePair, net: Model) -> tuple[str, str]:
         """Return what a network decides about both."""
         first, second = pair.answers(net)
         return ANSWERS[first], ANSWERS[second]

@@ -8,6 +8,7 @@ from pathlib import Path
 from fairmend import CheckResult, check
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
+from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.formats import form_changes, write_network
 from fairmend.prove.certificate import Certificate
@@ -69,17 +70,26 @@ def form_warning(network: Network, suffix: str) -> str:
         return _other_form(network, path, why, "with a certificate will have")
 
 
-def save_unchecked(network: Network, model: Path) -> str:
-    """Save a network that has no certificate; return a warning if the file has another form than the original."""
+def save_unchecked(network: Network | RepairedModel, model: Path) -> str:
+    """Save a model that has no certificate; return a warning if the file has another form than the original."""
+    if isinstance(network, RepairedModel):
+        network.save(model)
+        return ""
     why = write_network(network, model)
     return _other_form(network, model, why) if why else ""
 
 
-def save_checked(network: Network, certificate: Certificate, path: Path, model: Path) -> tuple[CheckResult, str]:
-    """Save a network, and its certificate once it is checked; return the result, and a warning if the form is another.
+def save_checked(
+    network: Network | RepairedModel, certificate: Certificate, path: Path, model: Path
+) -> tuple[CheckResult, str]:
+    """Save a model, and its certificate once it is checked; return the result, and a warning if the form is another.
 
     The file has the form of the original. If `fairmend check` does not read that form, it is fairmend's own.
     """
+    if isinstance(network, RepairedModel):
+        network.save(model)
+        certificate.save(path, model)
+        return check_certificate(path, model), ""
     why = write_network(network, model)
     certificate.save(path, model)
     try:

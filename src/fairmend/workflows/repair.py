@@ -20,13 +20,15 @@ from fairmend.evaluate.people import choose_policy, require_given_scores
 from fairmend.evaluate.repair_document import repair_document
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.what_if import add_what_if
+from fairmend.models import RunModel
 from fairmend.network import Network
 from fairmend.network.formats import require_room
 from fairmend.repairing.options import check_applicable, has_tolerances
 from fairmend.repairing.result import RepairResult
+from fairmend.repairing.run import require_method
 from fairmend.report import load_report
 from fairmend.tables import find_files, local_files, read_table, write_csv
-from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_network_of, without_scores
+from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_any_model, without_scores
 from fairmend.workflows.outputs import (
     REPORT_FILES,
     form_warning,
@@ -35,6 +37,7 @@ from fairmend.workflows.outputs import (
     write_report,
 )
 
+_BY_CLASSES = "model.onnx"  # what a repair by classes of similar people is saved as
 _TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
 
 
@@ -112,7 +115,7 @@ def repair_files(
     given = {"data": data, "repair data": repair_data, "test data": test_data}
     tables = {role: as_source(source) for role, source in given.items() if source is not None}
     contents = {
-        f"model{model.suffix.lower()}": "the repaired network",
+        _name_of(model): "the repaired model",
         "certificate.json": "the certificate, for fairmend check",
         "spec.toml": "the spec",
         "repair_inputs.csv": "the repair inputs",
@@ -120,15 +123,18 @@ def repair_files(
     }
     local = [path for source in tables.values() for path in local_files(source)]
     inputs = [path for path in (model, *local, spec_file, about_file) if path is not None]
-    check_folder(folder, list(contents), inputs)
+    check_folder(folder, [*contents, _BY_CLASSES], inputs)
     replaced, removed = (folder / "result.json").exists(), _model_of_earlier_repair(folder, inputs)
-    used, net = load_network_of("repair", model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold)
     chosen = {"method": method, **(options or {})}
     check_applicable(method, options or {}, has_tolerances(used))  # before the data is read and audited
-    require_room(net, model)
-    other_form = form_warning(net, model.suffix.lower())
-    if other_form and warn is not None:
-        warn(other_form)
+    if isinstance(net, Network):
+        require_room(net, model)
+        other_form = form_warning(net, model.suffix.lower())
+        if other_form and warn is not None:
+            warn(other_form)
+    else:
+        require_method(method, net)
     used = add_about(used, about_file)
     frames = {role: read_table(source) for role, source in tables.items()}
     policy = choose_policy(out_of_range, claim_needs_range(used, chosen))
@@ -152,14 +158,29 @@ def repair_files(
     sources = {"model": model, "data": tables["data"], "spec": spec_file, **tables}
     if comparison.result.certificate is None:
         del contents["certificate.json"]
+    name = _BY_CLASSES if comparison.result.by_classes else _name_of(model)
+    if name not in contents:
+        comparison = replace(comparison, warnings=(*comparison.warnings, _other_file(model)))
+        contents = {name: contents.pop(_name_of(model)), **contents}
     comparison, checked, document = _write(
-        folder, net, comparison, sources, contents, command, seed, what_if_rows, without=removed
+        folder, name, net, comparison, sources, contents, command, seed, what_if_rows, without=removed
     )
     covers = comparison.guarantee.partial_coverage()
     if checked is not None and covers:
         contents["certificate.json"] = f"a certificate for {covers}, for fairmend check"
-    name = f"model{model.suffix.lower()}"
     return RepairedFiles(comparison, checked, document, folder, contents, name, replaced, tuple(removed))
+
+
+def _name_of(model: Path) -> str:
+    """Return the name of a repaired network in the folder: that of a file in the format of the original."""
+    return f"model{model.suffix.lower()}"
+
+
+def _other_file(model: Path) -> str:
+    return (
+        f"the repaired model is {_BY_CLASSES}, as {model.suffix} has no place for the nodes in front of the network "
+        "that let it read classes of similar people; with --keep-form auto leaves such repairs out"
+    )
 
 
 def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
@@ -184,7 +205,8 @@ def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
 
 def _write(
     out: Path,
-    original: Network,
+    name: str,
+    original: Network | RunModel,
     comparison: RepairComparison,
     sources: Mapping[str, DataSource],
     files: Iterable[str],
@@ -203,7 +225,7 @@ def _write(
     # a certificate of an earlier repair is about another network
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
     with staged_folder(out, without=outdated) as stage:
-        model = stage / f"model{Path(sources['model'].name).suffix.lower()}"
+        model = stage / name
         if certificate is None:
             other = save_unchecked(comparison.result.network, model)
         else:
@@ -220,7 +242,7 @@ def _write(
 
 
 def describe_repair(
-    original: Network,
+    original: Network | RunModel,
     comparison: RepairComparison,
     folder: Path,
     stage: Path,
@@ -258,6 +280,8 @@ def describe_repair(
     if what_if_rows is None:
         return document
     people, network = comparison.split, comparison.result.network
+    if not isinstance(original, Network) or not isinstance(network, Network):
+        return document  # the page computes scores from weights
     return add_what_if(
         document, people.spec, people.X, original, network, numbers=people.rows, rows=what_if_rows, seed=seed
     )

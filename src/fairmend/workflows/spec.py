@@ -33,6 +33,7 @@ from fairmend.evaluate.people import naming_file
 from fairmend.network import Network, load_network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Label
+from fairmend.spec.classes import similarity_classes
 from fairmend.spec.describe import (
     describe_encoding,
     describe_links,
@@ -267,6 +268,7 @@ class CheckedSpec:
             "threshold": spec.threshold,
             "neighbourhood": {"finite": spec.finite, "words": describe_neighbourhood(spec)},
         }
+        document["classes"] = similarity_classes(spec).words()
         if spec.links:
             document["links"] = describe_links(spec)
         if sizes is not None:

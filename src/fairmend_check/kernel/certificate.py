@@ -21,7 +21,7 @@ _KEYS = (
     "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "entry",
     "count", "inputs",
 )  # fmt: skip
-_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "layers", "graph", "network")
+_MODEL_KEYS = ("weights_sha256", "file_sha256", "inputs", "outputs", "dtype", "network")
 _LAST_KEY, _END = b'"inputs": [\n', b"]}\n"  # the blocks of inputs are lines between these
 MAX_COUNT = 10**7  # inputs of a certificate
 MAX_NUMBERS = 2**21  # in the inputs of a block
@@ -44,9 +44,9 @@ class Certificate:
     """The content of a certificate, with the features that it says the model does not depend on, and their columns.
 
     ``shares`` is a claim about all people; a certificate with one lists no inputs and has no global claim. The inputs,
-    ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does. The
-    ``architecture`` is for the reader of a state dict. ``network`` describes the model, or is None where that is large;
-    ``network_sha256`` is its digest.
+    ``count`` of them, are not read yet, because that needs the widths of the model: `read_inputs` does. ``network`` is
+    plain data, which `description` reads: the steps of the model, their tensors or None where these are large, and the
+    tensors that a state dict has beside them. ``network_sha256`` is its digest.
     """
 
     arithmetic: str
@@ -55,8 +55,7 @@ class Certificate:
     inputs: int
     outputs: int
     dtype: str
-    architecture: dict[str, Any]
-    network: dict[str, Any] | None
+    network: dict[str, Any]
     network_sha256: str
     spec: Spec
     blind: tuple[tuple[Feature, int], ...]
@@ -146,13 +145,13 @@ def read_certificate(path: Path) -> Certificate | ClassCertificate:
     if dtype not in ("float32", "float64"):
         raise CheckError(f"certificate.model.dtype is {dtype[:40]!r}; it must be float32 or float64")
     network = take(model, "network", dict, "certificate.model")
-    only_keys(network, ("sha256", "steps", "tensors"), "certificate.model.network")
-    described = [key for key in ("steps", "tensors") if network.get(key) is not None]
-    if len(described) == 1:
-        raise CheckError(f"certificate.model.network has {described[0]} alone; it must have both, or null for both")
-    for key in ("file_sha256", "layers", "graph"):
-        if key not in model:
-            raise CheckError(f'certificate.model has no "{key}"')
+    only_keys(network, ("sha256", "steps", "tensors", "unused"), "certificate.model.network")
+    for key in ("steps", "unused"):
+        take(network, key, list, "certificate.model.network")
+    if "tensors" not in network or network["tensors"] is not None:
+        take(network, "tensors", dict, "certificate.model.network")
+    if "file_sha256" not in model:
+        raise CheckError('certificate.model has no "file_sha256"')
     people = read_spec(take(data, "spec", dict, where), "certificate.spec")
     found = Certificate(
         arithmetic=arithmetic,
@@ -161,8 +160,7 @@ def read_certificate(path: Path) -> Certificate | ClassCertificate:
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
-        architecture={key: model[key] for key in ("layers", "graph")},
-        network=network if described else None,
+        network=network,
         network_sha256=_sha256(network, "sha256", "certificate.model.network"),
         spec=people,
         blind=_blind(data, people),

@@ -203,6 +203,8 @@ def _describe_classes(certificate: ClassCertificate) -> str:
     ignored = ignored_features(spec, entry)
     if ignored:
         said.append(f"it does not depend on {_join([_quoted(feature.name) for feature in ignored], 'or')}")
+    banded = [feature for feature in spec.varying if (feature.bands or feature.groups) and feature not in ignored]
+    said += [f"{_quoted(feature.name)} counts by its band" for feature in banded]
     tables = [table_of(spec, entry, each, "") for each in entry.lookups]
     said += [words for table in tables if isinstance(table, Table) for words in _merged(table)]
     values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.varying)
@@ -238,19 +240,23 @@ def scalings(features: Sequence[Feature]) -> list[str]:
 
 
 def _merged(table: Table) -> list[str]:
-    """Return which values of linked features a look-up takes for one, with which protected values."""
-    shown = table.axes[: table.whens + table.thens]
-    if not table.thens or len(shown) != len(table.axes) or table.rows.size > _MAX_LISTED:
+    """Return which values of linked features a look-up takes for one, with which protected values if these count."""
+    if not table.thens or len(table.axes) != table.whens + table.thens or table.rows.size > _MAX_LISTED:
         return []
-    groups: dict[int, list[str]] = {}
+    rows, axes, whens = table.rows, list(table.axes), 0
+    for axis in table.axes[: table.whens]:
+        if (rows == rows.take([0], axis=whens)).all():
+            rows, axes = np.asarray(rows.take(0, axis=whens)), [each for each in axes if each is not axis]
+        else:
+            whens += 1
+    people: dict[int, list[str]] = {}
     owns: dict[int, set[tuple[int, ...]]] = {}
-    for cells in np.ndindex(*table.rows.shape):
-        row, own = int(table.rows[cells]), cells[table.whens :]
-        parts = [_cell(axis, cell) for axis, cell in zip(shown, cells, strict=True)]
-        with_ = f" with {_join(parts[: table.whens])}" if table.whens else ""
-        groups.setdefault(row, []).append(f"{_join(parts[table.whens :])}{with_}")
-        owns.setdefault(row, set()).add(own)
-    merged = [f"{_join(groups[row])} are one class" for row, own in owns.items() if len(own) > 1]
+    for cells in np.ndindex(*rows.shape):
+        parts = [_cell(axis, cell) for axis, cell in zip(axes, cells, strict=True)]
+        with_ = f" with {_join(parts[:whens])}" if whens else ""
+        people.setdefault(int(rows[cells]), []).append(f"{_join(parts[whens:])}{with_}")
+        owns.setdefault(int(rows[cells]), set()).add(cells[whens:])
+    merged = [f"{_join(people[row])} are one class" for row, own in owns.items() if len(own) > 1]
     more = [f"and {len(merged) - _MAX_CLASSES:,} more such classes"] if len(merged) > _MAX_CLASSES else []
     return [*merged[:_MAX_CLASSES], *more]
 
@@ -350,7 +356,9 @@ def _at_threshold(spec: Spec) -> str:
 def _near(spec: Spec) -> list[str]:
     """Return how much similar people may differ in features that are not protected."""
     return [
-        f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
+        f"{_quoted(feature.name)} within its band"
+        if feature.bands or feature.groups
+        else f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
         for feature in spec.features
         if feature.varies and not feature.protected
     ]
@@ -407,13 +415,20 @@ def _values_of(feature: Feature) -> str:
     names = dict(feature.names)
     if not feature.categories:
         called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
-        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}"
+        more = ", …" if len(feature.bands) > _MAX_CATEGORIES else ""
+        bands = (
+            f" in bands from {', '.join(map(_exact, feature.bands[:_MAX_CATEGORIES]))}{more}" if feature.bands else ""
+        )
+        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}{bands}"
     more = ", …" if len(feature.categories) > _MAX_CATEGORIES else ""
     shown = [
         f"{_quoted(value)} ({_quoted(names[value])})" if value in names else _quoted(value)
         for value in feature.categories[:_MAX_CATEGORIES]
     ]
-    return ", ".join(shown) + more
+    groups = [_join([_quoted(name) for name in group[:_MAX_CATEGORIES]]) for group in feature.groups[:_MAX_CATEGORIES]]
+    cut = any(len(each) > _MAX_CATEGORIES for each in (feature.groups, *feature.groups))
+    bands = f" in the bands {' | '.join(groups)}{' …' if cut else ''}" if groups else ""
+    return ", ".join(shown) + more + bands
 
 
 def _quoted(name: str) -> str:

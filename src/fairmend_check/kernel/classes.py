@@ -4,9 +4,10 @@ Similar people have the same number in every column of a feature that does not v
 that is cut is the same for all. What is looked up depends on the features that the codes read, and on nothing else. So
 for each look-up all combinations of values of these features are listed, as cells: values that no code tells apart, and
 that move alike. Then everyone in a cell must find the same row of the table, bit for bit, as everyone they are similar
-to: with any other value of a protected feature or one with a tolerance (neighbours chain), and with what links make of
-the features that they set. `why_not_constant` says where that fails. What it checks is sufficient: moves in one feature
-after the other lead from a person to every similar one, and all people on the way are listed too.
+to: with any other value of a protected feature or one with a tolerance (neighbours chain), with any other value of the
+same band, and with what links make of the features that they set. `why_not_constant` says where that fails. What it
+checks is sufficient: moves in one feature after the other lead from a person to every similar one, and all people on
+the way are listed too.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def _axis(
     for at, link in enumerate(links):
         for low, high in dict(link.when).get(feature.name, ()) if in_when else ():
             matches[at] |= (values >= low) & (values <= high)
-    moves = None if in_when or in_then else _moves(spec, feature, values)
+    moves = None if in_when or in_then else _moves(spec, feature, port, values)
     apart = np.arange(len(values)) if in_then else np.zeros(len(values), dtype=np.int64) if moves is None else moves
     # Cells of a linked feature are its values, in their order: `_reached` finds them by that.
     _, first, cells, members = np.unique(
@@ -185,14 +186,23 @@ def _axis(
     return Axis(feature, values, cells.reshape(-1), sums[:, first], groups, members, values[first], matches[:, first])
 
 
-def _moves(spec: Spec, feature: Feature, values: Array) -> Whole | None:
+def _moves(spec: Spec, feature: Feature, port: Port, values: Array) -> Whole | None:
     """Return a number for each value, the same for values that similar people may have; None if they have the same.
 
     It is about features that links do not depend on. One that is continuous and that a link sets may have any value.
     """
-    if feature not in spec.varying:
-        return None
-    return np.zeros(len(values), dtype=np.int64)
+    if feature.groups:
+        bands = {name: number for number, group in enumerate(feature.groups) for name in group}
+        return np.array([bands[name] for name in feature.categories], dtype=np.int64)
+    if feature.bands:
+        return np.searchsorted(_upper_ends(feature, port), values, side="right").astype(np.int64)
+    return np.zeros(len(values), dtype=np.int64) if feature in spec.varying else None
+
+
+def _upper_ends(feature: Feature, port: Port) -> Array:
+    """Return where the bands of a number end, but the last: the first value, or number of the model, of the next."""
+    ends = np.array(feature.bands[1:], dtype=np.float64)
+    return ends if feature.whole else encode(feature, ends, np.dtype(port.type))
 
 
 def _held(feature: Feature, port: Port, values: Array) -> list[Any]:
@@ -221,12 +231,13 @@ def _compare(held: Any, compare: str, constant: Any) -> tuple[Bools, Bools]:
 
 
 def _pieces(feature: Feature, port: Port, start: int, codes: Sequence[Code | None]) -> tuple[Array, list[Any]]:
-    """Cut the numbers of a continuous feature where comparisons change: constants, and what lies between them.
+    """Cut the numbers of a continuous feature where comparisons change, and bands: such numbers, and those between.
 
     Each piece has a number in it, or one beside it if there is none of the type: no code tells these apart.
     """
     compared = (each for code in codes if code is not None for each in code.comparisons)
-    ends = sorted({float(constant) for column, constant, _ in compared if column == start})
+    found = {float(constant) for column, constant, _ in compared if column == start}
+    ends = sorted(found | set(_upper_ends(feature, port).tolist() if feature.bands else ()))
     if not ends:
         return np.zeros(1), [(np.zeros(1), np.zeros(1))]
     between = [low / 2 + high / 2 for low, high in pairwise(ends)]

@@ -29,16 +29,28 @@ def inference_error(
 ) -> Array:
     """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
 
-    ``nodes`` are intervals of every node but the last. The bounds are made tight only where ``margins``
-    (boxes,) are positive and not above a bound that takes a fraction of the time. ``closing`` (boxes,) is added for a
-    closing sigmoid or softmax.
+    ``nodes`` are intervals of every node but the last. What holds over the smallest box around all of them takes no
+    time. Only where ``margins`` (boxes,) are positive and not above that, each box has a bound of its own, and only
+    where that is not enough, a tight one. ``closing`` (boxes,) is added for a closing sigmoid or softmax.
     """
-    error = up(output_errors(model, lower, upper, nodes, leads(model, classes)).max(axis=1) + closing)
-    close = (margins > 0) & ~(margins > error)
-    near = [(low[close], high[close]) for low, high in nodes]
-    tight = output_errors(model, lower[close], upper[close], near, leads(model, classes[close]), thorough=True)
-    error[close] = up(tight.max(axis=1) + closing[close])
+    if not len(classes):
+        return np.empty(0)
+    kinds, kind = np.unique(classes, return_inverse=True)
+    around = [_around(low, high, len(kinds)) for low, high in (*nodes, (lower, upper))]
+    error = up(output_errors(model, *around[-1], around[:-1], leads(model, kinds)).max(axis=1)[kind] + closing)
+    for thorough in (False, True):
+        close = np.flatnonzero((margins > 0) & ~(margins > error))
+        if len(close):
+            near, forms = [(low[close], high[close]) for low, high in nodes], leads(model, classes[close])
+            tight = output_errors(model, lower[close], upper[close], near, forms, thorough=thorough)
+            error[close] = up(tight.max(axis=1) + closing[close])
     return error
+
+
+def _around(low: Array, high: Array, count: int) -> Interval:
+    """Return the smallest box around all of these, so many times."""
+    ends = low.min(axis=0), high.max(axis=0)
+    return np.broadcast_to(ends[0], (count, len(ends[0]))), np.broadcast_to(ends[1], (count, len(ends[1])))
 
 
 def output_errors(

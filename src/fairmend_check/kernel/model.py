@@ -26,7 +26,6 @@ __all__ = [
     "Concatenate",
     "Dense",
     "Input",
-    "Layer",
     "Lookup",
     "Model",
     "Node",
@@ -55,18 +54,6 @@ class Node:
 
     operation: Operation
     sources: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer of a state dict as a certificate names it, and the activation after it; "none" after the last.
-
-    Batch normalisation has an ``epsilon``, an affine layer has none.
-    """
-
-    name: str
-    activation: Activation
-    epsilon: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """The neighbourhood of an input, as docs/certificate.md defines it: for each column, which values it may take.
 
-Links make it a union of products: one for each combination of protected values to which the same links apply. Values
-are numbers of the model's type. An `Axis` numbers those of one varying feature, in order. `batches` lists the boxes of
-many neighbourhoods.
+Links make it a union of products: one for each combination of protected values to which the same links apply. So do
+bands of categories whose numbers do not follow each other. Values are numbers of the model's type. An `Axis` numbers
+those of one varying feature, in order. `batches` lists the boxes of many neighbourhoods.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _neighbourhood(spec: Spec, x: Array, own: Mapping[str, float], kind: np.dtyp
 def _parts(
     spec: Spec, x: Array, own: Mapping[str, float], kind: np.dtype[np.floating]
 ) -> dict[str, list[tuple[Cell, Axis]]]:
-    """Return the values of each protected or tolerant feature, in parts to which the same links apply."""
+    """Return the values of each feature that varies by itself, in parts to which the same links apply."""
     runs: dict[str, list[Runs]] = {}
     for link in spec.links:
         for name, condition in link.when:
@@ -158,6 +158,11 @@ def _parts(
             cells = [Cell(lowest, highest, True)]
             if feature.name in runs:
                 cells = _cells(feature, value, runs[feature.name])
+            elif feature.groups or (feature.bands and feature.whole):
+                cells = [Cell(low, high, low <= value <= high) for low, high in feature.runs_around(value)]
+            elif feature.bands:
+                found[feature.name] = [_own_band(feature, start, value, number, kind)]
+                continue
             axes = [
                 _axis(feature, start, cell.lowest, cell.highest, number if cell.own else None, kind) for cell in cells
             ]
@@ -165,6 +170,17 @@ def _parts(
                 axes[0] = replace(axes[0], low=number, high=number)
             found[feature.name] = [*zip(cells, axes, strict=True)]
     return found
+
+
+def _own_band(feature: Feature, start: int, own: float, x: float, kind: np.dtype[np.floating]) -> tuple[Cell, Axis]:
+    """Return the band of the number x of a continuous feature: from its lower end to the number below the next one."""
+    ends = encode(feature, np.array(feature.bands), kind)
+    band = max(int(np.count_nonzero(ends <= x)) - 1, 0)
+    axis = _axis(feature, start, feature.bands[band], feature.high, x, kind)
+    if band + 1 < len(ends):
+        below = float(np.nextafter(kind.type(ends[band + 1]), kind.type(-np.inf)))
+        axis = replace(axis, highest=feature.bands[band + 1], high=max(below, x))
+    return Cell(own, own, True), axis
 
 
 def _cells(feature: Feature, own: float, runs: Sequence[Runs]) -> list[Cell]:

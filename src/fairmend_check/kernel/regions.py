@@ -14,7 +14,15 @@ from functools import cached_property
 import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, interval_margins, leads
+from fairmend_check.kernel.bounds import (
+    InputForms,
+    Intervals,
+    form_bounds,
+    input_forms,
+    interval_layers,
+    interval_margins,
+    leads,
+)
 from fairmend_check.kernel.claim import Score, Threshold
 from fairmend_check.kernel.inference_error import inference_error, output_errors
 from fairmend_check.kernel.model import Model, input_weights
@@ -29,6 +37,7 @@ MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minute
 _FEW = 16  # boxes with single whole numbers in them, which are taken at once
 _HALVINGS = 4  # of a box that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
+_WIDE = 128  # units of a layer, for which quick linear bounds take less time than tight ones
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
 
@@ -144,13 +153,14 @@ class Cover:
                 self.reasons.append(f"input {first + row}: {around}")
                 continue
             self.parts += len(around) * (1 + len(self.spec.links))
-            self.boxes += count_boxes(around, each_whole=_is_small(around))
+            small = _is_small(around)
+            self.boxes += count_boxes(around, each_whole=small)
             if self.parts > MAX_PARTS:
                 raise CheckError(f"links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})")
             most = max(self.most_boxes, _BOXES_EACH * self.inputs)
             if self.boxes > most:
                 raise CheckError(f"there are more boxes to check than the limit for this model ({most:,})")
-            yield row, around, _is_small(around)
+            yield row, around, small
 
     def _can_separate(self, around: Sequence[Product]) -> bool:
         """Return whether whole numbers can have boxes of their own, and have not yet; count them if so.
@@ -179,15 +189,18 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     classes = _classes(cover.model, threshold, X)
     margin, excess = np.full(len(X), np.inf), np.full(len(X), np.inf)  # excess over the error of inference
+    hopeless = np.zeros(len(X), dtype=np.bool_)
     for boxes in cover.batches(X, first):
-        bound, over = box_margins(cover.model, threshold, classes[boxes.owner], boxes, min(least, float(margin.min())))
+        below = min(least, float(margin.min()))
+        bound, over, lost = box_margins(cover.model, threshold, classes[boxes.owner], boxes, below)
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
+        hopeless[boxes.owner[lost]] = True  # the corner of a box is in one of the boxes with single whole numbers
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of an input without boxes
-    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)))
+    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)) & ~hopeless)
     again = np.full(len(X), np.inf), np.full(len(X), np.inf)
     for boxes in cover.batches_again(X, doubtful, each_whole=True) if not cover.reasons else ():
-        bound, over = box_margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
+        bound, over, _ = box_margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
         np.minimum.at(again[0], boxes.owner, bound)
         np.minimum.at(again[1], boxes.owner, over)
     for found, better in zip((margin, excess), again, strict=True):
@@ -252,37 +265,53 @@ def _score_bounds(model: Model, score: Score, count: int, batches: Iterator[Boxe
 
 def box_margins(
     model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, least: float, halvings: int = _HALVINGS
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, np.ndarray]:
     """Return lower bounds of the margins over boxes, and by how much they exceed the error of inference; (boxes,).
 
-    Intervals alone decide most boxes. The others, and those that are below ``least``, get linear bounds, quick ones
-    first. Those that are still not decided are halved.
+    And which boxes are known to have a corner with another class. Intervals alone decide most boxes. The others, and
+    those that are below ``least``, get linear bounds, quick ones first in a wide network. Those that are still not
+    decided are halved, but for those with such a corner: it stays in one of the halves.
     """
     layers = _intervals(model, boxes.lower, boxes.upper)
     bound = threshold.margins(interval_margins(model, classes, *layers[-1]), classes)
-    over = _excess(model, threshold, classes, boxes, layers, bound)
-    wide = (boxes.lower < boxes.upper).any(axis=1)
-    weak = np.flatnonzero((~(over > 0) | (bound < least)) & wide)
-    for quick in (True, False):
+    error = _error(model, threshold, classes, boxes, layers, bound)
+    over, wide = _above(bound, error), np.asarray((boxes.lower < boxes.upper).any(axis=1))
+    weak, lost = np.flatnonzero((~(over > 0) | (bound < least)) & wide), np.zeros(len(wide), dtype=np.bool_)
+    for quick in (True, False) if max(model.widths) > _WIDE else (False,):
         if len(weak):
-            tight, tight_over = _linear_margins(model, threshold, classes[weak], boxes.subset(weak), quick)
-            bound[weak], over[weak] = np.maximum(bound[weak], tight), np.maximum(over[weak], tight_over)
-        weak = doubtful = np.flatnonzero(~(over > 0) & wide)
+            some = boxes.subset(weak)
+            found = input_forms(model, leads(model, classes[weak]), some.lower, some.upper, quick=quick)
+            bound[weak] = np.maximum(bound[weak], threshold.margins(found.least.min(axis=1), classes[weak]))
+            above = bound[weak] > 0
+            rows, nodes = weak[above], [(low[above], high[above]) for low, high in found.nodes]
+            tight = _error(model, threshold, classes[rows], boxes.subset(rows), nodes, bound[rows])
+            error[rows] = np.minimum(error[rows], tight)
+            over[weak] = _above(bound[weak], error[weak])
+            rest = np.flatnonzero(~above)
+            lost[weak[rest]] = _has_other_class(model, threshold, classes[weak[rest]], some.subset(rest), found, rest)
+        weak = np.flatnonzero(~(over > 0) & wide)
+    doubtful = weak[~lost[weak]]
     for start in range(0, len(doubtful) if halvings else 0, _HALVED):
-        some = doubtful[start : start + _HALVED]
-        both = np.concatenate([classes[some], classes[some]])
-        halves = box_margins(model, threshold, both, boxes.subset(some).halved(model), -np.inf, halvings - 1)
-        for found, inner in zip((bound, over), halves, strict=True):
-            found[some] = np.maximum(found[some], inner.reshape(2, -1).min(axis=0))
-    return bound, over
+        rows = doubtful[start : start + _HALVED]
+        both = np.concatenate([classes[rows], classes[rows]])
+        halves = box_margins(model, threshold, both, boxes.subset(rows).halved(model), -np.inf, halvings - 1)
+        for best, inner in zip((bound, over), halves[:2], strict=True):
+            best[rows] = np.maximum(best[rows], inner.reshape(2, -1).min(axis=0))
+    return bound, over, lost
 
 
-def _linear_margins(
-    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, quick: bool
-) -> tuple[Array, Array]:
-    bounds, layers = form_bounds(model, leads(model, classes), boxes.lower, boxes.upper, quick=quick)
-    bound = threshold.margins(bounds.min(axis=1), classes)
-    return bound, _excess(model, threshold, classes, boxes, layers, bound)
+def _has_other_class(
+    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, found: InputForms, rows: np.ndarray
+) -> np.ndarray:
+    """Return which boxes (boxes,), those of the forms in these rows, surely have another class where forms are least.
+
+    It is asked at one corner of each. The answer only saves work: what has another class somewhere is never proven.
+    """
+    A = found.A[rows, found.least[rows].argmin(axis=1)]
+    corner = np.where(A > 0, boxes.lower, boxes.upper)
+    low, high = _intervals(model, corner, corner)[-1]
+    most = interval_margins(model, classes, high, low)  # the ends change places: an upper bound
+    return np.asarray(threshold.margins(most, classes) < 0)
 
 
 def _intervals(model: Model, lower: Array, upper: Array) -> Intervals:
@@ -290,16 +319,15 @@ def _intervals(model: Model, lower: Array, upper: Array) -> Intervals:
         return interval_layers(model, lower, upper)
 
 
-def _excess(
+def _error(
     model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, layers: Intervals, bound: Array
 ) -> Array:
-    """Return by how much margins exceed the error of inference (boxes,); not above 0 where they do not."""
-    closing = threshold.closing(classes)
-    error = inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, closing)
-    return _above(bound, error)
+    """Return the error of inference over boxes (boxes,), as tight as it takes to be below the bounds of the margins."""
+    return inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, threshold.closing(classes))
 
 
 def _above(bound: Array, error: Array) -> Array:
+    """Return by how much margins exceed the error of inference (boxes,); not above 0 where they do not."""
     with np.errstate(invalid="ignore"):
         over = np.where(np.isnan(bound - error), -np.inf, bound - error)
     return np.where(bound > error, over, np.minimum(over, 0.0))

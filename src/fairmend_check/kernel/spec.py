@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
+
+import numpy as np
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
@@ -16,11 +18,12 @@ from fairmend_check.errors import CheckError
 Runs = tuple[tuple[float, float], ...]  # first and last values, in order and apart from each other
 
 HALF = 0.5  # the threshold of a prediction, unless a spec names another
+MAX_BANDS = 10_000  # of a number
 _EXACT = 2**53
 _PARTS = ("table", "label", "claim", "feature", "link")
 _KEYS = (
     "name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing",
-    "indicates", "names", "input",
+    "indicates", "names", "input", "bands",
 )  # fmt: skip
 
 
@@ -28,7 +31,8 @@ _KEYS = (
 class Feature:
     """One feature with all defaults filled in; ``low`` and ``high`` of a category are those of its number.
 
-    ``names`` are what people call the values. No claim depends on them, so they are not compared.
+    ``bands`` are the lower ends of the bands of a number, ``groups`` the bands of categories: people with values of the
+    same band are similar. ``names`` are what people call the values; no claim depends on them, nor are they compared.
     """
 
     name: str
@@ -45,6 +49,8 @@ class Feature:
     indicates: str | None = None
     input: str | None = None
     names: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    bands: tuple[float, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
 
     @property
     def one_hot(self) -> bool:
@@ -71,12 +77,21 @@ class Feature:
     @property
     def varies(self) -> bool:
         """Whether a neighbour can have another value."""
-        return self.reach > 0 and self.low < self.high
+        return bool(self.bands or self.groups) or (self.reach > 0 and self.low < self.high)
 
     @cached_property
     def category_numbers(self) -> dict[str, float]:
         """The number of each category."""
         return {category: float(number) for number, category in enumerate(self.categories)}
+
+    def runs_around(self, own: float) -> Runs:
+        """Return the values, or the numbers of categories, of the band of an own one; not of a continuous feature."""
+        for group in self.groups:
+            numbers = [self.category_numbers[name] for name in group]
+            if own in numbers:
+                return _as_runs(numbers)
+        ends = [*self.bands, self.high + 1]
+        return tuple((low, end - 1) for low, end in pairwise(ends) if low <= own < end)
 
     @property
     def affine(self) -> tuple[float, float]:
@@ -93,6 +108,7 @@ class Label:
 
     ``threshold`` is the probability of the positive class from which it is predicted.
     ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
+    ``favourable`` is the class that is good for a person, for reports. No claim depends on it either.
     """
 
     column: str
@@ -100,6 +116,7 @@ class Label:
     threshold: float = HALF
     score: str | None = field(default=None, compare=False)
     classes: tuple[str, ...] = ()
+    favourable: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -135,7 +152,7 @@ class Spec:
 
     @cached_property
     def varying(self) -> tuple[Feature, ...]:
-        """The features in which similar people may differ: protected, with a tolerance or linked."""
+        """The features in which similar people may differ: protected, with a tolerance or bands, or linked."""
         linked = {name for link in self.links for name, _ in link.then}
         return tuple(feature for feature in self.features if feature.varies or feature.name in linked)
 
@@ -166,7 +183,10 @@ def read_spec(content: dict[str, Any], where: str) -> Spec:
     claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
     if label and label.positive is None and not label.classes and (claim is None or claim.on != "output"):
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
-    return Spec(features, label, claim, read_links(content, features, where), _id_column(content, where))
+    links = read_links(content, features, where)
+    if _most_parts(links, features) > MAX_PARTS:
+        raise CheckError(f"{where}: links and bands divide a neighbourhood into more than {MAX_PARTS:,} parts")
+    return Spec(features, label, claim, links, _id_column(content, where))
 
 
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
@@ -208,7 +228,7 @@ def _shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return f'"{value}"'
-    if isinstance(value, tuple) and isinstance(value[0], tuple):
+    if isinstance(value, tuple) and isinstance(value[0], tuple) and not isinstance(value[0][-1], str):
         return f"{{{', '.join(f'{name} = {number}' for name, number in value)}}}"
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else str(value)
 
@@ -268,6 +288,7 @@ def _feature(entry: Any, where: str) -> Feature:
     names = tuple(_texts(entry["names"], f"{where}.names").items()) if "names" in entry else ()
     if not all(key in categories if categories else _is_whole(key, low, high) for key, _ in names):
         raise CheckError(f"{where}.names names something that is not one of its values")
+    bands, groups = _bands(entry, kind, (low, high), categories, where)
     feature = Feature(
         name,
         kind,
@@ -283,10 +304,77 @@ def _feature(entry: Any, where: str) -> Feature:
         indicates,
         reader,
         names,
+        bands,
+        groups,
     )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")
+    if (bands or groups) and (protected or tolerance):
+        raise CheckError(f"{where} has bands, so it cannot be protected or have a tolerance")
+    _require_edges(feature, where)
     return feature
+
+
+def _bands(
+    entry: dict[str, Any], kind: str, ends: tuple[float, float], categories: tuple[str, ...], where: str
+) -> tuple[tuple[float, ...], tuple[tuple[str, ...], ...]]:
+    """Return the lower ends of the bands of a number, or the groups of categories; both empty if there are no bands."""
+    given = entry.get("bands")
+    if "bands" not in entry:
+        return (), ()
+    where = f"{where}.bands"
+    if kind != "categorical":
+        return _lower_ends(given, *ends, kind == "integer", where), ()
+    if type(given) is not list or not all(type(group) is list and group for group in given):
+        raise CheckError(f"{where} must be a list of lists of categories")
+    named = [[_category(value, categories, where) for value in group] for group in given]
+    if sorted(name for group in named for name in group) != sorted(categories):
+        raise CheckError(f"{where} must hold every category once")
+    if len(named) in (1, len(categories)):
+        raise CheckError(f"{where} must be several, and not one for each category")
+    in_order = (tuple(sorted(group, key=categories.index)) for group in named)
+    return (), tuple(sorted(in_order, key=lambda group: categories.index(group[0])))
+
+
+def _lower_ends(given: Any, low: float, high: float, whole: bool, where: str) -> tuple[float, ...]:
+    """Return the lower ends of bands, listed or at equal distances from the lowest value."""
+    if type(given) is dict:
+        json_reader.only_keys(given, ("width",), where)
+        width = json_reader.take(given, "width", float, where)
+        if not (width > 0 and (high - low) / width <= MAX_BANDS):
+            raise CheckError(f"{where}.width must be above 0, for at most {MAX_BANDS:,} bands")
+        # A continuous range does not begin another band with what rounding leaves at its end.
+        least = 0.0 if whole else width * 1e-9
+        ends = [low + number * width for number in range(int((high - low) / width) + 2)]
+        ends = [end for end in ends if end <= high and (whole or end == low or high - end > least)]
+    else:
+        if type(given) is not list or len(given) > MAX_BANDS:
+            raise CheckError(f"{where} must be a list of at most {MAX_BANDS:,} numbers")
+        ends = json_reader.numbers(given, len(given), where).tolist()
+    if len(ends) < 2 or ends[0] != low or ends[-1] > high or not all(a < b for a, b in pairwise(ends)):
+        raise CheckError(f"{where} must be two lower ends or more that increase, from the lowest value, in the range")
+    if whole and (not all(float(end).is_integer() for end in ends) or len(ends) == high - low + 1):
+        raise CheckError(f"{where} must be whole numbers, and not every value")
+    return tuple(int(end) if whole else float(end) for end in ends)
+
+
+def _require_edges(feature: Feature, where: str) -> None:
+    """Refuse bands that a model cannot tell apart: float32 holds the same number for values on both sides of an edge.
+
+    Whole numbers must be the ones that are nearest to what their encodings mean, or an input has a wrong band.
+    """
+    edges = [(after - 1 if feature.whole else before, after) for before, after in pairwise(feature.bands)]
+    if feature.groups and not feature.one_hot:
+        of = {name: number for number, group in enumerate(feature.groups) for name in group}
+        pairs = enumerate(pairwise(feature.categories))
+        edges = [(float(number), number + 1.0) for number, (one, other) in pairs if of[one] != of[other]]
+    if edges:
+        values, (offset, factor) = np.array(edges, np.float64), feature.affine
+        with np.errstate(all="ignore"):
+            encoded = ((values - offset) / factor).astype(np.float32)
+            decoded = np.rint(encoded.astype(np.float64) * factor + offset)
+        if not (encoded[:, 0] < encoded[:, 1]).all() or (feature.whole and not (decoded == values).all()):
+            raise CheckError(f"{where} has bands that float32 cannot tell apart")
 
 
 def _is_whole(text: str, low: float, high: float) -> bool:
@@ -296,7 +384,7 @@ def _is_whole(text: str, low: float, high: float) -> bool:
 
 def _label(content: dict[str, Any], where: str) -> Label:
     entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes"), where)
+    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes", "favourable"), where)
     number = "positive" not in entry
     given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
     classes = tuple(json_reader.text(value, where) for value in given)
@@ -308,6 +396,7 @@ def _label(content: dict[str, Any], where: str) -> Label:
         json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
         json_reader.take(entry, "score", str, where) if "score" in entry else None,
         classes,
+        json_reader.text(entry["favourable"], where) if "favourable" in entry else None,
     )
     if not 0 < label.threshold < 1:
         raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")
@@ -366,7 +455,7 @@ def _category(value: Any, categories: tuple[str, ...], where: str) -> str:
 # its `then` replace those of the person. Values are numbers here; a category is its number, from 0.
 
 MAX_NAMES = 10_000  # of features and categories in all links
-MAX_PARTS = 100_000  # into which links may divide a neighbourhood
+MAX_PARTS = 100_000  # into which links and bands may divide a neighbourhood
 
 
 @dataclass(frozen=True)
@@ -415,13 +504,12 @@ def read_links(content: dict[str, Any], features: tuple[Feature, ...], where: st
             raise CheckError(
                 f'{where}.link[{i}] and link[{j}] are ambiguous: both can apply to a person and set "{min(both)[:40]}"'
             )
-    if _most_parts(links, by_name) > MAX_PARTS:
-        raise CheckError(f"{where}.link divides a neighbourhood into more than {MAX_PARTS:,} parts")
     return links
 
 
-def _most_parts(links: Sequence[Link], features: Mapping[str, Feature]) -> int:
+def _most_parts(links: Sequence[Link], given: Sequence[Feature]) -> int:
     """Return a bound of the number of products that a neighbourhood is the union of."""
+    features = {feature.name: feature for feature in given}
     ends: dict[str, set[float]] = {}  # by protected feature: where its values are cut; the own value cuts twice more
     choices: dict[str, int] = {}  # by linked feature: the most runs of values to choose from
     for link in links:
@@ -434,7 +522,12 @@ def _most_parts(links: Sequence[Link], features: Mapping[str, Feature]) -> int:
         min(len(features[name].categories) or 10**15, len(cuts) + 3 if features[name].whole else 2 * len(cuts) + 2)
         for name, cuts in ends.items()
     ]
-    return math.prod(cells) * math.prod(choices.values())
+    scattered = [
+        max(len(feature.runs_around(feature.category_numbers[group[0]])) for group in feature.groups)
+        for feature in given
+        if feature.groups
+    ]
+    return math.prod(cells) * math.prod(choices.values()) * math.prod(scattered)
 
 
 def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
@@ -450,9 +543,9 @@ def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
         if not features[name].protected:
             raise CheckError(f'{where}.when names "{name[:40]}", which is not protected')
     for name in then:
-        if features[name].protected or features[name].tolerance:
+        if features[name].protected or features[name].varies or features[name].tolerance:
             raise CheckError(
-                f'{where}.then names "{name[:40]}", which is protected or has a tolerance; links cannot chain'
+                f'{where}.then names "{name[:40]}", which is protected or has a tolerance or bands; links cannot chain'
             )
     conditions = {name: _condition(value, features[name], f"{where}.when.{name[:40]}") for name, value in when.items()}
     effects = {name: _effect(value, features[name], f"{where}.then.{name[:40]}") for name, value in then.items()}
@@ -514,12 +607,18 @@ def _within(
 def _categories(value: Any, feature: Feature, where: str) -> Runs:
     """Return the numbers of one category or of a list of them, as runs."""
     entries = value if type(value) is list else [value]
-    runs: list[tuple[float, float]] = []
-    for number in sorted({_number_of(entry, feature, where) for entry in entries}):
-        joins = runs and runs[-1][1] == number - 1
-        runs.append((runs.pop()[0], number) if joins else (number, number))
+    runs = _as_runs([_number_of(entry, feature, where) for entry in entries])
     if not runs:
         raise CheckError(f"{where} names no category")
+    return runs
+
+
+def _as_runs(numbers: Sequence[float]) -> Runs:
+    """Return whole numbers as runs of consecutive ones."""
+    runs: list[tuple[float, float]] = []
+    for number in sorted(set(numbers)):
+        joins = runs and runs[-1][1] == number - 1
+        runs.append((runs.pop()[0], number) if joins else (number, number))
     return tuple(runs)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.kernel.entry import Entry, Lookup, array_of
+from fairmend_check.kernel.entry import Code, Entry, Lookup, array_of
 from fairmend_check.readers import protobuf
 from fairmend_check.readers.protobuf import Message
 
@@ -110,30 +110,37 @@ def _replace_port(found: EntryNodes, entry: Entry, number: int, matrices: Sequen
 
 def _look_up(found: EntryNodes, entry: Entry, number: int, lookup: Lookup, matrices: Sequence[str]) -> str:
     """Add the nodes of a look-up, and return the rows that it finds."""
-    here, parts = f"{PREFIX}lookup_{number}", []
-    for at, (code, stride) in enumerate(zip(lookup.codes, lookup.strides, strict=True)):
-        name, count = f"{here}/code_{at}", len(code.constants)
-        columns = found.constant(f"{name}/columns", code.columns, "int64", [len(code.columns)])
-        read = found.add("Gather", [matrices[code.port], columns], f"{name}/read", axis=1)
-        constants = found.constant(f"{name}/with", code.constants, entry.ports[code.port].type, [1, count])
-        kind = "GreaterOrEqual" if code.compare == ">=" else "Equal"
-        compared = found.add(kind, [read, constants], f"{name}/compared")
-        counted = found.add("Cast", [compared], f"{name}/counted", to=ELEMENTS["int64"])
-        weights = found.constant(f"{name}/weights", code.weights, "int64", [1, count])
-        weighted = found.add("Mul", [counted, weights], f"{name}/weighted")
-        axes = found.constant(f"{name}/axes", [1], "int64", [1])
-        total = found.add("ReduceSum", [weighted, axes], f"{name}/sum", keepdims=0)
-        most = found.constant(f"{name}/most", code.most, "int64", [])
-        part = found.add("Min", [total, most], f"{name}/code")
-        if len(lookup.codes) > 1:
-            part = found.add("Mul", [part, found.constant(f"{name}/stride", stride, "int64", [])], f"{name}/part")
-        parts.append(part)
+    here = f"{PREFIX}lookup_{number}"
+    parts = [
+        _code(found, f"{here}/code_{at}", code, matrices[code.port], entry.ports[code.port].type)
+        for at, code in enumerate(lookup.codes)
+    ]
+    if len(parts) > 1:
+        for at, stride in enumerate(lookup.strides):
+            factor = found.constant(f"{here}/code_{at}/stride", stride, "int64", [])
+            parts[at] = found.add("Mul", [parts[at], factor], f"{here}/code_{at}/part")
     index = parts[0]
     for at, part in enumerate(parts[1:], start=1):
         index = found.add("Add", [index, part], f"{here}/index_{at}")
     shape = [len(lookup.table), len(lookup.columns)]
     table = found.constant(f"{here}/table", lookup.table, entry.ports[lookup.port].type, shape)
     return found.add("Gather", [table, index], f"{here}/found", axis=0)
+
+
+def _code(found: EntryNodes, name: str, code: Code, matrix: str, kind: str) -> str:
+    """Add the nodes of a code, and return its name."""
+    columns = found.constant(f"{name}/columns", code.columns, "int64", [len(code.columns)])
+    read = found.add("Gather", [matrix, columns], f"{name}/read", axis=1)
+    shape = [1, len(code.constants)]
+    constants = found.constant(f"{name}/with", code.constants, kind, shape)
+    comparison = "GreaterOrEqual" if code.compare == ">=" else "Equal"
+    compared = found.add(comparison, [read, constants], f"{name}/compared")
+    counted = found.add("Cast", [compared], f"{name}/counted", to=ELEMENTS["int64"])
+    weights = found.constant(f"{name}/weights", code.weights, "int64", shape)
+    weighted = found.add("Mul", [counted, weights], f"{name}/weighted")
+    axes = found.constant(f"{name}/axes", [1], "int64", [1])
+    total = found.add("ReduceSum", [weighted, axes], f"{name}/sum", keepdims=0)
+    return found.add("Min", [total, found.constant(f"{name}/most", code.most, "int64", [])], f"{name}/code")
 
 
 def find_entry(graph: Message, entry: Entry, opset: int) -> EntryNodes:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import Layer, Model
-from fairmend_check.readers.named_graph import NamedGraph
+from fairmend_check.kernel.model import Model
 
 MAX_BYTES = 2**30
 FORMATS = ".onnx, .safetensors, .pth, .pt, .ckpt, .pt2, .h5, .hdf5, .keras or .nnet"
 
 
-def read_model(path: Path, layers: Sequence[Layer] | NamedGraph | None = None) -> tuple[Model, str]:
-    """Return the model in a file, and its sha256; a state dict has the ``layers`` or the graph of the certificate."""
+def read_model(path: Path, network: Mapping[str, Any] | None = None) -> tuple[Model, str]:
+    """Return the model in a file, and its sha256; a state dict has the steps of the certificate's ``network``."""
     content = json_reader.read_bytes(path, "model", MAX_BYTES)
     suffix = path.suffix.lower()
     try:
@@ -28,15 +28,15 @@ def read_model(path: Path, layers: Sequence[Layer] | NamedGraph | None = None) -
         elif suffix == ".safetensors":
             from fairmend_check.readers.state_dict import read_safetensors
 
-            model = read_safetensors(content, layers)
+            model = read_safetensors(content, network)
         elif suffix == ".pt2":
             from fairmend_check.readers.read_torch import read_pt2
 
-            model = read_pt2(content, layers)
+            model = read_pt2(content, network)
         elif suffix in (".pth", ".pt", ".ckpt"):
             from fairmend_check.readers.read_torch import read_pth
 
-            model = read_pth(content, layers)
+            model = read_pth(content, network)
         elif suffix in (".h5", ".hdf5"):
             from fairmend_check.readers.read_keras import read_h5
 

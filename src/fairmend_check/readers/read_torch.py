@@ -13,7 +13,7 @@ import math
 import re
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import only_keys, parse_json, take
-from fairmend_check.kernel.model import Layer, Model
-from fairmend_check.readers.named_graph import NamedGraph
+from fairmend_check.kernel.model import Model
 from fairmend_check.readers.state_dict import model_of_tensors
 from fairmend_check.readers.zip_archive import MAX_BYTES, read_archive
 
@@ -260,8 +259,8 @@ _MEMBERS = {  # what torch.save writes beside the storages; older releases write
 }
 
 
-def read_pth(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Model:
-    """Return the model of a state dict, alone or in a checkpoint, with these layers."""
+def read_pth(content: bytes, network: Mapping[str, Any] | None) -> Model:
+    """Return the model of a state dict, alone or in a checkpoint, with the steps of a certificate."""
     if not content.startswith(b"PK\3\4"):
         raise CheckError("not a .pth file of PyTorch 1.6 or later. Save it again: torch.save(model.state_dict(), path)")
     if b"/constants.pkl" in content:
@@ -279,7 +278,7 @@ def read_pth(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Mod
     if sum(math.prod(tensor.size) for tensor in pickled.values()) > MAX_BYTES // 8:
         raise CheckError("the tensors in the file are too large")
     tensors = {name: _view(name, tensor, numbers[tensor.storage.key]) for name, tensor in pickled.items()}
-    model = model_of_tensors(tensors, layers)
+    model = model_of_tensors(tensors, network)
     if part is None:
         return model
     return replace(model, condition=f'the module loads the part "{part}" of the checkpoint. T{model.condition[1:]}')
@@ -345,7 +344,7 @@ _LEGACY = ("data/weights/model.pt", "data/constants/model.pt")  # PyTorch would 
 _ENTRY_KEYS = ("path_name", "is_param", "use_pickle", "tensor_meta")
 
 
-def read_pt2(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Model:
+def read_pt2(content: bytes, network: Mapping[str, Any] | None) -> Model:
     """Return the model of the weights in an exported program."""
     members = read_archive(content)
     root = next(iter(members), "").split("/")[0]
@@ -361,7 +360,7 @@ def read_pt2(content: bytes, layers: Sequence[Layer] | NamedGraph | None) -> Mod
     kinds = {(entry["path_name"], tensors[name].dtype) for name, entry in config.items()}
     if len(kinds) != len({path for path, _ in kinds}):
         raise CheckError("two tensors read the same numbers as different types")
-    model = model_of_tensors(tensors, layers)
+    model = model_of_tensors(tensors, network)
     return replace(model, condition=f"the program in the file is not checked, only its weights: {model.condition}")
 
 

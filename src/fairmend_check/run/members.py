@@ -100,7 +100,9 @@ def _moved(spec: Spec, entry: Entry, values: Values, rng: np.random.Generator) -
     new, people = {name: each.copy() for name, each in values.items()}, len(next(iter(values.values())))
     for feature in spec.varying:
         if feature.varies or not feature.whole:
-            other = _anyone(feature, _port_of(entry, feature), people, rng)
+            port, own = _port_of(entry, feature), values[feature.name]
+            banded = bool(feature.bands or feature.groups)
+            other = _in_band(feature, port, own, rng) if banded else _anyone(feature, port, people, rng)
             new[feature.name] = np.where(rng.random(people) < _SAME, values[feature.name], other)
     for person in range(people):
         for link in spec.links:
@@ -118,6 +120,22 @@ def _moved(spec: Spec, entry: Entry, values: Values, rng: np.random.Generator) -
                     first, last = targets[int(rng.integers(len(targets)))]
                     new[name][person] = rng.integers(int(first), int(last) + 1)
     return new
+
+
+def _in_band(feature: Feature, port: Port, own: Array, rng: np.random.Generator) -> Array:
+    """Return values of the same bands as the own ones."""
+    if feature.whole:
+        runs = [feature.runs_around(value) for value in own.tolist()]
+        chosen = [each[int(rng.integers(len(each)))] for each in runs]
+        return np.array([float(rng.integers(int(low), int(high) + 1)) for low, high in chosen])
+    kind = np.dtype(port.type)
+    ends = encode(feature, np.array([*feature.bands, feature.high]), kind)
+    band = np.clip(np.searchsorted(ends[:-1], own, side="right") - 1, 0, len(feature.bands) - 1)
+    below = np.nextafter(ends.astype(kind), kind.type(-np.inf)).astype(np.float64)  # the last number of each band
+    last = np.where(band + 1 < len(feature.bands), below[band + 1], ends[-1])
+    inside = (ends[band] + rng.random(len(own)) * (last - ends[band])).astype(kind).astype(np.float64)
+    at_end = np.where(rng.random(len(own)) < 0.5, ends[band], last)
+    return np.where(rng.random(len(own)) < 0.5, at_end, np.clip(inside, ends[band], last))
 
 
 def _within(feature: Feature, port: Port, value: float, run: tuple[float, float]) -> bool:

@@ -274,6 +274,9 @@ class People:
         A continuous feature has so many ``cells``; each protected feature is divided into so many ``parts``, and where
         links begin and end.
         """
+        banded = [feature.name for feature in spec.features if feature.bands or feature.groups]
+        if banded:
+            raise CheckError(f'feature "{banded[0][:40]}" has bands, with which shares of people cannot be counted')
         axes = [Axis(feature, start, _count_cells(feature, cells), dtype) for feature, start in spec.columns()]
         protected = tuple(axis for axis in axes if axis.feature.protected)
         if len(parts) != len(protected) or math.prod(parts) > MAX_PIECES:

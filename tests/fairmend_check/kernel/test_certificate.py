@@ -83,42 +83,40 @@ def test_another_format_is_refused(model, tmp_path, change):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda layers: layers[0].update(name='a" (1 to 1), relu, "b'), "layers[0].name must have at most 200"),
-        (lambda layers: layers[0].update(name="a\x1b[2J"), "layers[0].name must have at most 200"),
-        (lambda layers: layers[0].update(name="a" * 201), "layers[0].name must have at most 200"),
-        (lambda layers: layers[0].update(name=3), "layers[0].name must be a text"),
-        (lambda layers: layers[0].update(name=layers[1]["name"]), "names a layer twice"),
-        (lambda layers: layers[0].update(activation="sine"), "layers[0].activation is 'sine', which is not allowed"),
-        (lambda layers: layers[0].update(activation="none"), "layers[0].activation is 'none', which is not allowed"),
-        (lambda layers: layers[-1].update(activation="relu"), "layers[2].activation is 'relu', which is not allowed"),
-        (lambda layers: layers[-1].update(slope=0.5), "a slope for the last one"),
-        (lambda layers: layers[0].update(slope=0.5), "activation relu with slope 0.5 is unknown"),
-        (lambda layers: layers[0].update(slope=True), "layers[0].slope must be a number"),
-        (lambda layers: layers[0].update(width=3), "unknown key"),
-        (lambda layers: layers.clear(), "belongs to no layer"),
-        (lambda layers: layers.reverse(), "which is not allowed there"),
-        (lambda layers: layers.insert(0, 3), "layers[0] must be an object"),
+        (lambda steps: steps[1].update(weight='a" (1 to 1), relu, "b'), "which is not there"),
+        (lambda steps: steps[1].update(weight=3), "steps[1].weight must be a text"),
+        (lambda steps: steps[1].update(weight=steps[3]["weight"]), "a layer with weights of shape"),
+        (lambda steps: steps[2].update(name="sine"), "steps[2].name is 'sine', which is not the name of a function"),
+        (lambda steps: steps[2].update(name="none"), "steps[2].name is 'none', which is not the name of a function"),
+        (lambda steps: steps.append({"kind": "function", "name": "relu", "sources": [5]}), "ends with relu"),
+        (lambda steps: steps[2].update(slope=0.5), "activation relu with slope 0.5 is unknown"),
+        (lambda steps: steps[2].update(slope=True), "steps[2].slope must be a number"),
+        (lambda steps: steps[1].update(width=3), "unknown key"),
+        (lambda steps: steps.clear(), "steps has 0 entries"),
+        (lambda steps: steps.reverse(), "which is not allowed there"),
+        (lambda steps: steps.insert(0, 3), "steps[0] must be an object"),
     ],
 )
-def test_layers_of_a_state_dict(tmp_path, change, reason):
+@pytest.mark.parametrize("contained", [True, False])
+def test_steps_of_a_state_dict(tmp_path, change, reason, contained):
+    """With the tensors in the certificate, the steps are refused before the file is read."""
     _, model = case().save(tmp_path, "safetensors")
     content = case().content
-    change(content["model"]["layers"])
+    change(content["model"]["network"]["steps"])
+    content["model"]["network"] |= {} if contained else {"tensors": None}
     assert reason in fairmend.check(write(tmp_path, content), model).reasons[0]
 
 
-def test_a_certificate_has_layers_or_a_graph(tmp_path):
+@pytest.mark.parametrize("key", ["sha256", "steps", "tensors", "unused"])
+def test_a_certificate_has_every_part_of_its_network(tmp_path, key):
     _, model = case().save(tmp_path)
-    for change, reason in (
-        ({"graph": []}, "has both layers and a graph"),
-        ({"graph": [], "layers": None}, "has 0 steps"),
-        ({"graph": {}, "layers": None}, "graph must be a list"),
-    ):
+    content = case().content
+    del content["model"]["network"][key]
+    assert f'has no "{key}"' in fairmend.check(write(tmp_path, content), model).reasons[0]
+    for former in ("layers", "graph"):
         content = case().content
-        content["model"] |= change
-        assert reason in fairmend.check(write(tmp_path, content), model).reasons[0]
-    del content["model"]["graph"]
-    assert 'has no "graph"' in fairmend.check(write(tmp_path, content), model).reasons[0]
+        content["model"][former] = None
+        assert f'unknown key "{former}"' in fairmend.check(write(tmp_path, content), model).reasons[0]
 
 
 def test_the_named_classes_are_as_many_as_the_outputs(tmp_path):

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from fairmend_check.errors import CheckError, NotConfirmedError
+from fairmend_check.kernel.certificate import ClassCertificate
+from fairmend_check.kernel.claim import describe_claim
 from fairmend_check.kernel.classes import ignored_features, why_not_constant
 from fairmend_check.kernel.entry import array_of, read_entry
 from fairmend_check.kernel.neighbourhood import batches, encode, encode_one_hot, neighbourhoods
@@ -19,6 +21,9 @@ AGE = {"name": "age", "kind": "integer", "range": [3, 8], "protected": True}
 HOURS = {"name": "hours", "kind": "integer", "range": [0, 4], "tolerance": 1, "scale": {"mean": 2.5, "std": 1.25}}
 YEARS = {"name": "years", "kind": "integer", "range": [0, 5]}
 MONEY = {"name": "money", "kind": "continuous", "range": [0, 9]}
+
+PAY = {"name": "pay", "kind": "integer", "range": [0, 6], "bands": [0, 2, 5]}
+TOWN = {"name": "town", "kind": "categorical", "categories": ["a", "b", "c", "d"], "bands": [["a", "c"], ["b", "d"]]}
 
 LINKS = [
     [],
@@ -129,6 +134,40 @@ def test_the_verdict_is_that_of_enumeration(links):
     assert verdicts == {True, False}
 
 
+@pytest.mark.parametrize("banded", [PAY, TOWN, {**TOWN, "encoding": "one-hot"}, {**PAY, "scale": {"min": 1, "max": 8}}])
+def test_the_verdict_on_bands_is_that_of_enumeration(banded):
+    rng, verdicts = np.random.default_rng(0), set()
+    for _ in range(40):
+        spec, data = entry_of(spec_of([SEX, banded]), [{"port": 0, "column": 0, "value": 0.5}])
+        codes, width = [code_of(spec, banded["name"])], spec.width - 1
+        most = len(codes[0]["weights"]) if set(codes[0]["weights"]) == {1} else max(codes[0]["weights"])
+        bands = (0, 0, 1, 1, 1, 2, 2) if most == 6 else (0, 1, 0, 1) if most == 3 else (2, 0, 1, 0, 1)
+        rows = [[float(number)] * width for number in rng.integers(3, size=3)]
+        table = [rows[band] for band in bands]
+        if rng.random() < 0.7:
+            table[int(rng.integers(len(table)))] = [-0.0] * width
+        data["lookups"] = [{"port": 0, "columns": list(range(1, 1 + width)), "codes": codes, "table": table}]
+        entry = read_entry(data, spec)
+        expected = differs_by_enumeration(spec, entry)
+        assert bool(why_not_constant(spec, entry)) == expected, data
+        verdicts.add(expected)
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_band_of_numbers_begins_exactly_at_its_lower_end(kind):
+    """The last number below an edge belongs to the band before it."""
+    money = {**MONEY, "bands": [0, 3.3, 7], "scale": {"mean": 4.1, "std": 2.7}}
+    spec, data = entry_of(spec_of([SEX, money]), [{"port": 0, "column": 0, "value": 0.5}], kind=kind)
+    edges = encode(spec.features[1], np.array([3.3, 7.0]), np.dtype(kind))
+    step = np.dtype(kind).type
+    for by, refused in ((0, False), (-1, True), (1, True)):
+        moved = float(np.nextafter(step(edges[0]), step(by * np.inf))) if by else float(edges[0])
+        code = {"port": 0, "columns": [1], "compare": ">=", "with": [moved, float(edges[1])], "weights": [1, 1]}
+        lookup = {"port": 0, "columns": [1], "codes": [code], "table": [[0.0], [1.0], [2.0]]}
+        assert bool(why_not_constant(spec, read_entry({**data, "lookups": [lookup]}, spec))) == refused
+
+
 def test_a_counterfactual_reads_the_protected_value():
     """The row of someone is that of whom links make of them: an orbit of sex and kin."""
     spec, data = entry_of(spec_of([SEX, KIN], LINKS[1]))
@@ -200,6 +239,35 @@ def test_what_links_set_by_continuous_numbers_may_have_any_value():
     for table, refused in (([[0.0], [1.0]], True), ([[1.0], [1.0]], False)):
         lookup = {"port": 0, "columns": [1], "codes": [code], "table": table}
         assert bool(why_not_constant(spec, read_entry({**data, "lookups": [lookup]}, spec))) == refused
+
+
+@pytest.mark.parametrize(
+    ("links", "codes", "table", "said"),
+    [
+        (LINKS[2], ["kin"], [0, 0, 1], "kin h and kin w are one class"),
+        (LINKS[2], ["sex", "kin"], [0, 0, 1, 0, 0, 1], "kin h and kin w are one class"),
+        (LINKS[1], ["sex", "kin"], [1, 0, 2, 0, 1, 2], "kin h with sex F and kin w with sex M are one class"),
+    ],
+)
+def test_the_claim_names_the_values_that_are_one_class(links, codes, table, said):
+    pay = {**PAY, "bands": [0, 4]}
+    spec, data = entry_of(spec_of([SEX, KIN, pay], links), [{"port": 0, "column": 0, "value": 0.0}])
+    band = {"port": 0, "columns": [2], "compare": ">=", "with": [3.5], "weights": [1]}
+    data["lookups"] = [
+        {
+            "port": 0,
+            "columns": [1],
+            "codes": [code_of(spec, name) for name in codes],
+            "table": [[float(n)] for n in table],
+        },
+        {"port": 0, "columns": [2], "codes": [band], "table": [[1.0], [5.0]]},
+    ]
+    entry = read_entry(data, spec)
+    assert why_not_constant(spec, entry) == []
+    claim = describe_claim(ClassCertificate("", spec, entry))
+    assert said in claim
+    assert "pay counts by its band" in claim
+    assert ("it does not depend on sex" in claim) == (codes == ["kin"])
 
 
 def changed(data, *path, to):

@@ -294,7 +294,7 @@ def test_too_many_links_are_refused():
         {"when": {f["name"]: ["c1", "c3", "c5"]}, "then": {f"years{i}": {"offset": 1}}} for i, f in enumerate(sexes)
     ]
     years = [{**YEARS, "name": f"years{i}"} for i in range(6)]
-    with pytest.raises(CheckError, match="divides a neighbourhood into more than 100,000 parts"):
+    with pytest.raises(CheckError, match="divide a neighbourhood into more than 100,000 parts"):
         read_spec(linked(*each, features=[*sexes, *years]), "spec")
     read_spec(linked(*each[:5], features=[*sexes[:5], *years[:5]]), "spec")
 

@@ -11,7 +11,6 @@ from onnx import TensorProto, defs, helper
 import fairmend_check
 from benchmarks.soundness import leaks
 from benchmarks.soundness.entry_cases import random_case
-from benchmarks.soundness.entry_writer import with_entry
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
 
 SEEDS = range(6)
@@ -134,10 +133,3 @@ def test_a_model_without_the_entry_is_refused(tmp_path):
     case.model = case.bare
     result = fairmend_check.check(*leaks.write(tmp_path, case, content), run=False)
     assert "node 0 is not" in result.reasons[0]
-
-
-def test_an_entry_in_front_of_an_entry_is_refused(tmp_path):
-    """The names of an entry belong to one."""
-    case = random_case(np.random.default_rng(1))
-    case.model = with_entry(case.model, case.entry)
-    assert verdict(tmp_path, case).verdict == "invalid"

@@ -5,18 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import fairmend
+from fairmend.prove.certificate import identify
 from fairmend.prove.certificate import weights_digest as their_digest
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import Activation, Layer, weights_digest
+from fairmend_check.kernel.model import weights_digest
 from fairmend_check.readers.read_model import FORMATS, read_model
 from support.checker_cases import SUFFIXES, case
 from support.strategies import networks
-
-
-def layers_of(network):
-    """Return the layers that a certificate for a state dict of the network names."""
-    after = [*(Activation(a.name, a.slope) for a in network.activations), Activation("none")]
-    return [Layer(*pair) for pair in zip(network.names, after, strict=True)]
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -26,7 +21,7 @@ def test_every_format_gives_the_same_weights(network, tmp_path):
     keras = ["h5", "keras"] if network.dtype == np.float32 else []  # fairmend writes no others
     for suffix in ("onnx", "pth", "safetensors", *keras, *(["nnet"] if plain else [])):
         network.save(tmp_path / f"model.{suffix}")
-        model, _ = read_model(tmp_path / f"model.{suffix}", layers_of(network))
+        model, _ = read_model(tmp_path / f"model.{suffix}", identify(network)["network"])
         assert weights_digest(model) == their_digest(network)
         for weight, bias, affine in zip(model.weights, model.biases, network.affines, strict=True):
             assert np.array_equal(weight, affine.weight)

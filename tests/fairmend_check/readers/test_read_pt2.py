@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Layer
 from fairmend_check.readers.read_torch import read_pt2
+from support.state_dict_steps import chain, layer
 
 WEIGHT, BIAS = np.array([[1.0, -2.0, 0.5]], np.float32), np.array([0.25], np.float32)
-LAYERS = (Layer("", Activation("none")),)
+LAYERS = chain(3, layer(""))
 
 
 def meta(array, **changes):
@@ -100,7 +99,7 @@ def test_entries_of_another_form_are_refused(changed):
 
 def test_an_extra_tensor_and_another_archive_are_refused():
     extra = {"weight": entry(0, WEIGHT), "bias": entry(1, BIAS), "more": entry(1, BIAS)}
-    with pytest.raises(NotConfirmedError, match='"more", which belongs to no layer'):
+    with pytest.raises(NotConfirmedError, match='"more", which belongs to no step'):
         read_pt2(made(extra), LAYERS)
     with pytest.raises(CheckError, match=r"torch\.export\.save"):
         read_pt2(archive({"models/model.json": b"{}"}), LAYERS)

@@ -15,13 +15,13 @@ import fairmend
 from fairmend.network import Affine, Network
 from fairmend.prove.certificate import certificate_of_blindness
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import Activation, Layer
 from fairmend_check.readers.read_model import read_model
 from support.checker_cases import TWO_FEATURES
+from support.state_dict_steps import chain, function, layer
 from support.torch_modules import adam_state
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "pth"
-ONE = [Layer("a", Activation("none"))]
+ONE = chain(2, layer("a"))
 FAIR, UNFAIR = torch.tensor([[0.0, 1.0]]), torch.tensor([[5.0, 1.0]])  # weights; the first column is protected
 BIAS = torch.tensor([0.5])
 
@@ -154,7 +154,7 @@ def test_parameters_views_and_shared_storages(tmp_path):
         state(weight.T, **{"a.bias": torch.ones(4, requires_grad=True)}),
     ):
         torch.save(content, tmp_path / "view.pth")
-        model, _ = read_model(tmp_path / "view.pth", ONE)
+        model, _ = read_model(tmp_path / "view.pth", chain(3, layer("a")))
         assert np.array_equal(model.weights[0], weight.numpy().T)
         assert np.array_equal(model.biases[0], content["a.bias"].detach().numpy())
 
@@ -169,10 +169,10 @@ def test_parameters_views_and_shared_storages(tmp_path):
         ({"state_dict": {"module": state(FAIR)}}, '"module" in the state dict is not a tensor'),
         ({"ema": state(FAIR)}, '"ema" in the state dict is not a tensor'),
         ({3: torch.zeros(2, 2)}, '"3" in the state dict is not a tensor'),
-        ({"a.weight": torch.tensor([[1.0, float("nan")]])}, "not finite"),
-        ({"a.weight": FAIR, "b.weight": FAIR}, "belongs to no layer"),
-        ({"b.weight": FAIR}, "no tensor"),
-        ({"a.weight": torch.zeros(2, 2, 2)}, "weights of shape|not a matrix"),
+        ({"a.weight": torch.tensor([[1.0, float("nan")]]), "a.bias": BIAS}, "not finite"),
+        (state(FAIR, **{"b.weight": FAIR}), "belongs to no step"),
+        ({"b.weight": FAIR}, "which is not there"),
+        ({"a.weight": torch.zeros(2, 2, 2), "a.bias": BIAS}, "weights of shape|not a matrix"),
         ([FAIR], "does not contain a state dict"),
         (FAIR, "state dict"),
     ],
@@ -203,9 +203,9 @@ def test_storages_of_a_checkpoint_that_contradict_each_other(tmp_path):
         read_model(tmp_path / "model.pth", ONE)
 
 
-def test_a_state_dict_without_layers(tmp_path):
+def test_a_state_dict_without_steps(tmp_path):
     torch.save(state(FAIR), tmp_path / "model.pth")
-    with pytest.raises(CheckError, match=r"does not name the layers of the module"):
+    with pytest.raises(CheckError, match="a certificate names the steps of the module"):
         read_model(tmp_path / "model.pth")
 
 
@@ -231,13 +231,14 @@ def test_a_key_of_nested_tuples_is_refused_at_once(tmp_path):
 def test_files_of_every_release(path):
     kind = path.name.split("-torch-")[0]
     names = {"classifier": ["fc1", "out"], "single": [""]}.get(kind, ["0", "2"])
-    layers = [*(Layer(name, Activation("relu")) for name in names[:-1]), Layer(names[-1], Activation("none"))]
     if kind == "refused-old-format":
         with pytest.raises(CheckError, match=r"Save it again: torch\.save"):
-            read_model(path, layers)
+            read_model(path, chain(3, layer("0")))
         return
-    model, _ = read_model(path, layers)
     stored = torch.load(path, weights_only=True)
+    steps = [layer(name, f"{name}.bias".lstrip(".") in stored) for name in names]
+    between = [each for step in steps for each in (function("relu"), step)][1:]
+    model, _ = read_model(path, chain(stored[steps[0]["weight"]].shape[1], *between))
     for name, weight, bias in zip(names, model.weights, model.biases, strict=True):
         key = f"{name}." if name else ""
         assert np.array_equal(weight, stored[f"{key}weight"].detach().numpy())

@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Network, load_network
-from fairmend.prove import certificate, certificate_graph
-from fairmend.prove.certificate_graph import steps_of
+from fairmend.network import load_network
+from fairmend.prove import certificate
+from fairmend.prove.certificate import identify
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import Activation, Layer, Model, weights_digest
-from fairmend_check.readers.named_graph import NamedGraph, read_named_graph
+from fairmend_check.kernel.model import Model, weights_digest
 from fairmend_check.readers.read_model import read_model
 from support.fuzzing import nnet, onnx, pth
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
@@ -31,24 +30,14 @@ def disagreement(model: Model, content: bytes, path: Path) -> str | None:
 
 
 def read(path: Path) -> Model:
-    """Read a file as the checker does; a state dict with the layers that a certificate of the loader names."""
-    layers = None
+    """Read a file as the checker does; a state dict with the steps in a certificate of the loader."""
+    network = None
     if path.suffix in STATE_DICTS:
         try:
-            layers = layers_of(load_network(path, "relu"))
+            network = identify(load_network(path, "relu"))["network"]
         except FairmendError as error:
             raise CheckError(str(error)) from error
-    return read_model(path, layers)[0]
-
-
-def layers_of(network: Network) -> list[Layer] | NamedGraph:
-    """Return the layers, or the steps of a graph, as the checker reads them from a certificate."""
-    if not network.is_chain:
-        return read_named_graph(steps_of(network), "certificate.model.graph")
-    return [
-        Layer(entry["name"], Activation(entry["activation"], entry["slope"]), entry.get("epsilon"))
-        for entry in certificate_graph.layers_of(network)
-    ]
+    return read_model(path, network)[0]
 
 
 def against_loader(form: FileFormat) -> FileFormat:

@@ -21,19 +21,15 @@ import numpy as np
 from fairmend.base.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Layer, Model
+from fairmend_check.kernel.model import Model
 from fairmend_check.readers.read_model import read_model
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
+from support.state_dict_steps import chain, function, layer, norm
 
 Members = list[tuple[str, bytes]]
 
 _ROWS = np.random.default_rng(5).integers(0, 3, (40, 4)).astype(np.float32)
-_LAYERS = (
-    Layer("0", Activation("leaky_relu", 0.25)),
-    Layer("2", Activation("none"), 1e-5),
-    Layer("3", Activation("none")),
-)
+_LAYERS = chain(4, layer("0"), function("leaky_relu", slope=0.25), norm("2"), layer("3"))
 _FUNCTIONS = ("relu", "neg", "relu_", "neg_", "detach", "detach_", "exp_", "zero_", "clone", "t", "selu", "squeeze")
 _TARGETS = [f"torch.ops.aten.{name}.default" for name in _FUNCTIONS]
 _TARGETS += [

@@ -7,18 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmend_check.kernel.model import Activation, Layer, Model
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.model import Model
 from fairmend_check.readers.read_model import read_model
+from support.state_dict_steps import chain, function, layer, norm
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 NAMES = ("0", "2")
-LAYERS = (Layer("0", Activation("relu")), Layer("2", Activation("none")))
-NORMS = (
-    Layer("0", Activation("identity"), 1e-5),
-    Layer("1", Activation("identity")),
-    Layer("2", Activation("relu"), 1e-5),
-    Layer("4", Activation("none")),
-)
+LAYERS, BARE = (chain(3, layer("0", bias), function("relu"), layer("2", bias)) for bias in (True, False))
+NORMS = chain(3, norm("0"), layer("1", bias=False), norm("2"), function("relu"), layer("4"))
 _OTHER_NAMES = ("classifier", "single", "unicode", "refused")
 
 
@@ -41,8 +38,11 @@ def norm_state() -> dict[str, np.ndarray]:
 
 
 def read_with_layers(path: Path) -> Model:
-    """Read a state dict as the checker does with a certificate."""
-    return read_model(path, LAYERS)[0]
+    """Read a state dict as the checker does with a certificate: of layers with biases, or else without."""
+    try:
+        return read_model(path, LAYERS)[0]
+    except CheckError:
+        return read_model(path, BARE)[0]
 
 
 def read_with_norms(path: Path) -> Model:

@@ -29,7 +29,7 @@ from fairmend.network import (
     Scale,
     Sum,
 )
-from fairmend.network.folding import Fold, Norm, Part
+from fairmend.network.folding import Fold, Norm, Part, Summed
 from fairmend.network.form import Form
 
 SUPPORTED = (
@@ -342,13 +342,13 @@ def _join_head(steps: list[_Step], source: str) -> list[_Step]:
         raise unsupported(source, steps[end].where, "closes the network")
     parts: list[tuple[int, float]] = []
     joined: set[int] = set()
-    _collect(steps, last, 1.0, parts, joined, source)
+    summed = _collect(steps, last, 1.0, parts, joined, source)
     layers = tuple(_part(steps[i], factor, k) for k, (i, factor) in enumerate(parts))
     reads = tuple(steps[i].sources[0] for i, _ in parts)
     where = steps[end].where
     side_by_side = _Step(Concatenate(), reads, sum(steps[read].width for read in reads), where)
     try:
-        fold = Fold.join(layers, source)
+        fold = Fold.join(layers, source, summed)
     except ValueError as error:
         raise FairmendError(f"{source}: {where} adds layers that do not fit together ({error})") from error
     head = _Step(_Joined(fold), (len(steps),), steps[last].width, where, "+".join(part.name for part in layers))
@@ -358,8 +358,8 @@ def _join_head(steps: list[_Step], source: str) -> list[_Step]:
 
 def _collect(
     steps: Sequence[_Step], i: int, factor: float, parts: list[tuple[int, float]], joined: set[int], source: str
-) -> None:
-    """Find the affine layers that step i adds up, each with its factor."""
+) -> Summed:
+    """Find the affine layers that step i adds up, each with its factor; return how it adds them up."""
     step = steps[i]
     if not isinstance(step.what, Sum | _Scaled | _Linear):
         hint = "; average the logits, not the probabilities" if _is_sigmoid(step) else ""
@@ -368,18 +368,17 @@ def _collect(
         raise unsupported(source, step.where, "is a part of the output, and is read elsewhere as well")
     joined.add(i)
     if isinstance(step.what, Sum):
-        for each in step.sources:
-            _collect(steps, each, factor, parts, joined, source)
-    elif isinstance(step.what, _Scaled):
+        return (), tuple(_collect(steps, each, factor, parts, joined, source) for each in step.sources)
+    if isinstance(step.what, _Scaled):
         for norm in step.what.norms:
             plain = norm.variance is None and not np.any(norm.mean) and (norm.shift is None or not np.any(norm.shift))
             gain = np.ones(()) if norm.gain is None else np.asarray(norm.gain)
             if not plain or gain.size != 1:
                 raise unsupported(source, step.where, "changes a sum at the output, other than by one factor")
             factor *= float(gain.reshape(()))
-        _collect(steps, step.sources[0], factor, parts, joined, source)
-    else:
-        parts.append((i, factor))
+        return step.what.norms, (_collect(steps, step.sources[0], factor, parts, joined, source),)
+    parts.append((i, factor))
+    return len(parts) - 1
 
 
 def _part(step: _Step, factor: float, k: int) -> Part:

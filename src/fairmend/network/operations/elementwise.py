@@ -140,7 +140,12 @@ class Activation(Operation):
         return entry | ({"parameters": list(self.parameters)} if self.parameters else {})
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the function."""
+        """Add the function; the identity is no step. A PReLU with a name has its slopes in a tensor."""
+        if self.name == "identity":
+            return sources[0]
+        if self.name == "prelu" and name and into.stored:
+            slopes = into.keep(f"{name}.weight", np.array(self.parameters, into.dtype))
+            return into.add("function", sources, name=self.name, parameters=slopes)
         return into.add("function", sources, **self.entry)
 
 

@@ -207,7 +207,7 @@ class Affine(Operation):
             return into.layer(name, self.weight, self.bias if self.stores_bias or not into.stored else None, sources)
         if self.fold.parts:
             reads = into.sources_of(sources[0], len(self.fold.parts))
-            return into.joined(self.fold.parts, reads)
+            return into.joined(self.fold, reads)
         before = into.norms(self.fold.before, sources[0])
         return into.norms(self.fold.after, into.layer(name, self.fold.weight, self.fold.bias, [before]))
 
@@ -434,7 +434,8 @@ class Lookup(Operation):
         """Add the look-up: of a table, or of a one-hot code."""
         if not self.stored:
             return into.add("lookup", sources, classes=len(self.table))
-        return into.add("lookup", sources, table=into.keep(f"tables.{into.number}.weight", self.table))
+        own = name if name and into.stored else f"tables.{into.number}"
+        return into.add("lookup", sources, table=into.keep(f"{own}.weight", self.table))
 
     def astype(self, dtype: npt.DTypeLike) -> Lookup:
         """Return the look-up with its table in another dtype."""

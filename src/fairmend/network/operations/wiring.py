@@ -153,8 +153,8 @@ class Concatenate(Operation):
         return np.concatenate(columns)
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the concatenation."""
-        return into.add("concatenate", sources)
+        """Add the concatenation; one source alone is no step."""
+        return into.add("concatenate", sources) if len(sources) > 1 else sources[0]
 
 
 @dataclass(frozen=True)

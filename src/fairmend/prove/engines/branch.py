@@ -14,7 +14,6 @@ found so far by more than half of what delta leaves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -184,9 +183,11 @@ class _ClassSearch(_Search):
         classes = self.known.classes[rows]
         margin, covers = self.bounds.box_margins(lower, upper, classes)
         finite = np.isfinite(self.pieces.sizes(boxes))
-        proven = np.where(
-            finite, covers | (margin > self.root_error[boxes.piece]), self.bounds.proves_class(margin, classes)
-        )
+        proven = np.where(finite, covers, self.bounds.proves_class(margin, classes))
+        # The kernel's error includes that of a closing sigmoid or softmax, which decides no class here.
+        close = np.flatnonzero(finite & ~covers & (margin > 0))
+        if len(close):
+            proven[close] = margin[close] > self.findings.error_over(rows[close], lower[close], upper[close])
         # Splitting does not make float64 bounds more accurate than float64. On a lattice, points decide.
         unproven = np.flatnonzero(~proven & ~finite)
         if len(unproven):
@@ -195,11 +196,6 @@ class _ClassSearch(_Search):
             self.findings.mark_unproven(rows[too_close], self.findings.within_rounding)
             proven[too_close] = True
         return np.asarray(proven)
-
-    @cached_property
-    def root_error(self) -> Floats:
-        """The error of inference in each whole piece, (pieces,): also a bound for every part of it."""
-        return self.findings.error_over(self.rows, *self.pieces.ends(self.pieces.roots))
 
 
 class _Bounded(NamedTuple):

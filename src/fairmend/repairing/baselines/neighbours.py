@@ -48,7 +48,7 @@ def flip_protected(spec: Spec, X: FloatArray, rng: np.random.Generator) -> Float
 def draw_neighbours(spec: Spec, X: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return one random neighbour of each row, uniform over the values of every feature that varies."""
     products = spec.products(X)
-    if not spec.links:
+    if products.single:
         return _redraw(spec, X, products.values, rng)
     count = np.bincount(products.owner, minlength=len(X))
     chosen = products.starts + rng.integers(count)
@@ -56,9 +56,9 @@ def draw_neighbours(spec: Spec, X: FloatArray, rng: np.random.Generator) -> Floa
 
 
 def _flip_with_links(spec: Spec, X: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return neighbours with other protected values, and the own values of features with a tolerance."""
+    """Return neighbours with other protected values, and the own values of features with a tolerance or bands."""
     points, left = X.copy(), np.arange(len(X))
-    free = [spec.columns(f.name) for f in spec.varying if f.tolerance]
+    free = [spec.columns(f.name) for f in spec.varying if f.tolerance or f.bands]
     for _ in range(_MOST_DRAWS):
         drawn = draw_neighbours(spec, X[left], rng)
         for columns in free:
@@ -122,6 +122,8 @@ def _redraw(spec: Spec, X: FloatArray, reachable: Iterable[ReachableValues], rng
         else:
             values = rng.integers(low.astype(np.int64), high.astype(np.int64), endpoint=True).astype(np.float64)
         points = _with_values(spec, points, feature, values)
+        if feature.kind == "continuous" and feature.bands:  # a value may be rounded up to the next band
+            points[:, each.columns] = np.clip(points[:, each.columns], *each.ends())
     return points
 
 

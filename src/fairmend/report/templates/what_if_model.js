@@ -57,12 +57,23 @@ const whatIfModel = (() => {
     return clip(feature, encodeNumber(model, feature, value) * feature.factor + feature.offset);
   }
 
-  // The lowest and the highest value that similar people have, links aside.
+  // The values that similar people have, links aside, as runs from a lowest to a highest one.
   function reachOf(model, feature, value) {
-    if (feature.protected) return [feature.low, feature.high];
-    if (feature.reach === 0) return [value, value];
+    if (feature.protected) return [[feature.low, feature.high]];
+    if (feature.bands.length) return feature.bands[bandOf(model, feature, value)];
+    if (feature.reach === 0) return [[value, value]];
     const own = asRead(model, feature, value);
-    return [clip(feature, own - feature.reach), clip(feature, own + feature.reach)];
+    return [[clip(feature, own - feature.reach), clip(feature, own + feature.reach)]];
+  }
+
+  // The number of the band of a value; the network's precision decides about a continuous one.
+  function bandOf(model, feature, value) {
+    if (isWhole(feature)) {
+      return feature.bands.findIndex((runs) => runs.some(([low, high]) => low <= value && value <= high));
+    }
+    const read = encodeNumber(model, feature, value);
+    const above = feature.bands.filter(([[low]]) => encodeNumber(model, feature, low) <= read);
+    return Math.max(above.length - 1, 0);
   }
 
   // The values that links give features, as [number of the feature, runs from a lowest to a highest value].
@@ -90,8 +101,10 @@ const whatIfModel = (() => {
   // The number of similar people at most; infinite if a feature that varies is continuous.
   function countSimilar(model, person) {
     const sizes = model.features.map((feature, i) => {
-      const [low, high] = reachOf(model, feature, person[i]);
-      return low === high ? 1 : isWhole(feature) ? high - low + 1 : Infinity;
+      const sizes = reachOf(model, feature, person[i]).map(([low, high]) => {
+        return low === high ? 1 : isWhole(feature) ? high - low + 1 : Infinity;
+      });
+      return sizes.reduce((sum, size) => sum + size, 0);
     });
     for (const change of model.links.flatMap((link) => link.then)) {
       const lists = Object.values(change.replaces).map((codes) => codes.length);
@@ -130,7 +143,8 @@ const whatIfModel = (() => {
 
   function* listSimilar(model, person) {
     const varying = model.features.map((feature, i) => [i, reachOf(model, feature, person[i])]);
-    const free = varying.filter(([, [low, high]]) => low < high).map(([i, run]) => [i, listRun(run)]);
+    const several = varying.filter(([, runs]) => runs.length > 1 || runs[0][0] < runs[0][1]);
+    const free = several.map(([i, runs]) => [i, runs.flatMap(listRun)]);
     yield* combineWithLinks(model, person, free);
   }
 
@@ -164,7 +178,11 @@ const whatIfModel = (() => {
     };
     for (let i = 0; i < count; i++) {
       const values = model.features.map((feature, j) => {
-        return draw(reachOf(model, feature, person[j]), person[j], isWhole(feature));
+        const runs = reachOf(model, feature, person[j]);
+        const drawn = draw(runs[Math.floor(random() * runs.length)], person[j], isWhole(feature));
+        // The end of a continuous band belongs to the next one.
+        const left = feature.bands.length && bandOf(model, feature, drawn) !== bandOf(model, feature, person[j]);
+        return left ? person[j] : drawn;
       });
       for (const [j, runs] of linkedRuns(model, person, values)) {
         values[j] = draw(runs[Math.floor(random() * runs.length)], person[j], isWhole(model.features[j]));

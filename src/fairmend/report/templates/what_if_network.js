@@ -1,60 +1,65 @@
 "use strict";
-// Runs a network in float64: a graph of nodes, each an operation on earlier ones. Nothing here touches the page.
+// Runs a network in float64: steps on named tensors, as in a certificate. Nothing here touches the page.
 const whatIfNetwork = (() => {
   const PRECISIONS = {
     float32: { Numbers: Float32Array, round: Math.fround },
     float64: { Numbers: Float64Array, round: (x) => x },
   };
 
-  // Each operation takes its node and what the sources computed.
-  const OPERATIONS = {
-    input: (node, [row]) => row,
-    columns: ({ columns }, [values]) => Float64Array.from(columns, (column) => values[column]),
-    concatenate: (node, sources) => Float64Array.from(sources.flatMap((values) => [...values])),
-    sum: (node, [first, ...rest]) => first.map((value, i) => rest.reduce((total, values) => total + values[i], value)),
-    // The row of a table; a number that names none gives no result.
-    lookup: ({ weight, width }, [[row]]) => Float64Array.from({ length: width }, (_, i) => weight[row * width + i] ?? NaN),
-    scale: ({ weight, bias }, [values]) => values.map((value, i) => weight[i] * value + bias[i]),
-    affine: ({ weight, bias, inputs }, [values]) =>
-      bias.map((sum, i) => {
-        for (let j = 0, k = i * inputs; j < inputs; j++, k++) sum += weight[k] * values[j];
+  const at = (numbers, i) => numbers[numbers.length > 1 ? i : 0];
+
+  // Each kind of step takes the step, with its tensors, and what its sources computed.
+  const KINDS = {
+    input: (step, [row]) => row,
+    columns: ({ indices }, [values]) => Float64Array.from(indices, (index) => values[index]),
+    concatenate: (step, sources) => Float64Array.from(sources.flatMap((values) => [...values])),
+    sum: (step, [first, ...rest]) => first.map((value, i) => rest.reduce((total, values) => total + values[i], value)),
+    // The row of a table, or a one-hot code; a number that names none gives no result.
+    lookup: ({ table, classes }, [[row]]) =>
+      table
+        ? Float64Array.from({ length: table.shape[1] }, (_, i) => table.numbers[row * table.shape[1] + i] ?? NaN)
+        : Float64Array.from({ length: classes }, (_, i) => (row % 1 === 0 && row >= 0 && row < classes ? +(i === row) : NaN)),
+    scale: ({ mean = [0], gain = [1], shift = [0] }, [values]) =>
+      values.map((value, i) => (value - at(mean, i)) * at(gain, i) + at(shift, i)),
+    affine: ({ weight: { numbers, shape }, bias }, [values]) =>
+      Float64Array.from({ length: shape[0] }, (_, i) => {
+        let sum = bias ? bias.numbers[i] : 0;
+        for (let j = 0, k = i * shape[1]; j < shape[1]; j++, k++) sum += numbers[k] * values[j];
         return sum;
       }),
+    function: ({ name, slope = 0, parameters = [] }, [values]) => {
+      const apply = whatIfFunctions[name];
+      const numbers = name === "leaky_relu" ? [slope] : parameters;
+      return values.map((z, i) => apply(z, name === "prelu" ? [at(numbers, i)] : numbers));
+    },
   };
-
-  function applyFunction({ operation, parameters }, [values]) {
-    const apply = whatIfFunctions[operation];
-    return values.map((z, i) => apply(z, operation === "prelu" ? [parameters[i]] : parameters));
-  }
 
   // A network from the JSON in the page.
   function readNetwork(plain) {
     const precision = PRECISIONS[plain.precision];
-    const numbers = (text) => {
-      const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-      return Float64Array.from(new precision.Numbers(bytes.buffer));
-    };
-    const nodes = plain.nodes.map((node) => ({
-      ...node,
-      inputs: plain.nodes[node.sources[0]]?.width,
-      weight: numbers(node.weight),
-      bias: numbers(node.bias),
-      run: OPERATIONS[node.operation] ?? applyFunction,
+    const tensors = {};
+    for (const [key, { shape, values }] of Object.entries(plain.tensors)) {
+      const bytes = Uint8Array.from(atob(values), (char) => char.charCodeAt(0));
+      tensors[key] = { shape, numbers: Float64Array.from(new precision.Numbers(bytes.buffer)) };
+    }
+    const steps = plain.steps.map((step) => ({
+      ...step,
+      ...Object.fromEntries(["weight", "bias", "table"].filter((part) => step[part] != null).map((part) => [part, tensors[step[part]]])),
     }));
-    return { ...plain, nodes, round: precision.round };
+    return { ...plain, steps, round: precision.round };
   }
 
   // The outputs for an encoded person.
-  function computeOutputs({ nodes }, x) {
+  function computeOutputs({ steps }, x) {
     const results = [];
-    for (const node of nodes) {
-      results.push(node.run(node, node.sources.length ? node.sources.map((source) => results[source]) : [x]));
+    for (const step of steps) {
+      results.push(KINDS[step.kind](step, step.sources.length ? step.sources.map((source) => results[source]) : [x]));
     }
     return results.at(-1);
   }
 
-  // Multiplications for one person.
-  const workOf = ({ nodes }) => nodes.reduce((sum, { width, weight }) => sum + Math.max(width, weight.length), 0);
+  // Multiplications for one person, or a few more.
+  const workOf = ({ steps }) => steps.reduce((sum, { weight }) => sum + (weight ? weight.numbers.length : 1), 0);
 
   return { readNetwork, computeOutputs, workOf };
 })();

@@ -117,7 +117,7 @@ def test_a_network_without_a_form_is_described_with_its_norms_folded():
     for name in ("resnet", "two inputs", "wide and deep", "PReLU(6)", "chunks"):
         torch.manual_seed(0)
         network = load_network(GRAPHS[name]())
-        tensors, entries = describe_elsewhere(network)
+        entries, tensors = describe_elsewhere(network)
         again = replay(entries, tensors, "model")
         assert isinstance(again, Network)
         X = np.abs(np.random.default_rng(0).integers(0, 3, (20, network.inputs))).astype(np.float32)
@@ -125,11 +125,23 @@ def test_a_network_without_a_form_is_described_with_its_norms_folded():
         assert again.closing == network.closing
 
 
-def test_plain_chains_need_no_description():
-    plain = nn.Sequential(trained_norm(4), nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 6), nn.Linear(6, 1), nn.Sigmoid())
-    assert load_network(plain).form.description == ()
-    for name in ("two functions", "norm between functions", "unused layer", "matrix", "ReLU6()", "buffers"):
-        assert load_network(GRAPHS[name]()).form.description, name
+def test_a_state_dict_without_a_note_and_its_module_have_the_same_steps(tmp_path):
+    layers = [trained_norm(4), nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 1)]
+    module = nn.Sequential(*layers).eval()
+    torch.save(module.state_dict(), tmp_path / "m.pth")
+    network = load_network(tmp_path / "m.pth", "relu")
+    assert network.form.description == load_network(module).form.description
+    network.save(tmp_path / "n.pth")
+    assert load_network(tmp_path / "n.pth").form.description == network.form.description
+
+
+def test_a_scaling_has_its_numbers_themselves_in_a_note():
+    """The code of a module may take them from any tensor, and divide."""
+    entries = load_network(GRAPHS["buffers"]()).form.description
+    scales = [entry for entry in entries if entry["kind"] == "scale"]
+    assert scales
+    assert all(set(entry) <= {"kind", "mean", "gain", "shift", "sources"} for entry in scales)
+    assert all(isinstance(entry[part], list) for entry in scales for part in {"mean", "gain", "shift"} & set(entry))
 
 
 def test_the_activation_argument_says_what_a_state_dict_does_not(tmp_path):
@@ -257,16 +269,23 @@ def test_what_is_no_mlp_is_refused_by_key(tmp_path, state, words):
         load_network(tmp_path / "m.pth")
 
 
+INPUT = {"kind": "input", "columns": 2, "sources": []}
+LAYER = {"kind": "affine", "weight": "a.weight", "bias": "a.bias", "sources": [0]}
+
+
 @pytest.mark.parametrize(
     "note",
     [
         "not json",
         "[]",
         "{}",
-        json.dumps({"version": 2}),
-        json.dumps({"version": 1, "names": ["b"], "activations": [], "closing": "none"}),
-        json.dumps({"version": 1, "names": ["a"], "activations": [{"name": "glu"}], "closing": "none"}),
-        json.dumps({"version": 1, "names": ["a"], "activations": [], "closing": "softmax"}),
+        json.dumps({"steps": []}),
+        json.dumps({"steps": [3]}),
+        json.dumps({"steps": [INPUT, {**LAYER, "weight": "b.weight"}]}),
+        json.dumps({"steps": [INPUT, LAYER, {"kind": "function", "name": "glu", "sources": [1]}]}),
+        json.dumps({"steps": [INPUT, LAYER, {"kind": "softmax", "sources": [1]}]}),
+        json.dumps({"steps": [INPUT, LAYER, {"kind": "scale", "gain": "a.bias", "sources": [1]}]}),
+        json.dumps({"steps": [INPUT, LAYER, {"kind": "conv", "sources": [1]}]}),
     ],
 )
 def test_a_damaged_note_is_refused_rather_than_ignored(tmp_path, note):

@@ -3,5 +3,5 @@
 A module is traced (`trace`) or an exported program read (`pt2`); either is a list of calls (`program`), which
 `interpret` runs on rows of unknown numbers (`rows`). `operators` and `layers` say what the functions and layers of
 PyTorch compute. What comes out are `steps` on tensors of the state dict; their description goes into saved files
-(`state_dict`, `describe`). `keys` reads state dicts that have none.
+(`state_dict`).
 """

@@ -18,7 +18,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Columns, Input, Lookup, Network
 from fairmend.network.formats.torch.interpret import Reading, interpret
 from fairmend.network.formats.torch.pth import to_numpy
-from fairmend.network.formats.torch.state_dict import StateDictForm, describe
+from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.formats.torch.trace import program_of_export, trace
 
 # Trained nets of skorch: the module inside, and the rule by which the net decides.
@@ -91,7 +91,7 @@ def read_module(module: nn.Module) -> Network:
     tensors = _tensors(module, source)
     reading = interpret(program, tensors, source)
     versions = getattr(module.state_dict(), "_metadata", None)
-    form = StateDictForm(tensors, versions, None, describe(reading.entries, tensors), module, _tied(module))
+    form = StateDictForm(tensors, versions, None, tuple(reading.entries), module, _tied(module))
     network = reading.network(tensors, source, form)
     _compare(module, network, reading, source)
     return network
@@ -102,7 +102,7 @@ def read_export(exported: Any) -> Network:
     source = type(exported).__name__
     tensors = {key: to_numpy(value, f"{source}: {key}") for key, value in exported.state_dict.items()}
     reading = interpret(program_of_export(exported, source), tensors, source)
-    return reading.network(tensors, source, StateDictForm(tensors, description=describe(reading.entries, tensors)))
+    return reading.network(tensors, source, StateDictForm(tensors, description=tuple(reading.entries)))
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:

@@ -27,7 +27,6 @@ from fairmend.network.formats.torch.state_dict import (
     to_note,
     to_tensors,
 )
-from fairmend.network.formats.torch.steps import Tensors
 
 # Refuse a .pth file whose pickle would keep PyTorch busy for ever.
 #
@@ -136,12 +135,6 @@ def read(path: Path, activation: Activation | None) -> Network:
     tensors = _arrays(content, path)
     form = StateDictForm(tensors, getattr(content, "_metadata", None), checkpoint=checkpoint)
     return from_tensors(tensors, _note(content), activation, str(path), form)
-
-
-def contents(path: Path) -> tuple[Tensors, str | None]:
-    """Return the tensors of a file, and fairmend's note in it."""
-    content, _ = _state_dict_in(path)
-    return _arrays(content, path), _note(content)
 
 
 def _state_dict_in(path: Path) -> tuple[Mapping[Any, Any], dict[str, Any] | None]:

@@ -20,7 +20,6 @@ from fairmend.network.formats.torch.state_dict import (
     to_note,
     to_tensors,
 )
-from fairmend.network.formats.torch.steps import Tensors
 
 _HALF = {"F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8"}
 
@@ -30,12 +29,6 @@ def read(path: Path, activation: Activation | None) -> Network:
     tensors, metadata = _open(path)
     form = StateDictForm(tensors, metadata=metadata)
     return from_tensors(tensors, metadata.get(NOTE), activation, str(path), form)
-
-
-def contents(path: Path) -> tuple[Tensors, str | None]:
-    """Return the tensors of a file, and fairmend's note in it."""
-    tensors, metadata = _open(path)
-    return tensors, metadata.get(NOTE)
 
 
 def _open(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:

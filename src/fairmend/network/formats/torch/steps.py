@@ -1,8 +1,8 @@
 """The steps of a PyTorch model: what each computes, from which tensors of its state dict.
 
 A state dict holds tensors only. `Steps` adds steps to a graph and keeps a description of each: plain data that names
-the tensors. The description goes into fairmend's note in a saved file and into certificates (docs/certificate.md,
-"model.graph"), and `replay` makes the network of it again.
+the tensors (`network.description`). It goes into fairmend's note in a saved file and into certificates, and `replay`
+makes the network of it again.
 """
 
 from __future__ import annotations
@@ -98,11 +98,8 @@ class Steps:
         shift: Number = None,
     ) -> Value:
         """Add (x − mean) / divisor · gain + shift; what is None is left out."""
-        centre, below, factor, above = (self._numbers(part) for part in (mean, divisor, gain, shift))
-        if below is not None:
-            with np.errstate(divide="ignore"):
-                factor = 1 / below if factor is None else factor / below
-        norm = Norm(where, np.zeros(()) if centre is None else centre, None, factor, above)
+        centre, above = self.numbers(mean), self.numbers(shift)
+        norm = Norm(where, np.zeros(()) if centre is None else centre, None, self.factor(gain, divisor), above)
         parts = {"mean": mean, "divisor": divisor, "gain": gain, "shift": shift}
         entry = {"kind": "scale", **{name: part for name, part in parts.items() if part is not None}}
         return self._keep(self.builder.norm(x, norm), entry, (x,), where)
@@ -169,7 +166,16 @@ class Steps:
             raise FairmendError(f"{self.source}: there is no tensor {key!r}")
         return self.tensors[key]
 
-    def _numbers(self, number: Number) -> npt.NDArray[np.float64] | None:
+    def factor(self, gain: Number, divisor: Number) -> npt.NDArray[np.float64] | None:
+        """Return the factor of a scaling, gain / divisor; None if it has neither."""
+        factor, below = self.numbers(gain), self.numbers(divisor)
+        if below is None:
+            return factor
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / below if factor is None else factor / below)
+
+    def numbers(self, number: Number) -> npt.NDArray[np.float64] | None:
+        """Return numbers as an array: one for all units, or one for each; None if there are none."""
         if number is None:
             return None
         values = np.asarray(self._tensor(number) if isinstance(number, str) else number, np.float64).reshape(-1)
@@ -196,8 +202,20 @@ def pruned(steps: Steps, last: int) -> tuple[list[Entry], list[str]]:
     kept = sorted(needed - set(merged))
     places = {old: new for new, old in enumerate(kept)}
     places |= {gone: places[into] for gone, into in merged.items()}
-    found = [{**entries[i], "sources": [places[source] for source in entries[i]["sources"]]} for i in kept]
+    found = [
+        {**_with_numbers(entries[i], steps), "sources": [places[source] for source in entries[i]["sources"]]}
+        for i in kept
+    ]
     return found, [steps.places[i] for i in kept]
+
+
+def _with_numbers(entry: Entry, steps: Steps) -> Entry:
+    """Return a scaling with its numbers themselves, whichever tensors the code of the module takes them from."""
+    if entry["kind"] != "scale":
+        return entry
+    mean, shift = (steps.numbers(entry.get(part)) for part in ("mean", "shift"))
+    parts = {"mean": mean, "gain": steps.factor(entry.get("gain"), entry.get("divisor")), "shift": shift}
+    return {"kind": "scale", **{name: part.reshape(-1).tolist() for name, part in parts.items() if part is not None}}
 
 
 def _is_bias(entry: Entry) -> bool:
@@ -251,7 +269,7 @@ def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> V
     if kind == "batch_norm":
         return steps.batch_norm(x, where, **{**rest, "epsilon": float(rest["epsilon"])})
     if kind == "scale":
-        return steps.scale(x, where, **rest)
+        return steps.scale(x, where, **{part: [float(number) for number in rest[part]] for part in rest})
     if kind == "function":
         return steps.function(x, where, **rest)
     if kind == "softmax":

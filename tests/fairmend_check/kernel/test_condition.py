@@ -11,10 +11,22 @@ from fairmend.prove.certificate import certificate_of_blindness, weights_digest
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import network_digest
-from fairmend_check.readers.named_graph import graph_model, read_named_graph
+from fairmend_check.readers.state_dict import model_of_tensors
 from support.checker_cases import content_of, write
 from support.graph_cases import SPEC, graph_case, graph_content, residual_network
 from support.graph_files import save_tensors, tensors_of
+
+
+def built(steps, tensors=None):
+    """The model of these steps."""
+    return model_of_tensors(tensors_of(graph_case()[0]) if tensors is None else tensors, {"steps": steps, "unused": []})
+
+
+def signed(content):
+    """Do what a forger would do with other steps: give them the digest of what they compute."""
+    described = content["model"]["network"]
+    digest = network_digest(built(described["steps"]))
+    return {**content, "model": {**content["model"], "network": {**described, "sha256": digest}}}
 
 
 @pytest.fixture
@@ -33,7 +45,7 @@ def test_a_graph_holds_on_the_condition_that_the_module_computes_it(model, tmp_p
     assert result.covers_inference
     for part in (
         'v2 = row v1 of "jobs.weight"',
-        'v6 = "bn" of v5 (torch.nn.BatchNorm1d with eps = 1e-05)',
+        'v6 = "bn" of v5 (torch.nn.BatchNorm1d with eps = 1e-05 and affine = False)',
         "v7 = gelu of v6",
         "v9 = v5 + v8",
         'v10 = "slopes" of v9 (torch.nn.PReLU)',
@@ -48,12 +60,11 @@ def test_a_graph_holds_on_the_condition_that_the_module_computes_it(model, tmp_p
 
 def test_tensors_and_steps_fit_together(model):
     network = graph_case()[0]
-    steps, tensors = graph_content()["model"]["graph"], tensors_of(network)
-    built = graph_model(tensors, read_named_graph(steps, "graph"))
-    assert built.outputs == 1
+    steps, tensors = graph_content()["model"]["network"]["steps"], tensors_of(network)
+    assert built(steps, tensors).outputs == 1
     assert weights_digest(network) == graph_content()["model"]["weights_sha256"]
     for name, tensor, reason in (
-        ("jobs.weight", None, 'no tensor "jobs.weight"'),
+        ("jobs.weight", None, 'names the tensor "jobs.weight", which is not there'),
         ("other", np.ones(1, np.float32), 'contains the tensor "other"'),
         ("slopes.weight", np.ones(3, np.float32), "3 numbers for 4 columns"),
         ("bn.running_var", np.ones(3, np.float32), "is not a batch normalisation of 4 units"),
@@ -62,7 +73,7 @@ def test_tensors_and_steps_fit_together(model):
     ):
         changed = {key: value for key, value in {**tensors, name: tensor}.items() if value is not None}
         with pytest.raises(CheckError, match=reason):
-            graph_model(changed, read_named_graph(steps, "graph"))
+            built(steps, changed)
 
 
 @pytest.mark.parametrize(
@@ -77,36 +88,38 @@ def test_tensors_and_steps_fit_together(model):
         (5, {"sources": [-1]}, "must be numbers of steps before it"),
         (5, {"sources": [True]}, "must be numbers of steps before it"),
         (5, {"sources": [4, 4]}, "not what affine reads"),
-        (5, {"name": "a\x1b[2J"}, "at most 200"),
+        (5, {"bias": 3}, "bias must be a text"),
+        (5, {"transposed": 1}, "transposed must be"),
+        (5, {"transposed": True}, "reads 5 values"),
         (5, {"extra": 1}, "unknown key"),
         (6, {"epsilon": -1.0}, "must be from 0 to 1"),
-        (7, {"function": "Gelu"}, "not the name of a function"),
+        (7, {"name": "Gelu"}, "not the name of a function"),
+        (10, {"parameters": "head.weight"}, "has 6 numbers for 4 columns"),
         (9, {"sources": [5]}, "not what sum reads"),
         (11, {"indices": [0.5]}, "must be column numbers"),
     ],
 )
 def test_steps_that_are_not_possible_are_refused(step, change, reason):
-    steps = graph_content()["model"]["graph"]
+    steps = graph_content()["model"]["network"]["steps"]
     steps[step] |= change
     with pytest.raises(CheckError, match=reason):
-        read_named_graph(steps, "graph")
+        built(steps)
 
 
 def test_the_condition_says_a_slope_of_0_too(model):
     """LeakyReLU without a number would be that of PyTorch, with the slope 0.01."""
-    steps = graph_content()["model"]["graph"]
-    steps[7] |= {"function": "leaky_relu", "slope": 0.0}
-    built = graph_model(tensors_of(graph_case()[0]), read_named_graph(steps, "graph"))
-    assert "v7 = leaky_relu(0.0) of v6;" in built.condition
+    steps = graph_content()["model"]["network"]["steps"]
+    steps[7] |= {"name": "leaky_relu", "slope": 0.0}
+    assert "v7 = leaky_relu(0.0) of v6;" in built(steps).condition
 
 
 def test_the_condition_says_the_numbers_of_a_scale():
     steps = [
         {"kind": "input", "sources": [], "columns": 2},
         {"kind": "scale", "sources": [0], "mean": [0.5], "gain": [2, 0.1], "shift": [0]},
-        {"kind": "affine", "sources": [1], "name": "a"},
+        {"kind": "affine", "sources": [1], "weight": "a.weight", "bias": None},
     ]
-    condition = graph_model({"a.weight": np.eye(2)}, read_named_graph(steps, "graph")).condition
+    condition = built(steps, {"a.weight": np.eye(2)}).condition
     assert "v1 = (x - [0.5]) [2.0, 0.1] + [0.0];" in condition
 
 
@@ -115,25 +128,25 @@ def test_a_choice_of_probabilities_is_not_an_output(function):
     """The condition would be about a module with one output, and the claim about one with two."""
     steps = [
         {"kind": "input", "sources": [], "columns": 2},
-        {"kind": "affine", "sources": [0], "name": "a"},
-        {"kind": "function", "sources": [1], "function": function, "slope": 0.0},
+        {"kind": "affine", "sources": [0], "weight": "a.weight", "bias": None},
+        {"kind": "function", "sources": [1], "name": function},
         {"kind": "columns", "sources": [2], "indices": [1]},
     ]
-    with pytest.raises(CheckError, match="a choice of probabilities"):
-        graph_model({"a.weight": np.eye(2)}, read_named_graph(steps, "graph"))
+    with pytest.raises(CheckError, match="not the name of a function"):
+        built(steps, {"a.weight": np.eye(2)})
 
 
 def structures():
     """Other modules with the same tensors: a skip less, another function, other columns, another order."""
 
     def changed(**changes):
-        steps = graph_content()["model"]["graph"]
+        steps = graph_content()["model"]["network"]["steps"]
         for name, change in changes.items():
             steps[int(name[1:])] |= change
         return steps
 
     names = ("relu", "tanh", "silu", "gelu_tanh", "mish", "softsign", "selu", "hardswish", "sigmoid")
-    yield from (changed(_7={"function": name}) for name in names)
+    yield from (changed(_7={"name": name}) for name in names)
     yield from (changed(_6={"epsilon": epsilon}) for epsilon in (0.0, 1e-3, 1.0))
     yield from (changed(_11={"indices": columns}) for columns in ([3, 2], [0, 3], [2, 2], [1, 3]))
     yield from (changed(_3={"indices": columns}) for columns in ([2, 0, 3], [3, 2, 0], [0, 0, 0]))
@@ -145,15 +158,20 @@ def structures():
 
 
 def test_another_structure_is_another_condition(model, tmp_path):
-    """The digest does not bind the structure of a state dict. So what is printed must be what was checked."""
+    """Whoever writes a certificate chooses the structure of a state dict. So what is printed must be what was checked.
+
+    With the digest of the right one, no other structure is accepted; with a digest of its own, it may be.
+    """
     original = graph_content()
     condition = fairmend.check(write(tmp_path, original), model).condition
     verdicts = []
     for steps in structures():
         content = graph_content()
-        content["model"]["graph"] = steps
+        content["model"]["network"] |= {"steps": steps, "tensors": None}
         content["inputs"] = content["inputs"][:6]
-        result = fairmend.check(write(tmp_path, content), model)
+        if network_digest(built(steps)) != content["model"]["network"]["sha256"]:
+            assert "sha256 differs" in fairmend.check(write(tmp_path, content), model).reasons[0]
+        result = fairmend.check(write(tmp_path, signed(content)), model)
         verdicts.append(result.valid)
         assert not result.valid or result.condition != condition
     assert not all(verdicts)
@@ -179,8 +197,10 @@ def forgeries():
         yield forged(lambda c, other=other: c["model"].update({"weights_sha256": other}))
     for columns in ([0, 2], [0, 2, 3], [0], [2]):
         yield forged(lambda c, columns=columns: c.update({"global": {"columns": columns}}))
-    for change in ({"dtype": "float64"}, {"inputs": 5}, {"outputs": 2}, {"graph": None}, {"layers": []}):
+    for change in ({"dtype": "float64"}, {"inputs": 5}, {"outputs": 2}, {"network": None}, {"layers": []}):
         yield forged(lambda c, change=change: c["model"].update(change))
+    for change in ({"sha256": digest}, {"steps": []}, {"unused": None}, {"unused": [3]}, {"tensors": {}}):
+        yield forged(lambda c, change=change: c["model"]["network"].update(change))
     yield forged(lambda c: c.update({"arithmetic": "float64"}))
     yield forged(lambda c: c["spec"]["feature"][1].update({"range": [0, 4]}))
 
@@ -222,27 +242,25 @@ def test_no_forgery_is_valid(model, tmp_path):
 def test_weights_that_differ_in_one_bit_are_others(tmp_path):
     network = graph_case()[0]
     for name, tensor in tensors_of(network).items():
-        if name.startswith(("bn", "slopes")):
-            continue  # read from the file, and no part of the digest
         tensors = tensors_of(network)
         changed = tensor.copy()
-        changed.flat[0] = np.nextafter(changed.flat[0], np.float32(9))
+        norm = name.startswith("bn")  # folded with its neighbours and rounded
+        changed.flat[0] = 1.1 * changed.flat[0] + 0.1 if norm else np.nextafter(changed.flat[0], np.float32(9))
         path = save_tensors(network, tmp_path / "model.safetensors", {**tensors, name: changed})
-        assert "other weights" in fairmend.check(write(tmp_path, graph_content()), path).reasons[0]
+        reason = fairmend.check(write(tmp_path, graph_content()), path).reasons[0]
+        assert ("another network" if name.startswith(("bn", "slopes")) else "other weights") in reason
 
 
 @pytest.mark.parametrize("blind", [True, False])
 def test_a_global_claim_follows_every_path(blind, tmp_path):
     """With a skip of age to the head, blind weights in the first layer are not enough."""
     network = residual_network(np.random.default_rng(1), blind=True)
-    steps = [{**step} for step in certificate_of_blindness(network, SPEC, [0, 2], method="blind").graph]
     path = save_tensors(network, tmp_path / "model.safetensors")
     content = content_of(certificate_of_blindness(network, SPEC, [0, 2], method="blind"))
+    described = content["model"]["network"]
     if not blind:
-        steps[11] = {**steps[11], "indices": [2]}
-    digest = network_digest(graph_model(tensors_of(network), read_named_graph(steps, "graph")))
-    described = {"sha256": digest, "steps": None, "tensors": None}
-    content = {**content, "model": {**content["model"], "graph": steps, "network": described}}
+        described["steps"][11]["indices"] = [2]
+    described |= {"sha256": network_digest(built(described["steps"], tensors_of(network))), "tensors": None}
     result = fairmend.check(write(tmp_path, content), path)
     assert result.valid == blind
     assert blind or result.reasons == ("certificate.global: the model depends on column 2",)
@@ -253,14 +271,14 @@ WRONG = (None, True, -1, 0, 3, 1e30, "", "x", "head", [], [0], [99], ["a"], [[0]
 
 def test_values_of_the_wrong_type_anywhere_are_refused_by_name():
     """Whatever a step holds, it is a graph or it is refused: nothing else happens."""
-    tensors, original = tensors_of(graph_case()[0]), graph_content()["model"]["graph"]
+    tensors, original = tensors_of(graph_case()[0]), graph_content()["model"]["network"]["steps"]
     refused = 0
     for number, step in enumerate(original):
-        for key in {*step, "name", "columns", "indices", "unused"}:
+        for key in {*step, "name", "columns", "indices", "weight", "parameters", "transposed"}:
             for value in WRONG:
                 steps = [*original[:number], {**step, key: value}, *original[number + 1 :]]
                 try:
-                    graph_model(tensors, read_named_graph(steps, "graph"))
+                    built(steps, tensors)
                 except CheckError:
                     refused += 1
     assert refused > 500

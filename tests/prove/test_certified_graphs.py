@@ -1,4 +1,4 @@
-"""The steps of a network in its certificate: as they are stored, with norms and the parts of a head apart."""
+"""The steps of a graph in its certificate: as they are stored, with norms and the parts of a head apart."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,11 @@ from onnx import TensorProto
 
 import fairmend
 from fairmend.network import Activation, Affine, Concatenate, Input, Lookup, Network, Node, Sum, load_network
+from fairmend.network.description import stored_steps, unused_tensors
 from fairmend.network.folding import Fold, Norm, Part
-from fairmend.network.formats.torch.state_dict import description_of, to_tensors
 from fairmend.network.operations import Columns
 from fairmend.prove import certificate as writer
 from fairmend.prove.certificate import certificate_of_fair
-from fairmend.prove.certificate_graph import steps_of, steps_of_description
 from fairmend.spec import Feature, Spec
 from support.checker_cases import lines_of, read, write
 from support.graph_cases import SPEC, graph_case, graph_content
@@ -73,20 +72,16 @@ def test_the_certificate_of_an_exported_graph_is_valid(text, tmp_path):
 
 def test_tensors_that_no_step_names_are_listed_as_unused():
     network = load_network(GRAPHS["unused layer"]())
-    steps = steps_of_description(description_of(network), to_tensors(network))
-    assert steps[0]["unused"] == ["unused.weight", "unused.bias"]
+    steps, tensors = stored_steps(network)
+    assert unused_tensors(steps, tensors) == ["unused.weight", "unused.bias"]
     assert [step["kind"] for step in steps] == ["input", "affine", "function", "affine"]
 
 
 def test_what_closes_a_network_is_left_out():
     network = load_network(GRAPHS["softmax of class 1"]())
-    entries = [
-        {"kind": "input", "columns": 4, "sources": []},
-        {"kind": "affine", "weight": "a.weight", "bias": "a.bias", "sources": [0]},
-        {"kind": "softmax", "sources": [1]},
-        {"kind": "columns", "indices": [1], "sources": [2]},
-    ]
-    assert [step["kind"] for step in steps_of_description(entries, to_tensors(network))] == ["input", "affine"]
+    kinds = [entry["kind"] for entry in network.form.description]
+    assert kinds[-2:] == ["softmax", "columns"]
+    assert [step["kind"] for step in stored_steps(network)[0]] == kinds[:-2]
 
 
 def numbers(rng, *shape):
@@ -112,16 +107,17 @@ def ensemble(rng) -> Network:
 
 
 def test_norms_and_the_parts_of_a_head_are_steps_of_their_own():
-    steps = steps_of(ensemble(np.random.default_rng(0)))
+    steps, _ = stored_steps(ensemble(np.random.default_rng(0)))
     assert [step["kind"] for step in steps] == [
         *("input", "affine", "function", "affine", "batch_norm", "function"),
-        *("affine", "scale", "affine", "scale", "sum"),
+        *("affine", "affine", "scale", "scale", "sum"),
     ]
-    assert [step["sources"] for step in steps] == [[], [0], [1], [0], [3], [4], [2], [6], [5], [8], [7, 9]]
-    assert [step["name"] for step in steps if step["kind"] == "affine"] == ["first", "second", "left", "right"]
-    assert (steps[4]["name"], steps[4]["epsilon"]) == ("bn", 1e-3)
-    assert steps[5] == {"kind": "function", "sources": [4], "function": "elu", "slope": 0.0, "parameters": [1.0]}
-    assert steps[7]["gain"] == [0.5]
+    assert [step["sources"] for step in steps] == [[], [0], [1], [0], [3], [4], [2], [5], [6], [7], [8, 9]]
+    names = [step["weight"] for step in steps if step["kind"] == "affine"]
+    assert names == [f"{name}.weight" for name in ("first", "second", "left", "right")]
+    assert (steps[4]["mean"], steps[4]["epsilon"]) == ("bn.running_mean", 1e-3)
+    assert steps[5] == {"kind": "function", "sources": [4], "name": "elu", "parameters": [1.0]}
+    assert steps[8]["gain"] == [0.5]
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".pth", ".safetensors"])
@@ -150,7 +146,7 @@ def test_the_certificate_of_an_ensemble_is_valid(tmp_path):
     certificate.save(tmp_path / "c.json", path)
     result = fairmend.check(tmp_path / "c.json", path)
     assert result.valid, result.reasons
-    assert "v10 = v7 + v9" in result.condition
+    assert "v10 = v8 + v9" in result.condition
 
 
 def test_a_skip_that_onnx_runtime_adds_together_with_a_layer_is_not_covered_in_inference(tmp_path):
@@ -257,4 +253,19 @@ def test_a_table_that_two_columns_share_is_one_tensor_of_two_steps():
     columns = [Node(Columns((column,)), (0,)) for column in (0, 1)]
     nodes = [Node(Input(2)), *columns, Node(table, (1,), "words"), Node(table, (2,), "words"), Node(Sum(), (3, 4))]
     network = Network.from_nodes([*nodes, Node(Affine(numbers(rng, 1, 2), numbers(rng, 1)), (5,), "head")])
-    assert [step.get("name") for step in steps_of(network)] == [None, None, None, "words", "words", None, "head"]
+    tables = [step["table"] for step in stored_steps(network)[0] if step["kind"] == "lookup"]
+    assert tables == ["words.weight", "words.weight"]
+
+
+def test_heads_that_are_averaged_after_their_sum_are_the_same_network_in_the_file(tmp_path):
+    """The repair has one head of several parts; the steps are those of the file."""
+    rng = np.random.default_rng(0)
+    nodes = [node("Gemm", "x w1 b1", "a"), node("Relu", "a", "r"), node("Gemm", "r v1 c1", "p")]
+    nodes += [node("Gemm", "x v2 c2", "q"), node("Add", "p q", "s"), node("Mul", "s half")]
+    shapes = {"w1": (2, 3), "b1": (3,), "v1": (3, 1), "c1": (1,), "v2": (2, 1), "c2": (1,)}
+    constants = {name: numbers(rng, *shape) for name, shape in shapes.items()}
+    path = save(tmp_path / "m.onnx", nodes, 1, axes=("n", 2), half=np.array(0.5, np.float32), **constants)
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True), Feature("debt", "continuous", range=(-2, 2))])
+    certificate, _ = certificate_of_fair(load_network(path), spec, spec.sample_inputs(20, rng, np.float32))
+    certificate.save(tmp_path / "c.json", path)
+    assert fairmend.check(tmp_path / "c.json", path).reasons == ()

@@ -1,27 +1,30 @@
-"""The network that a certificate contains: steps on named tensors, the JSON form of docs/certificate.md.
+"""The JSON form of a network: steps on named tensors, "The network" of docs/certificate.md.
 
-With it the claim can be checked without any model file. Whether a file holds this network is another question, which
-`fairmend_check.check` answers by reading the file and comparing the two.
+A certificate has both, and its claim can be checked without any model file. Of a state dict, which stores tensors
+alone, the certificate has the steps and the file the tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.json_reader import numbers, only_keys, packed_array, take
+from fairmend_check.json_reader import numbers, only_keys, take
 from fairmend_check.kernel.assemble import Graph
-from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.functions import ACTIVATIONS, Activation
 from fairmend_check.kernel.model import MAX_NODES, MAX_WIDTH, Model
 from fairmend_check.kernel.operations.affine import batch_norm, scaling
 
+Tensors = Mapping[str, NDArray[Any]]
+
 _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "input": ("columns",),
-    "affine": ("weight", "bias"),
+    "affine": ("weight", "bias", "transposed"),
     "batch_norm": ("mean", "variance", "gain", "shift", "epsilon"),
     "scale": ("mean", "gain", "shift"),
     "function": ("name", "slope", "parameters"),
@@ -31,32 +34,31 @@ _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "lookup": ("table", "classes"),
 }
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
-_MAX_NUMBERS = 2**20  # in all tensors together: a certificate of a larger network has its digest alone
+_MAX_NUMBERS = 2**20  # in all tensors together: a certificate of a larger network has its steps alone
 _MAX_CLASSES = 2**12  # of a one-hot code
-_WHERE = "certificate.model.network"
+WHERE = "certificate.model.network"
 
 
-def described_model(network: dict[str, Any], dtype: str) -> Model:
-    """Return the model that the steps and tensors of a certificate describe."""
-    steps = take(network, "steps", list, _WHERE)
+def described_model(
+    steps: Sequence[Any], tensors: Tensors, absent: type[CheckError] = CheckError
+) -> tuple[Model, set[str]]:
+    """Return the model of these steps, and the tensors that they name; raise ``absent`` if there is no such tensor."""
     if not 2 <= len(steps) <= MAX_NODES:
-        raise CheckError(f"{_WHERE}.steps has {len(steps)} entries; it must have 2 to {MAX_NODES:,}")
-    reader = _Steps(_tensors(take(network, "tensors", dict, _WHERE)), dtype)
+        raise CheckError(f"{WHERE}.steps has {len(steps)} entries; it must have 2 to {MAX_NODES:,}")
+    reader = _Steps(tensors, absent)
     for number, entry in enumerate(steps):
         reader.read(entry, number)
-    left = [key for key in reader.tensors if key not in reader.used]
-    if left:
-        raise CheckError(f'{_WHERE} has the tensor "{left[0][:40]}", which no step names')
     model = reader.graph.finish(reader.values[-1])
     if model.closing:
-        raise CheckError(f"{_WHERE} ends with {model.closing}; it must end with the logits")
-    return model
+        raise CheckError(f"{WHERE} ends with {model.closing}; it must end with the logits")
+    return model, reader.used
 
 
-def _tensors(entries: dict[str, Any]) -> dict[str, NDArray[Any]]:
+def contained_tensors(entries: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the tensors that a certificate contains."""
     found, total = {}, 0
     for key, entry in entries.items():
-        where = f"{_WHERE}.tensors.{key[:40]}"
+        where = f"{WHERE}.tensors.{key[:40]}"
         if type(entry) is not dict:
             raise CheckError(f"{where} must be an object")
         only_keys(entry, ("dtype", "shape", "values"), where)
@@ -67,32 +69,45 @@ def _tensors(entries: dict[str, Any]) -> dict[str, NDArray[Any]]:
             raise CheckError(f"{where}.shape must have numbers from 1 to {MAX_WIDTH:,}")
         total += int(np.prod(shape, dtype=object)) if shape else 1
         if total > _MAX_NUMBERS:
-            raise CheckError(f"{_WHERE}.tensors have more than {_MAX_NUMBERS:,} numbers")
-        found[key] = packed_array(entry, "values", tuple(shape), _DTYPES[dtype], where)
-        if not np.isfinite(found[key]).all():
-            raise CheckError(f"{where}.values contains a number that is not finite")
+            raise CheckError(f"{WHERE}.tensors have more than {_MAX_NUMBERS:,} numbers")
+        found[key] = _unpacked(take(entry, "values", str, where), shape, _DTYPES[dtype], where)
     return found
+
+
+def _unpacked(text: str, shape: list[int], kind: str, where: str) -> NDArray[Any]:
+    """Return the numbers in a text: base64 of exactly as many bytes as the shape needs."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise CheckError(f"{where}.values cannot be decoded ({str(error)[:100]})") from error
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    if len(raw) != size:
+        raise CheckError(f"{where}.values does not hold exactly {size:,} bytes")
+    found = np.frombuffer(raw, kind).reshape(shape)
+    if not np.isfinite(found).all():
+        raise CheckError(f"{where}.values contains a number that is not finite")
+    return found.astype(found.dtype.newbyteorder("="))
 
 
 class _Steps:
     """The steps so far, and the value of each in the graph."""
 
-    def __init__(self, tensors: dict[str, NDArray[Any]], dtype: str) -> None:
-        self.tensors, self.dtype = tensors, dtype
+    def __init__(self, tensors: Tensors, absent: type[CheckError]) -> None:
+        self.tensors, self.absent = tensors, absent
         self.used: set[str] = set()
         self.values: list[int] = []
         self.graph: Graph
 
     def read(self, entry: Any, number: int) -> None:
         """Add a step."""
-        where = f"{_WHERE}.steps[{number}]"
+        where = f"{WHERE}.steps[{number}]"
         kind, sources = take(entry, "kind", str, where), take(entry, "sources", list, where)
         if kind not in _KEYS or (kind == "input") != (number == 0):
             raise CheckError(f"{where}.kind is {kind[:40]!r}, which is not allowed there")
         only_keys(entry, ("kind", "sources", *_KEYS[kind]), where)
         if not all(type(source) is int and 0 <= source < number for source in sources):
             raise CheckError(f"{where}.sources must be numbers of steps before it")
-        if kind not in ("sum", "concatenate") and len(sources) != (kind != "input"):
+        if len(sources) < 2 if kind in ("sum", "concatenate") else len(sources) != (kind != "input"):
             raise CheckError(f"{where}.sources has {len(sources)} entries, which is not what {kind} reads")
         if kind == "input":
             columns = take(entry, "columns", int, where)
@@ -104,16 +119,14 @@ class _Steps:
         self.values.append(self._add(kind, entry, [self.values[source] for source in sources], where))
 
     def _add(self, kind: str, entry: dict[str, Any], sources: Sequence[int], where: str) -> int:
-        graph = self.graph
-        if kind in ("sum", "concatenate"):
-            if not sources:
-                raise CheckError(f"{where}.sources has no entries")
-            return graph.sum(*sources) if kind == "sum" else graph.concatenate(*sources)
-        source = sources[0]
+        graph, source = self.graph, sources[0]
         width = graph.width(source)
+        if kind in ("sum", "concatenate"):
+            return graph.sum(*sources) if kind == "sum" else graph.concatenate(*sources)
         if kind == "affine":
-            weight = self._needed(entry, "weight", where)
-            return graph.affine(source, weight, self._tensor(entry, "bias", where))
+            weight, bias = self._needed(entry, "weight", where), self._tensor(entry, "bias", where)
+            transposed = "transposed" in entry and take(entry, "transposed", bool, where)
+            return graph.affine(source, weight.T if transposed else weight, bias)
         if kind == "batch_norm":
             mean, variance = self._needed(entry, "mean", where), self._needed(entry, "variance", where)
             gain, shift = self._tensor(entry, "gain", where), self._tensor(entry, "shift", where)
@@ -124,8 +137,8 @@ class _Steps:
                 raise CheckError(f"{where}.epsilon is {epsilon!r}; it must be from 0 to 1")
             return graph.norm(source, batch_norm(mean, variance, gain, shift, epsilon))
         if kind == "scale":
-            parts = [_row(entry, key, width, default, where) for key, default in (("mean", 0.0), ("gain", 1.0))]
-            return graph.norm(source, scaling(*parts, _row(entry, "shift", width, 0.0, where)))
+            mean, gain, shift = (_row(entry, key, width, float(key == "gain"), where) for key in _KEYS[kind])
+            return graph.norm(source, scaling(mean, gain, shift))
         if kind == "columns":
             indices = take(entry, "indices", list, where)
             if not all(type(index) is int for index in indices):
@@ -133,10 +146,21 @@ class _Steps:
             return graph.columns(source, indices)
         if kind == "lookup":
             return graph.lookup(source, self._table(entry, where))
+        name = take(entry, "name", str, where)
+        if name not in ACTIVATIONS:
+            raise CheckError(f"{where}.name is {name[:40]!r}, which is not the name of a function")
         slope = take(entry, "slope", float, where) if "slope" in entry else 0.0
+        return graph.function(source, Activation(name, slope, self._parameters(entry, width, where)))
+
+    def _parameters(self, entry: dict[str, Any], width: int, where: str) -> tuple[float, ...]:
+        """Return the numbers of a function: a list, or a tensor with one for each unit, or one for all."""
+        if type(entry.get("parameters")) is str:
+            found = self._needed(entry, "parameters", where).reshape(-1).astype(np.float64)
+            if found.size not in (1, width):
+                raise CheckError(f"{where}.parameters has {found.size} numbers for {width} columns")
+            return tuple(np.broadcast_to(found, width).tolist())
         given = take(entry, "parameters", list, where) if "parameters" in entry else []
-        parameters = tuple(numbers(given, len(given), f"{where}.parameters").tolist())
-        return graph.function(source, Activation(take(entry, "name", str, where), slope, parameters))
+        return tuple(numbers(given, len(given), f"{where}.parameters").tolist())
 
     def _table(self, entry: dict[str, Any], where: str) -> NDArray[Any]:
         if ("table" in entry) == ("classes" in entry):
@@ -146,12 +170,15 @@ class _Steps:
         classes = take(entry, "classes", int, where)
         if not 0 < classes <= _MAX_CLASSES:
             raise CheckError(f"{where}.classes is {classes}; it must be 1 to {_MAX_CLASSES:,}")
-        return np.eye(classes, dtype=self.dtype)
+        own = next((tensor.dtype for tensor in self.tensors.values() if tensor.dtype.kind == "f"), None)
+        return np.eye(classes, dtype=own)
 
     def _needed(self, entry: dict[str, Any], part: str, where: str) -> NDArray[Any]:
         key = take(entry, part, str, where)
         if key not in self.tensors:
-            raise CheckError(f'{where}.{part} names the tensor "{key[:40]}", which is not there')
+            raise self.absent(f'{where}.{part} names the tensor "{key[:60]}", which is not there')
+        if self.tensors[key].dtype.kind != "f":
+            raise CheckError(f'the tensor "{key[:60]}" holds whole numbers')
         self.used.add(key)
         return self.tensors[key]
 

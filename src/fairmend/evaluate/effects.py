@@ -1,0 +1,122 @@
+"""Who loses, and by how much: the mean effect of each value of a protected feature on score and decision.
+
+Each person gets every value of the feature in turn, and what is linked to it changes along; everything else stays. The
+effect of a value on a person is the score with it minus the person's mean score over the values, and the effect in a
+table is the mean over people. So people are compared with themselves only: groups may differ in other features as much
+as they like. Numbers are given a few quantiles of the data instead of all their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairmend.auditing.neighbours import draw_with_value
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.text import short
+from fairmend.evaluate.document import FeatureEffects, MeanEffect, ValueEffect
+from fairmend.evaluate.document_parts import favourable_class
+from fairmend.evaluate.nearest_counterfactuals import pick_evenly
+from fairmend.network import Model
+from fairmend.network.scores import scores_of
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+from fairmend.spec.links import linked_names
+
+_MOST_PEOPLE, _MOST_FEATURES, _MOST_VALUES = 5_000, 12, 12
+_FEW = 8  # values of a number that are all shown
+_QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_WIDTH = 1.96  # standard errors on each side of a 95 % interval
+
+
+def mean_effects(net: Model, spec: Spec, X: FloatArray, answers: Sequence[str], seed: int = 0) -> list[FeatureEffects]:
+    """Return the effects of the values of each protected feature, of at most twelve.
+
+    They are means over the people X (rows, width), or over 5,000 of them, and are about the favourable one of the
+    classes, which `answers` names. Of several classes of which none is favourable, they are about the one on which the
+    values have the widest effect.
+    """
+    people = X[pick_evenly(len(X), _MOST_PEOPLE)]
+    several = [feature for feature in spec.protected if feature.varies][:_MOST_FEATURES]
+    return [_effects(net, spec, feature, people, answers, seed) for feature in several]
+
+
+def _effects(
+    net: Model, spec: Spec, feature: Feature, X: FloatArray, answers: Sequence[str], seed: int
+) -> FeatureEffects:
+    own = _own_values(spec, feature, X)
+    values, left_out = _chosen_values(feature, own)
+    rng = np.random.default_rng(seed)
+    logits = [net.logits(draw_with_value(spec, X, feature, value, rng)) for value in values]
+    scores = np.stack([scores_of(each, "output" if spec.regression else "probability") for each in logits], axis=1)
+    decisions = None
+    if spec.regression:
+        number, answer = _widest(scores), None
+    else:
+        if scores.shape[2] == 1:
+            scores = np.concatenate([1 - scores, scores], axis=2)
+        favourable = favourable_class(spec, scores.shape[2])
+        number = _widest(scores[:, :, : len(answers)]) if favourable is None else favourable
+        answer = answers[number]
+        decisions = np.stack([net.decide(each) == number for each in logits], axis=1).astype(np.float64)
+    on_score = _mean_effects(scores[:, :, number])
+    on_decision = [None] * len(values) if decisions is None else _mean_effects(decisions)
+    return FeatureEffects(
+        short(feature.name),
+        [short(name) for name in sorted(linked_names(link for link in spec.links if feature.name in link.when))],
+        answer,
+        len(X),
+        [
+            ValueEffect(_shown(feature, value), int((own == value).sum()), score, decision, _direction(decision, score))
+            for value, score, decision in zip(values, on_score, on_decision, strict=True)
+        ],
+        left_out,
+    )
+
+
+def _own_values(spec: Spec, feature: Feature, X: FloatArray) -> Floats:
+    """Return the value, or code, of each person (rows,)."""
+    columns = X[:, spec.columns(feature.name)]
+    return np.asarray(feature.category_of(columns) if feature.one_hot else feature.nearest(columns[:, 0]), np.float64)
+
+
+def _chosen_values(feature: Feature, own: Floats) -> tuple[list[float], int]:
+    """Return the values to compare, in order, and how many categories are left out: the rarest of many."""
+    if feature.categories:
+        count = len(feature.categories)
+        sizes = np.bincount(own.astype(np.int64), minlength=count)
+        most = sorted(np.argsort(-sizes, kind="stable")[:_MOST_VALUES].tolist())
+        return [float(code) for code in most], count - len(most)
+    present = np.unique(own)
+    if len(present) > _FEW:
+        present = np.unique(np.quantile(own, _QUANTILES, method="inverted_cdf"))
+    if len(present) == 1:
+        present = np.unique([*present, *feature.bounds])  # people who are all the same say nothing about others
+    return present.tolist(), 0
+
+
+def _widest(scores: Floats) -> int:
+    """Return the output whose mean over people (people, values, outputs) differs most between the values."""
+    return int(np.ptp(scores.mean(axis=0), axis=0).argmax())
+
+
+def _mean_effects(outcomes: Floats) -> list[MeanEffect]:
+    """Return for each value what it adds to the mean of outcomes (people, values), with a 95 % interval."""
+    effects = outcomes - outcomes.mean(axis=1, keepdims=True)
+    means = effects.mean(axis=0)
+    errors = _WIDTH * effects.std(axis=0, ddof=min(1, len(effects) - 1)) / np.sqrt(len(effects))
+    return [MeanEffect(float(mean), float(mean - e), float(mean + e)) for mean, e in zip(means, errors, strict=True)]
+
+
+def _direction(*effects: MeanEffect | None) -> str:
+    """Return who gains and who loses by the first effect whose interval does not contain 0."""
+    clear = (effect for effect in effects if effect is not None and (effect.low > 0 or effect.high < 0))
+    first = next(clear, None)
+    return "neither" if first is None else "gains" if first.mean > 0 else "loses"
+
+
+def _shown(feature: Feature, value: float) -> str:
+    if feature.categories:
+        return short(str(feature.show(feature.categories[int(value)])))
+    return f"{value:.6g}"

@@ -1,0 +1,126 @@
+"""Export a repaired model to ONNX: the original's graph as its own library writes it, behind the entry."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import onnx.version_converter
+
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
+from fairmend.models.entry import Entry
+from fairmend.models.onnx_average import AVERAGE_OPSET, ScoredOutputs, add_average
+from fairmend.models.onnx_entry import add_entry, needed_opset, opset_of
+from fairmend.models.onnx_file import OnnxRunner
+from fairmend.models.run_model import RunModel
+from fairmend.network import Network
+from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    from fairmend.models.repaired import RepairedModel
+
+_OPSET = 17  # of the default operators, for a graph that has none of them
+_COMPARED = 256  # people on whom an exported model is compared with the original
+_CLOSE = 1e-3  # how far scores of an exported model may be from those of the original
+
+
+def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
+    """Return the bytes of an ONNX file, and the entry that it has."""
+    base = model.base
+    with tempfile.TemporaryDirectory() as folder:
+        path = _export_original(base, model.canonical.spec, Path(folder))
+        named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
+        runner = OnnxRunner(path, named)
+        closed = "logit" if base.closing == "none" else "probability"
+        original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else closed)
+        original = original.bind(model.canonical.spec)
+        _require_same(base, original, model.canonical.spec)
+        graph = onnx.load(str(path))
+        entry = model.canonical.entry(original.ports)
+        needed = max(needed_opset(entry), 0 if model.average is None else AVERAGE_OPSET)
+        _name_operators_once(graph)
+        if not opset_of(graph):
+            graph.opset_import.append(onnx.helper.make_opsetid("", max(needed, _OPSET)))
+        elif opset_of(graph) < needed:
+            graph = _with_opset(graph, needed, Path(folder) / "newer.onnx")
+            newer = RunModel(OnnxRunner(Path(folder) / "newer.onnx", runner.output), outputs=original.kind)
+            _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
+    if model.average is None:
+        return add_entry(graph, entry).SerializeToString(), entry
+    written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner))
+    return written.SerializeToString(), entry
+
+
+def _name_operators_once(graph: onnx.ModelProto) -> None:
+    """Leave out versions of operators that a model names twice, as skl2onnx does."""
+    named = {(each.domain, each.version): each for each in graph.opset_import}
+    kept = [onnx.helper.make_opsetid(*each) for each in named]
+    del graph.opset_import[:]
+    graph.opset_import.extend(kept)
+
+
+def _with_opset(graph: onnx.ModelProto, needed: int, path: Path) -> onnx.ModelProto:
+    """Return a model with newer operators that compute the same, and write it to a file to try it."""
+    try:
+        newer = onnx.version_converter.convert_version(graph, needed)
+        onnx.save(newer, str(path))
+    except Exception as error:  # the converter fails in its own ways
+        raise FairmendError(
+            f"the model has operators of opset {opset_of(graph)}, the repair needs those of opset {needed}, and ONNX "
+            f"cannot convert it ({first_line(error)}). Export it with opset {needed}"
+        ) from error
+    return newer
+
+
+def _export_original(base: Network | RunModel, spec: Spec, folder: Path) -> Path:
+    """Return the path of the original as an ONNX file: its own, or a new one in this folder."""
+    path = folder / "original.onnx"
+    if isinstance(base, Network):
+        base.save(path)
+        return path
+    if isinstance(base.runner, OnnxRunner):
+        return base.runner.path
+    base.runner.export(spec, base.ports, path)
+    return path
+
+
+def _require_same(base: Network | RunModel, exported: RunModel, spec: Spec) -> None:
+    """Raise an error if an exported model does not score people as the original does."""
+    X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), np.float64)
+    before, after = (model.logits(X.astype(model.dtype)).astype(np.float64) for model in (base, exported))
+    if before.ndim != after.ndim:  # two logits, or the difference between them
+        before, after = (each if each.ndim == 1 else each[:, 1] - each[:, 0] for each in (before, after))
+    far = np.abs(before - after) > _CLOSE * np.maximum(1.0, np.abs(before))
+    if far.any():
+        raise FairmendError(
+            f"the exported model scores {int(far.sum())} of {len(X)} people otherwise than the original, by up to "
+            f"{np.abs(before - after).max():.3g}. Export it to ONNX yourself, and repair that file"
+        )
+
+
+def _scored_outputs(graph: onnx.ModelProto, original: RunModel, runner: OnnxRunner) -> ScoredOutputs:
+    """Return which values of a graph hold scores and labels."""
+    made = {name: node for node in graph.graph.node for name in node.output}
+    producer = made.get(runner.output)
+    zipped = producer if producer is not None and producer.op_type == "ZipMap" else None
+    score = runner.output if zipped is None else zipped.input[0]
+    label, kind = runner.label_output or (None, "")
+    return ScoredOutputs(
+        score=score,
+        kind=original.kind,
+        columns=original.columns,
+        rank=2 if zipped is not None else runner.output_rank,
+        label=label,
+        labels=_typed(runner.labels, kind) if label is not None else (),
+        reversed=original.reversed,
+    )
+
+
+def _typed(labels: tuple[str, ...], kind: str) -> tuple[str | int, ...]:
+    if not labels:
+        raise FairmendError("the model gives labels that its graph does not name. Export its scores alone")
+    return labels if kind == "string" else tuple(int(each) for each in labels)

@@ -1,0 +1,87 @@
+"""Export a fitted estimator or pipeline to ONNX, by skl2onnx and what other libraries add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
+from fairmend.spec import Spec
+from fairmend.spec.features import Feature
+
+_OPSET = 17
+_GRADIENT_BOOSTING = {
+    "xgboost": ("onnxmltools.convert.xgboost.operator_converters.XGBoost", "convert_xgboost", "XGBoost"),
+    "lightgbm": ("onnxmltools.convert.lightgbm.operator_converters.LightGbm", "convert_lightgbm", "LightGbm"),
+}
+
+
+def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: str, path: Path) -> None:
+    """Write an estimator to an ONNX file that reads the matrix of the spec, or a column for each feature of people."""
+    if hasattr(estimator, "save_model") and type(estimator).__module__.startswith("catboost"):
+        estimator.save_model(str(path), format="onnx")
+        return
+    try:
+        convert = import_module("skl2onnx")
+    except ImportError as error:
+        raise FairmendError(
+            "a certificate is about a file, and scikit-learn models become ONNX files by skl2onnx: pip install skl2onnx"
+        ) from error
+    _register_gradient_boosting(estimator, convert)
+    types = import_module("skl2onnx.common.data_types")
+    numbers = types.DoubleTensorType if precision == "float64" else types.FloatTensorType
+    if takes_people:
+        given = [(feature.name, _column_type(feature, types, numbers)([None, 1])) for feature in spec.features]
+    else:
+        given = [("X", numbers([None, spec.width]))]
+    try:
+        model = convert.convert_sklearn(
+            estimator, initial_types=given, options=_options(estimator), target_opset={"": _OPSET, "ai.onnx.ml": 3}
+        )
+    except Exception as error:  # a converter fails in its own ways
+        raise FairmendError(
+            f"skl2onnx cannot convert {type(estimator).__name__} ({first_line(error)}). Export it to ONNX yourself, "
+            "and repair that file"
+        ) from error
+    path.write_bytes(model.SerializeToString())
+
+
+def _column_type(feature: Feature, types: Any, numbers: Callable[..., Any]) -> Callable[..., Any]:
+    from fairmend.models.estimator import has_whole_categories
+
+    if feature.categories and not has_whole_categories(feature):
+        return types.StringTensorType  # type: ignore[no-any-return]
+    return types.Int64TensorType if feature.categories else numbers
+
+
+def _options(estimator: Any) -> dict[int, dict[str, bool]]:
+    """Let a classifier give a matrix of probabilities."""
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    return {id(last): {"zipmap": False}} if hasattr(last, "classes_") else {}
+
+
+def _register_gradient_boosting(estimator: Any, convert: Any) -> None:
+    """Let skl2onnx know the models of XGBoost and LightGBM that an estimator may contain."""
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    package = type(last).__module__.partition(".")[0]
+    if package not in _GRADIENT_BOOSTING:
+        return
+    module, name, operator = _GRADIENT_BOOSTING[package]
+    try:
+        converter = getattr(import_module(module), name)
+    except ImportError as error:
+        raise FairmendError(f"models of {package} become ONNX files by onnxmltools: pip install onnxmltools") from error
+    shapes = import_module("skl2onnx.common.shape_calculator")
+    classifier = hasattr(last, "classes_")
+    shape = (
+        shapes.calculate_linear_classifier_output_shapes
+        if classifier
+        else shapes.calculate_linear_regressor_output_shapes
+    )
+    options = {"nocl": [True, False], "zipmap": [True, False, "columns"]} if classifier else {}
+    convert.update_registered_converter(
+        type(last), f"{operator}{type(last).__name__}", shape, converter, options=options
+    )

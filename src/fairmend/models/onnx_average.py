@@ -1,0 +1,230 @@
+"""Write the average over the members of a class into an ONNX graph: the original runs once, on the rows of all members.
+
+The entry comes first, as for any repair by classes. What follows reads canonical rows alone: it makes the rows of each
+member, runs the original on all of them, and averages its scores with the weights of the members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import listed
+from fairmend.models.averaging import LEAST_PROBABILITY, Average
+from fairmend.models.entry import Entry
+from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require_room_for, write_entry
+from fairmend.models.ports import Port
+
+_PLACE = "fairmend_average"
+AVERAGE_OPSET = 13
+"""The version of the default operators from which on an average can be written."""
+
+
+@dataclass(frozen=True)
+class ScoredOutputs:
+    """The outputs of a graph that hold scores and predicted labels.
+
+    Attributes
+    ----------
+    score : the name of the value with scores, (rows,) or (rows, outputs); that a ZipMap reads, if there is one
+    kind : "logit", "probability" or "number"
+    columns : the number of scores for each row
+    rank : 1 for scores (rows,), else 2
+    label : the name of the output with predicted labels; None if there is none
+    labels : the labels of the classes, texts or whole numbers, in the order of the scores
+    reversed : whether the first of two scores, or the only one against its sign, is that of class 1
+    """
+
+    score: str
+    kind: str
+    columns: int
+    rank: int = 2
+    label: str | None = None
+    labels: tuple[str | int, ...] = ()
+    reversed: bool = False
+
+
+def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs: ScoredOutputs) -> onnx.ModelProto:
+    """Return a copy of a model with an entry, whose scores are averaged; its inputs and outputs stay what they are."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    require_room_for(changed, entry)
+    graph = changed.graph
+    _require_averageable(changed, entry, outputs)
+    element = _element_type(graph, outputs.score)
+    del graph.value_info[:]  # the shapes inside are now those of more rows
+    before = NodeWriter()
+    canonical = write_entry(before, entry)
+    weights = _write_weights(before, average, entry.ports, canonical)
+    members = [
+        write_entry(before, member, canonical, f"{_PLACE}/member_{k}/")
+        for k, member in enumerate(average.entries(entry.ports))
+    ]
+    rows = {
+        port.name: before.node("Concat", [member[i] for member in members], f"{_PLACE}/{i}/rows", axis=0)
+        for i, port in enumerate(entry.ports)
+    }
+    rename_uses(graph, rows)
+    prepend(graph, before)
+    _write_average(graph, average, outputs, weights, element)
+    return changed
+
+
+def _require_averageable(model: onnx.ModelProto, entry: Entry, outputs: ScoredOutputs) -> None:
+    """Raise an error if the graph cannot run on more rows, or gives more than scores and labels."""
+    for port in entry.ports:
+        given = next(each for each in model.graph.input if each.name == port.name)
+        dimensions = given.type.tensor_type.shape.dim
+        if dimensions and dimensions[0].HasField("dim_value") and dimensions[0].dim_value > 0:
+            raise FairmendError(
+                f'input "{port.name}" takes batches of {dimensions[0].dim_value} rows only, and averaging runs the '
+                "model on several rows for each person. Export it with an open batch dimension"
+            )
+    known = {outputs.score, outputs.label} | {
+        node.output[0] for node in model.graph.node if node.op_type == "ZipMap" and node.input[0] == outputs.score
+    }
+    others = [output.name for output in model.graph.output if output.name not in known]
+    if others:
+        raise FairmendError(f"the model has outputs that cannot be averaged: {listed(others)}. Export its scores alone")
+
+
+def _element_type(graph: onnx.GraphProto, name: str) -> int:
+    """Return the type of a value: double if the graph says so, else float."""
+    for each in (*graph.output, *graph.value_info):
+        if each.name == name and each.type.HasField("tensor_type") and each.type.tensor_type.elem_type:
+            return int(each.type.tensor_type.elem_type)
+    return int(TensorProto.FLOAT)
+
+
+def _write_weights(to: NodeWriter, average: Average, ports: Sequence[Port], canonical: Sequence[str]) -> str:
+    """Add the nodes that compute how much each member counts: (members, rows, 1), in double precision."""
+    place, weights = f"{_PLACE}/weights", average.weights
+    matrices = [
+        to.node("Reshape", [name, to.constant(f"{place}/column_{i}", [-1, 1])], f"{place}/matrix_{i}")
+        if port.rank == 1
+        else name
+        for i, (name, port) in enumerate(zip(canonical, ports, strict=True))
+    ]
+    logits = ""
+    features = {feature.name: feature for feature in average.canonical.spec.features}
+    for k, (name, table) in enumerate(weights.tables.items()):
+        code, values = average.canonical.read_value(features[name], ports)
+        number = to.code(f"{place}/code_{k}", code, matrices[code.port], ports[code.port].type)
+        added = to.constant(f"{place}/table_{k}", table[values.astype(np.int64)], "float64")
+        part = to.node("Gather", [added, number], f"{place}/part_{k}", axis=0)
+        logits = to.node("Add", [logits, part], f"{place}/sum_{k}") if logits else part
+    for k, name in enumerate(weights.numbers):
+        found, here = average.canonical.place(features[name], ports), f"{place}/number_{k}"
+        column = to.constant(f"{here}/column", found.columns)
+        read = to.node("Gather", [matrices[found.port], column], f"{here}/read", axis=1)
+        double = to.node("Cast", [read], f"{here}/double", to=TensorProto.DOUBLE)
+        less = to.node("Sub", [double, to.constant(f"{here}/mean", weights.mean[k], "float64")], f"{here}/less")
+        slope = to.constant(f"{here}/slope", (weights.slope[k] / weights.deviation[k])[None], "float64")
+        part = to.node("Mul", [less, slope], f"{here}/part")
+        logits = to.node("Add", [logits, part], f"{here}/sum") if logits else part
+    logits = to.node("Add", [logits, to.constant(f"{place}/bias", weights.bias[None], "float64")], f"{place}/logits")
+    shares = to.node("Softmax", [logits], f"{place}/shares", axis=1)
+    turned = to.node("Transpose", [shares], f"{place}/turned", perm=[1, 0])
+    shape = to.constant(f"{place}/shape", [average.members.count, -1, 1])
+    return to.node("Reshape", [turned, shape], f"{place}/of_members")
+
+
+def _write_average(
+    graph: onnx.GraphProto, average: Average, outputs: ScoredOutputs, weights: str, element: int
+) -> None:
+    """Add the nodes behind the original that average its scores, under the names of its outputs."""
+    base = f"{_PLACE}/original"
+    late = [node for node in graph.node if node.op_type == "ZipMap" and node.input[0] == outputs.score]
+    replaced = {outputs.score: f"{base}/score"} | ({outputs.label: f"{base}/label"} if outputs.label else {})
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for at, name in enumerate(names):
+                if name in replaced and not (node in late and names is node.input):
+                    names[at] = replaced[name]
+    to = NodeWriter()
+    place, count = _PLACE, average.members.count
+    double = to.node("Cast", [f"{base}/score"], f"{place}/double", to=TensorProto.DOUBLE)
+    shape = to.constant(f"{place}/shape", [count, -1, outputs.columns])
+    scores = to.node("Reshape", [double, shape], f"{place}/scores")
+    if outputs.kind == "logit":
+        one, shares = outputs.columns == 1, f"{place}/probabilities"
+        scores = to.node("Sigmoid", [scores], shares) if one else to.node("Softmax", [scores], shares, axis=2)
+    weighted = to.node("Mul", [scores, weights], f"{place}/weighted")
+    found = to.node("ReduceSum", [weighted, to.constant(f"{place}/axes", [0])], f"{place}/mean", keepdims=0)
+    if outputs.kind != "number":
+        found = _write_closing(to, found, -average.shift if outputs.reversed else average.shift, outputs)
+    if outputs.rank == 1:
+        found = to.node("Reshape", [found, to.constant(f"{place}/flat", [-1])], f"{place}/flattened")
+    to.node("Cast", [found], outputs.score, to=element)
+    if outputs.label is not None:
+        _write_labels(to, graph, outputs)
+    kept = [node for node in graph.node if node not in late]
+    del graph.node[:]
+    graph.node.extend([*kept, *to.nodes, *late])
+    graph.initializer.extend(to.constants)
+
+
+def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutputs) -> str:
+    """Add the nodes that shift the log-odds of averaged probabilities, and give what the original gives."""
+    place = f"{_PLACE}/closing"
+    if outputs.columns > 2:
+        return _write_log(to, mean, f"{place}/logits") if outputs.kind == "logit" else mean
+    if shift == 0 and outputs.kind == "probability":
+        return mean
+    positive = mean
+    if outputs.columns == 2:
+        positive = to.node("Gather", [mean, to.constant(f"{place}/second", [1])], f"{place}/positive", axis=1)
+    one = to.constant(f"{place}/one", 1.0, "float64")
+    other = to.node("Sub", [one, positive], f"{place}/negative")
+    parts = [_write_log(to, each, f"{place}/{name}") for each, name in ((positive, "for"), (other, "against"))]
+    odds = to.node("Sub", parts, f"{place}/odds")
+    shifted = to.node("Add", [odds, to.constant(f"{place}/shift", shift, "float64")], f"{place}/shifted")
+    if outputs.kind == "logit":
+        if outputs.columns == 1:
+            return shifted
+        nothing = to.node("Sub", [shifted, shifted], f"{place}/nothing")
+        return to.node("Concat", [nothing, shifted], f"{place}/logits", axis=1)
+    found = to.node("Sigmoid", [shifted], f"{place}/probability")
+    if outputs.columns == 1:
+        return found
+    return to.node("Concat", [to.node("Sub", [one, found], f"{place}/rest"), found], f"{place}/both", axis=1)
+
+
+def _write_log(to: NodeWriter, share: str, name: str) -> str:
+    least = to.constant(f"{name}/least", LEAST_PROBABILITY, "float64")
+    return to.node("Log", [to.node("Max", [share, least], f"{name}/share")], name)
+
+
+def _write_labels(to: NodeWriter, graph: onnx.GraphProto, outputs: ScoredOutputs) -> None:
+    """Add the nodes that give the label of the most probable class; of two that are equal, the second."""
+    place = f"{_PLACE}/label"
+    kind = "string" if isinstance(outputs.labels[0], str) else "int64"
+    labels = to.constant(f"{place}/labels", list(outputs.labels), kind)
+    if outputs.columns == 2:
+        pair = [
+            to.node("Gather", [outputs.score, to.constant(f"{place}/{which}", which)], f"{place}/score_{which}", axis=1)
+            for which in (0, 1)
+        ]
+        index = to.node(
+            "Cast", [to.node("GreaterOrEqual", pair[::-1], f"{place}/positive")], f"{place}/index", to=TensorProto.INT64
+        )
+    elif outputs.columns == 1:
+        half = helper.make_tensor(
+            f"{place}/half", _element_type(graph, outputs.score), (), [0.0 if outputs.kind == "logit" else 0.5]
+        )
+        to.constants.append(half)
+        flat = to.node("Reshape", [outputs.score, to.constant(f"{place}/flat", [-1])], f"{place}/score")
+        index = to.node(
+            "Cast",
+            [to.node("GreaterOrEqual", [flat, half.name], f"{place}/positive")],
+            f"{place}/index",
+            to=TensorProto.INT64,
+        )
+    else:
+        index = to.node("ArgMax", [outputs.score], f"{place}/index", axis=1, keepdims=0)
+    to.node("Gather", [labels, index], str(outputs.label), axis=0)

@@ -1,0 +1,203 @@
+"""Averaging over the members of a class: who they are, how much they count, and what the file computes."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import fairmend
+from fairmend.base.errors import FairmendError
+from fairmend.models.averaging import QUANTILES, fit_average
+from fairmend.models.canonical import choose_map
+from fairmend.models.load import load_model
+from fairmend.models.repaired import RepairedModel
+from fairmend.spec import Feature, Spec
+from support.canonical_cases import SPEC, counterparts, forest, people
+
+skl2onnx = pytest.importorskip("skl2onnx")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def average(rows):
+    return fit_average(choose_map(SPEC, rows[0]), rows[0])
+
+
+def saved_forest(rows, path, **options):
+    """Write a fitted forest as an ONNX file, and return its path."""
+    X, y = rows
+    path.write_bytes(skl2onnx.to_onnx(forest(X, y), X[:1], target_opset=17, **options).SerializeToString())
+    return path
+
+
+class GatedNet(nn.Module):
+    """A network with products and a norm, which fairmend does not read."""
+
+    def __init__(self, outputs=1):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.norm, self.last = nn.Linear(8, 12), nn.LayerNorm(12), nn.Linear(12, outputs)
+
+    def forward(self, x):
+        hidden = self.norm(torch.relu(self.first(x)))
+        return self.last(hidden * torch.sigmoid(hidden))
+
+
+def test_members_are_people_of_the_class(average, rows):
+    canonical = average.canonical
+    X = canonical.apply(rows[0])
+    from fairmend.models.canonical import spec_port
+
+    for member in average.entries([spec_port(SPEC, "float32")]):
+        (found,) = member.apply([X])
+        assert np.array_equal(canonical.apply(found), X)
+        men = found[:, 0] == 0
+        assert not found[men, 2].any(), "a man as a wife"
+        assert not found[~men, 1].any(), "a woman as a husband"
+
+
+def test_weights_are_those_of_the_population_given_the_rest():
+    rng = np.random.default_rng(0)
+    spec = Spec(
+        [
+            Feature("sex", "categorical", categories=("man", "woman"), protected=True),
+            Feature("job", "categorical", categories=("nurse", "builder")),
+        ]
+    )
+    job = rng.integers(0, 2, 4000)
+    sex = (rng.uniform(size=4000) < np.where(job == 0, 0.9, 0.1)).astype(float)
+    X = np.column_stack([sex, job]).astype(np.float32)
+    weights = fit_average(choose_map(spec, X), X).weights.compute(spec, np.array([[0, 0], [0, 1]], np.float32))
+    assert weights[:, 1] == pytest.approx([0.9, 0.1], abs=0.02)
+
+
+def test_one_number_is_averaged_over_medians_of_equal_groups():
+    spec = Spec([Feature("age", "integer", range=(18, 97), protected=True), Feature("x", "integer", range=(0, 9))])
+    X = np.column_stack([np.tile(np.arange(18, 98), 10), np.repeat(np.arange(10), 80)]).astype(np.float32)
+    members = fit_average(choose_map(spec, X), X).members
+    assert members.count == QUANTILES
+    assert np.abs(members.free["age"] - [27.5, 47.5, 67.5, 87.5]).max() <= 1
+    assert np.bincount(members.of_rows).tolist() == [200] * 4
+
+
+@pytest.mark.parametrize("options", [{"options": {"zipmap": False}}, {}], ids=["matrix", "ZipMap"])
+@pytest.mark.parametrize("averaged", [True, False])
+def test_a_file_computes_what_the_model_in_memory_does(rows, average, tmp_path, options, averaged):
+    X, _ = rows
+    base = load_model(saved_forest(rows, tmp_path / "forest.onnx", **options), spec=SPEC)
+    model = RepairedModel(base, average.canonical, average if averaged else None).bind(SPEC)
+    model.save(tmp_path / "fair.onnx")
+    onnx.checker.check_model(str(tmp_path / "fair.onnx"))
+    loaded = load_model(tmp_path / "fair.onnx", spec=SPEC)
+    assert loaded.logits(X) == pytest.approx(model.logits(X), abs=1e-4)
+    assert model.logits(X).tolist() == model.logits(counterparts(X)).tolist()
+
+
+@pytest.mark.parametrize("options", [{"options": {"zipmap": False}}, {}], ids=["matrix", "ZipMap"])
+def test_the_outputs_keep_their_form_and_are_equal_for_a_class(rows, average, tmp_path, options):
+    X, _ = rows
+    path = saved_forest(rows, tmp_path / "forest.onnx", **options)
+    model = RepairedModel(load_model(path, spec=SPEC), average.canonical, average).bind(SPEC)
+    model.save(tmp_path / "fair.onnx")
+    before, after = (onnxruntime.InferenceSession(str(each)) for each in (path, tmp_path / "fair.onnx"))
+    name = before.get_inputs()[0].name
+    assert [(each.name, each.type) for each in after.get_outputs()] == [
+        (each.name, each.type) for each in before.get_outputs()
+    ]
+    for size in (1, 7, len(X)):
+        label, scores = after.run(None, {name: X[:size]})
+        other_label, other = after.run(None, {name: counterparts(X)[:size]})
+        assert label.shape == before.run(None, {name: X[:size]})[0].shape
+        assert label.tolist() == other_label.tolist()
+        assert np.array_equal(_matrix(scores), _matrix(other))
+        assert label.tolist() == (_matrix(scores)[:, 1] >= _matrix(scores)[:, 0]).astype(int).tolist()
+
+
+def _matrix(scores):
+    return np.array([list(each.values()) for each in scores]) if isinstance(scores, list) else np.asarray(scores)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_module_around_the_original_computes_the_same(rows, average, outputs):
+    X, _ = rows
+    original = GatedNet(outputs)
+    model = RepairedModel(load_model(original, spec=SPEC), average.canonical, average).bind(SPEC)
+    module = model.to_module()
+    with torch.no_grad():
+        found, other = (module(torch.from_numpy(each)).numpy() for each in (X, counterparts(X)))
+    assert found.shape == (len(X), outputs)
+    lead = found[:, 0] if outputs == 1 else found[:, 1] - found[:, 0]
+    assert lead == pytest.approx(model.logits(X), abs=1e-5)
+    assert np.array_equal(found, other)
+    assert module.module is original
+
+
+def test_an_estimator_around_the_original_never_reads_protected_columns(rows):
+    X, y = rows
+    result = fairmend.repair(forest(X, y), SPEC, X[:50], X[50:350], y[50:350], method="average", X_unlabelled=X[350:])
+    strange = counterparts(X)
+    strange[:, 5] = np.nan
+    found = result.estimator.predict_proba(X)
+    assert np.array_equal(found, result.estimator.predict_proba(strange))
+    assert found[:, 1] == pytest.approx(result.network.probabilities(X), abs=1e-12)
+    assert set(result.estimator.predict(X)) == {0, 1}
+
+
+def test_an_estimator_becomes_a_file_with_a_certificate(rows, tmp_path):
+    X, y = rows
+    result = fairmend.repair(forest(X, y), SPEC, X[:50], X[50:350], y[50:350], method="average")
+    result.network.save(tmp_path / "fair.onnx")
+    result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    checked = fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    assert checked.valid, checked.reasons
+
+
+def test_a_repair_keeps_the_share_of_positive_predictions(rows):
+    X, y = rows
+    result = fairmend.repair(GatedNet(), SPEC, X[:50], X[50:350], y[50:350], method="average", X_unlabelled=X[350:])
+    before = load_model(GatedNet(), spec=SPEC).predict(X[50:]).mean()
+    assert result.network.predict(X[50:]).mean() == pytest.approx(before, abs=0.01)
+    assert result.by_classes
+    assert result.everyone
+    assert result.blind_features == ("sex", "age")
+
+
+def test_a_function_has_no_file_and_no_certificate(rows):
+    X, y = rows
+    fitted = forest(X, y)
+    result = fairmend.repair(fitted.predict_proba, SPEC, X[:50], X[50:350], y[50:350], method="average")
+    assert result.certificate is None
+    assert any("no file holds" in warning for warning in result.warnings)
+    with pytest.raises(FairmendError, match="no file holds"):
+        result.network.save("fair.onnx")
+
+
+@pytest.mark.parametrize("method", ["prof", "blind", "flip"])
+def test_methods_that_need_a_network_are_refused_by_name(rows, method):
+    X, y = rows
+    with pytest.raises(FairmendError, match=f"method {method} needs a network .* use method auto or average"):
+        fairmend.repair(forest(X, y), SPEC, X[:50], X[50:350], y[50:350], method=method)
+
+
+def test_a_spec_in_which_nothing_counts_is_refused(rows):
+    X, y = rows
+    spec = Spec([Feature(f.name, f.kind, f.range, f.categories, f.encoding, f.scale, True) for f in SPEC.features])
+    with pytest.raises(FairmendError, match="no feature counts"):
+        fairmend.repair(forest(X, y), spec, X[:50], X[50:350], y[50:350], method="average")
+
+
+def test_a_graph_with_batches_of_one_is_not_averaged(rows, average, tmp_path):
+    path = saved_forest(rows, tmp_path / "forest.onnx")
+    model = onnx.load(str(path))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    onnx.save(model, str(tmp_path / "one.onnx"))
+    base = load_model(tmp_path / "one.onnx", spec=SPEC)
+    with pytest.raises(FairmendError, match="batches of 1 rows only"):
+        RepairedModel(base, average.canonical, average).bind(SPEC).save(tmp_path / "fair.onnx")
+    RepairedModel(base, average.canonical).bind(SPEC).save(tmp_path / "fair.onnx")
