@@ -45,8 +45,8 @@ FUNCTIONS = {
     "fairmend.report.load_report": "path",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
     "command= check= what_if= what_if_rows=",
-    "fairmend.workflows.audit_files": "model spec data= * keep_going= samples= method= time_limit= jobs= device= "
-    "cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
+    "fairmend.workflows.audit_files": "model spec data= * keep_going= group= samples= method= time_limit= jobs= "
+    "device= cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
     "ignore_scores= outputs= command= progress= on_plan=",
     "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
     "cluster= resume= seed= threshold= activation= ignore_scores= outputs= certificate= "

@@ -50,13 +50,15 @@ class EstimatorRunner(Runner):
     """Runs a fitted estimator by predict_proba, else decision_function, else predict."""
 
     batch = 65_536
+    sure = True
 
     def __init__(self, estimator: Any) -> None:
         """Take an estimator, which is not changed."""
         self.name, self._estimator = type(estimator).__name__, estimator
         package = type(estimator).__module__.partition(".")[0]
         self.runtime = _describe(package)
-        single = is_net(estimator) or package in _FLOAT32
+        last = _last(estimator)
+        single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._method = next(name for name in _METHODS if _has(estimator, name))
         classes = getattr(estimator, "classes_", None)
@@ -117,6 +119,12 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _last(estimator: Any) -> Any:
+    """Return the estimator at the end of a pipeline."""
+    steps = getattr(estimator, "steps", None)
+    return _last(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
 def has_whole_categories(feature: Feature) -> bool:

@@ -35,7 +35,8 @@ def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
         path = _export_original(base, model.canonical.spec, Path(folder))
         named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
         runner = OnnxRunner(path, named)
-        original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else None)
+        closed = "logit" if base.closing == "none" else "probability"
+        original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else closed)
         original = original.bind(model.canonical.spec)
         _require_same(base, original, model.canonical.spec)
         graph = onnx.load(str(path))

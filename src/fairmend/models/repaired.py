@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class _ClassRunner(Runner):
     """Runs a model on the representatives of classes, or on all members, and averages its scores."""
 
+    sure = True
+
     def __init__(self, base: Network | RunModel, canonical: CanonicalMap, average: Average | None) -> None:
         self.base, self.average = base, average
         self.name = "the repaired model"
