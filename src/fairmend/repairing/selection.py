@@ -45,10 +45,13 @@ _BLIND = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying", match_ra
 EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, expected=True), _BLIND)
 """Recipes that ignore every feature that varies, the preferred one first, unless rows are few. Both predict each of
 two classes as often as the original does. On synthetic data two are enough: of six, with and without labels and this
-rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Labels
-help badly trained networks and hurt well trained ones, so that distillation does without them. Where
+rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
 these two cannot be told apart, the distilled one is better on average: by much if the features that vary decide much,
 else by nothing."""
+
+LABEL_WEIGHT = 0.5
+"""Of labels in distillation, if most rows have none. Where the labelled rows are all there is, it does without them: a
+network learns their labels by heart, and so what is chance in them."""
 
 BY_CLASSES = (
     Recipe("classes, distilled", steps=0, distil_steps=STEPS, label_weight=0.0, by_classes=DISTILLED),
@@ -220,7 +223,9 @@ def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
 
 def everyone_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return the recipes that ignore every feature that varies, the preferred one first."""
-    return EVERYONE if len(task.X_cal) + len(task.X_unlabelled) >= FEW_ROWS else EVERYONE[::-1]
+    weight = LABEL_WEIGHT if len(task.X_unlabelled) > len(task.X_cal) else 0.0
+    recipes = tuple(replace(each, label_weight=weight) if each.distil_steps else each for each in EVERYONE)
+    return recipes if len(task.X_cal) + len(task.X_unlabelled) >= FEW_ROWS else recipes[::-1]
 
 
 def _is_slow(recipe: Recipe) -> bool:
