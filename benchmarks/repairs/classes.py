@@ -39,6 +39,7 @@ from fairmend.paper.datasets._sets import ADULT_CATEGORIES
 from fairmend.repairing.result import RepairResult
 
 SHAPE = Shape((32, 16))
+CACHE = Path(tempfile.gettempdir()) / "fairmend-classes"
 AUDITED = 1000
 SPOUSES, APART = ["Married-AF-spouse", "Married-civ-spouse"], ["Divorced", "Separated"]
 LINKS: dict[str, dict[str, dict[str, object]]] = {
@@ -150,7 +151,7 @@ def main() -> int:
         for draw in range(given.draws):
             rows = case.table.split(draw)
             name = f"classes-{case.table.name}-{case.spec.width}-{draw}"
-            network = trained_network(name, SHAPE, X[rows["training"]], y[rows["training"]], Path(".cache"))
+            network = trained_network(name, SHAPE, X[rows["training"]], y[rows["training"]], CACHE)
             for way in found:
                 more = {"keep_form": True} if way == "ignoring" else {}
                 more |= {"X_unlabelled": X[rows["pool"]]} if way == "unlabelled" else {}
