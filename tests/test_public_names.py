@@ -45,8 +45,8 @@ FUNCTIONS = {
     "fairmend.report.load_report": "path",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
     "command= check= what_if= what_if_rows=",
-    "fairmend.workflows.audit_files": "model spec data= * keep_going= samples= method= time_limit= jobs= device= "
-    "cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
+    "fairmend.workflows.audit_files": "model spec data= * keep_going= group= samples= method= time_limit= jobs= "
+    "device= cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
     "ignore_scores= outputs= command= progress= on_plan=",
     "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
     "cluster= resume= seed= threshold= activation= ignore_scores= outputs= certificate= "
@@ -72,7 +72,7 @@ CONSTRUCTORS = {
     "indicates= input= names= bands=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
-    "fairmend.Label": "column positive= threshold= score= classes=",
+    "fairmend.Label": "column positive= threshold= score= classes= favourable=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column= about=",

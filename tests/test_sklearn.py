@@ -298,7 +298,7 @@ def test_the_policy_and_the_rows_that_are_left_over_reach_the_repair(monkeypatch
     with pytest.raises(ValueError, match="no candidate meets the policy"):
         model.fit(frame, y)
     unlabelled = seen[0].pop("X_unlabelled")
-    assert seen == [policy]
+    assert seen == [{**policy, "keep_form": True}]
     assert len(unlabelled) == 140
     used = np.concatenate([model.repair_inputs_, model.calibration_inputs_, unlabelled])
     assert sorted(map(tuple, used)) == sorted(map(tuple, model._encode(frame, used.dtype)))

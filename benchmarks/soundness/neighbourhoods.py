@@ -2,10 +2,11 @@
 
     python benchmarks/soundness/neighbourhoods.py [--count 1000000] [--seed 0] [--processes N]
 
-Specs of every kind, with scales whose mean is far above the standard deviation; people encoded by the spec, scaled
-elsewhere in float32, or off by some units in the last place; float32 and float64. For each person: the same inputs are
-refused, the points listed for `audit`, for the engines of `certify` and by the checker are the same, so are their
-counts, random neighbours are among them, and the boxes of a certificate are exactly the documented ones and cover all.
+Specs of every kind, with bands, and with scales whose mean is far above the standard deviation; people encoded by the
+spec, scaled elsewhere in float32, off by some units in the last place, or at the edges of bands; float32 and float64.
+For each person: the same inputs are refused, the points listed for `audit`, for the engines of `certify` and by the
+checker are the same, so are their counts, random neighbours are among them, and the boxes of a certificate are exactly
+the documented ones and cover all.
 Prints what was compared; stops at the first difference and exits with 1.
 """
 

@@ -44,7 +44,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fairmend
 from benchmarks.zoo import any_models
-from benchmarks.zoo.run_only.models import CALLABLE, ESTIMATOR, MODULE, Model
+from benchmarks.zoo.run_only.models import BOTH, CALLABLE, ESTIMATOR, MODULE, Model
 from benchmarks.zoo.run_only.people import (
     CALIBRATION_ROWS,
     REPAIR_ROWS,
@@ -217,25 +217,18 @@ def _split(frame: pd.DataFrame, start: int, *sizes: int) -> Iterator[pd.DataFram
 
 
 def _load(model: Model, made: Any, spec: fairmend.Spec) -> Any:
-    """Return the model as fairmend runs it; of what gives no label, its owner says that it gives probabilities."""
-    unsaid = model.form != ESTIMATOR and model.form != CALLABLE and model.library not in (
-        "skl2onnx", "onnxmltools", "catboost", "Keras",
-    )  # fmt: skip
-    outputs = "probability" if unsaid and model.output.startswith("prob") else None
+    """Return the model as fairmend runs it; of a module, and of a file made from one, its owner says what it gives."""
+    kind = "probability" if model.output.startswith("prob") else "logit"
+    outputs = kind if model.form in (MODULE, *BOTH) else None
     takes = "people" if model.form == CALLABLE and model.reading.raw else None
     return fairmend.load_model(made, outputs=outputs, takes=takes, spec=spec)
-
-
-def _accepted(model: Model, scores: np.ndarray) -> np.ndarray:
-    """Return who is accepted, ties included; of two equal logits, the first one decides."""
-    return scores > 0 if model.output == "logits" else scores >= (0.5 if model.output.startswith("prob") else 0.0)
 
 
 def _audit(model: Model, made: Any, loaded: Any, spec: fairmend.Spec, people: pd.DataFrame) -> int:
     """Return how many people are treated unequally; raise an error if fairmend counts others than the framework."""
     others = list(counterparts(people, model.protected))
     together = model.reading.rows(pd.concat(others, ignore_index=True))
-    accepted = _accepted(model, model.scores(made, together)).reshape(len(others), len(people))
+    accepted = model.accepts(model.scores(made, together)).reshape(len(others), len(people))
     counted = int((accepted.any(axis=0) != accepted.all(axis=0)).sum())
     found = fairmend.audit(loaded, spec, spec.encode(people, dtype=loaded.dtype)).count
     if found != counted:

@@ -509,3 +509,28 @@ def test_it_shows_who_loses_and_by_how_much(case):
     gender = next(each for each in document(case, "--no-report")["effects"] if each["feature"] == "gender")
     assert [value["direction"] for value in gender["values"]] == ["gains", "loses"]
     assert f"{100 * gender['values'][0]['decision']['mean']:+.1f}" in shown
+
+
+def test_a_column_that_the_model_does_not_read_has_groups_and_proxies(case):
+    people = small_people()
+    case.write(people.assign(race=np.where(people["income"] > 50, "white", "black")))
+    shown = document(case, "--group", "race", "--no-report")
+    race = next(group for group in shown["groups"] if group["feature"] == "race")
+    predicted = small_network().predict(small_spec().encode(people))
+    for group in race["groups"]:
+        members = (people["income"] > 50).to_numpy() == (group["name"] == "white")
+        assert group["selection_rate"] == pytest.approx(predicted[members].mean())
+    assert ["race"] in [table["features"] for table in shown["outcomes"]["tables"]]
+    (proxy,) = shown["proxies"]
+    assert (proxy["column"], proxy["features"][0]["feature"]) == ("race", "income")
+    assert proxy["auc"] > 0.99
+    text = audit(case, "--group", "race").stdout
+    assert "The features tell race with an AUC of" in " ".join(text.split())
+    assert "Features that stand for others" in (case.folder / "fairmend-audit/report.html").read_text(encoding="utf-8")
+    halves = document(case, "--group", "race", "--no-report", "--jobs", "2")
+    assert halves["groups"] == shown["groups"]
+
+
+def test_a_group_that_cannot_be_compared_is_refused(case):
+    assert "the data has no such column" in audit(case, "--group", "rcae").stderr
+    assert "--group needs --data" in audit(case, "--group", "race", data=False).stderr

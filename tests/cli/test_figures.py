@@ -186,7 +186,14 @@ def test_a_regression_network_has_r2_in_place_of_accuracy():
     assert "whose R² is at most 0.02 below" in text
     assert "accuracy" not in text
     [row] = [line for line in text.splitlines() if line.startswith("→   1")]
-    assert row.split()[-5:] == ["0", "%", "0.760", "97.0", "%"]
+    assert row.split()[-6:] == ["0", "%", "0.760", "97.0", "%", "–"]
+
+
+def test_the_estimate_that_decides_is_a_column():
+    text = shown(candidates=(candidate("blind", fall=0.0123, fall_of="accuracy", chosen=True),))
+    [row] = [line for line in text.splitlines() if line.startswith("→   1")]
+    assert row.split()[-1] == "1.2"
+    assert "loses: the largest fall against the original" in " ".join(text.split())
 
 
 def test_the_legend_explains_only_the_marks_that_are_shown():

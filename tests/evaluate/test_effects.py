@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fairmend
 from fairmend.auditing.neighbours import draw_with_value
 from fairmend.evaluate.effects import mean_effects
 from fairmend.network import Affine, Network
@@ -110,3 +111,14 @@ def test_of_several_classes_the_widest_effect_is_shown():
     (found,) = mean_effects(net, spec, np.array([[0.0], [1.0]], np.float32), ["A", "B", "C"])
     assert found.answer == "C"
     assert found.values[1].decision.mean == pytest.approx(0.5)
+
+
+def test_a_model_that_is_only_run_has_the_same_effects():
+    spec, net = small_spec(), small_network()
+    X = spec.encode(small_people())
+    run = fairmend.load_model(lambda rows: scores_of(net.logits(rows), "probability")[:, 0], spec=spec)
+    for ours, theirs in zip(mean_effects(net, spec, X, NAMES), mean_effects(run, spec, X, NAMES), strict=True):
+        assert [value.direction for value in ours.values] == [value.direction for value in theirs.values]
+        for one, other in zip(ours.values, theirs.values, strict=True):
+            assert one.score.mean == pytest.approx(other.score.mean, abs=1e-6)
+            assert one.decision == other.decision

@@ -77,7 +77,7 @@ class LabelsFirst(nn.Module):
         return shares.argmax(dim=1), shares
 
 
-@pytest.mark.parametrize(("module", "outputs"), [(Attention(), None), (LabelsFirst(), "probability")])
+@pytest.mark.parametrize(("module", "outputs"), [(Attention(), "logit"), (LabelsFirst(), "probability")])
 def test_a_module_becomes_a_file_for_any_number_of_rows(module, outputs, tmp_path):
     result, file = repaired_and_checked(load_model(module, outputs=outputs, spec=SPEC), tmp_path)
     X, _ = rows()
@@ -105,7 +105,7 @@ class Columns(nn.Module):
 def test_a_module_that_one_exporter_writes_wrongly_is_written_by_another(tmp_path):
     inputs = {"sex": "codes", "job": "codes", "age": "numbers", "income": "numbers"}
     spec = Spec([replace(feature, input=inputs[feature.name]) for feature in FEATURES])
-    repaired_and_checked(load_model(Columns(), spec=spec), tmp_path, spec)
+    repaired_and_checked(load_model(Columns(), outputs="logit", spec=spec), tmp_path, spec)
 
 
 @pytest.mark.parametrize(

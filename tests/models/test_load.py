@@ -154,6 +154,59 @@ def test_of_several_classes_the_most_probable_one_is_predicted():
     np.testing.assert_array_equal(model.predict(rows), [1, 2, 0])
 
 
+def test_of_two_logits_the_second_minus_the_first_decides_ties_included():
+    pairs = torch.tensor([[0.0, 0.0], [1.0, 0.5], [-2.0, 3.0]])
+
+    class Pairs(nn.Module):
+        def forward(self, x):
+            return pairs[x[:, 0].long() % 3]
+
+    model = load_model(Pairs(), spec=SPEC)
+    rows = np.repeat(X[:1], 3, axis=0)
+    rows[:, 0] = 21 + np.arange(3)
+    np.testing.assert_array_equal(model.logits(rows), [0.0, -0.5, 5.0])
+    np.testing.assert_array_equal(model.predict(rows), [1, 0, 1])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_probabilities_of_a_module_are_known_or_asked_for(columns):
+    class Squashed(nn.Module):
+        def __init__(self, mean):
+            super().__init__()
+            self.mean, self.layer = mean, nn.Linear(4, columns)
+
+        def forward(self, x):
+            score = self.layer(x / 50)
+            p = torch.sigmoid(score) if columns == 1 else score.softmax(dim=1)
+            return (0.5 * p + 0.5 * p**1.0 if self.mean else p).reshape(len(x), -1)
+
+    torch.manual_seed(0)
+    assert load_model(Squashed(mean=False), spec=SPEC).kind == "probability"
+    if columns == 2:
+        assert load_model(Squashed(mean=True), spec=SPEC).kind == "probability"  # they add up to 1
+        return
+    with pytest.raises(FairmendError, match=r'scores from 0\.\d+ to 0\.\d+ .*outputs="probability"'):
+        load_model(Squashed(mean=True), spec=SPEC)
+    assert load_model(Squashed(mean=True), outputs="probability", spec=SPEC).kind == "probability"
+
+
+def test_the_scores_among_several_tensors_are_those_of_rows():
+    class Several(nn.Module):
+        def __init__(self, more):
+            super().__init__()
+            self.more, self.layer = more, nn.Linear(4, 1)
+
+        def forward(self, x):
+            score = self.layer(x)
+            return (score[:, 0] > 0).long(), score, *([score] if self.more else [score.mean()])
+
+    torch.manual_seed(0)
+    model = load_model(Several(more=False), spec=SPEC)
+    assert len(np.unique(model.logits(X))) > 100
+    with pytest.raises(FairmendError, match="2 tensors that may hold scores"):
+        load_model(Several(more=True), spec=SPEC)
+
+
 def test_a_classifier_without_scores_gives_its_decisions():
     ridge = RidgeClassifier().fit(X, FRAME.good)
 

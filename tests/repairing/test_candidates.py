@@ -88,7 +88,7 @@ def test_nobody_is_compared_in_features_that_the_network_ignores_and_the_rate_is
     blind = fix_columns(network, [0, 1], np.array([20, 1]))
     fewer = candidates._spec_of_differences(spec, blind)
     assert [feature.name for feature in fewer.varying] == ["amount"]
-    rate = candidates._rate(blind, task, X_cal)
+    rate = candidates.unequal_rate(blind, task, X_cal)
     assert rate == find_unequal(blind, spec, X_cal).rate
     assert rate > 0
     assert candidates._spec_of_differences(spec, network) == spec

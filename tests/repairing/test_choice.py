@@ -124,14 +124,14 @@ NETWORK, X_REPAIR, X_CAL, Y = case(SPEC, 3, rows=420)
 TASK = prepare_task(NETWORK, SPEC, X_REPAIR, X_CAL, Y, HeadOptions(), 0)  # the labels are the network's predictions
 
 
-def candidate(name, wrong, level=2, unfair=0.0):
+def candidate(name, wrong, level=2, unfair=0.0, **more):
     """A candidate that is wrong in these rows."""
     predictions = Y.copy()
     predictions[wrong] = 1 - predictions[wrong]
     kept = balanced_accuracy(Y, predictions)
     figures = Candidate(
         Recipe(name), GUARANTEES[level], float(np.mean(predictions == Y)), kept, float(np.mean(predictions != Y)),
-        kept, unfair, collapsed=Classes().has_collapsed(Y, predictions),
+        kept, unfair, collapsed=Classes().has_collapsed(Y, predictions), **more,
     )  # fmt: skip
     return JudgedCandidate(figures, None, 2.0 * predictions - 1)
 
@@ -253,3 +253,18 @@ def test_a_candidate_that_surely_keeps_the_model_wins_over_a_stronger_guarantee_
     assert made.keeps
     assert "may be more than" in made.reasons[0]
     assert choice(risky, sure, keep=fall.value + 2 * fall.error)[0] == "risky"
+
+
+def test_a_candidate_that_leaves_more_people_unequal_than_before_is_not_preferred():
+    worse = candidate("listed", slice(0, 0), level=0, unfair=0.2, more_unequal=True)
+    name, made = choice(candidate("everyone", MANY), worse)
+    assert name == "everyone"
+    assert made.reasons[1] == "leaves more people of the data treated unequally than the original does"
+    assert not made.keeps
+
+
+def test_it_is_chosen_if_it_alone_keeps_what_the_policy_demands_or_nothing_else_is_sound():
+    worse = candidate("listed", slice(0, 0), level=0, unfair=0.2, more_unequal=True)
+    assert choice(candidate("everyone", MANY), worse, keep=0.02, keep_required=True)[0] == "listed"
+    assert choice(candidate("everyone", ALMOST_ALL), worse)[0] == "listed"
+    assert choice(worse)[0] == "listed"

@@ -1,12 +1,19 @@
 """The result of a repair says what is proven."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
 from fairmend import Spec
+from fairmend.auditing.neighbours import find_unequal
+from fairmend.base.text import percent
 from fairmend.network import Affine, Network
-from fairmend.spec import Claim, Label
+from fairmend.repairing.options import HeadOptions
+from fairmend.repairing.result import lost_features
+from fairmend.repairing.run import _more_unequal
+from fairmend.repairing.task import prepare_task
+from fairmend.spec import Claim, Feature, Label
 from support.prof_cases import AGE, SPECS, case, check, repair
 
 
@@ -68,3 +75,48 @@ def test_the_repr_says_what_was_proven():
     assert "inference" in repr(result)
     assert len(repr(result)) < 250
     assert "array" not in repr(result)
+
+
+def test_a_feature_that_is_no_longer_read_is_named_unless_it_is_protected():
+    features = [
+        Feature("sex", "categorical", categories=("f", "m"), protected=True),
+        Feature("seniority", "integer", range=(0, 40), tolerance=2),
+        Feature("income", "continuous", range=(0, 1)),
+    ]
+    spec = Spec(features, Label("y", "yes"))
+
+    def reading(*weights):
+        return Network([Affine(np.array([weights], np.float32), np.zeros(1, np.float32))], [])
+
+    (warning,) = lost_features(reading(1, 1, 1), reading(0, 0, 1), spec, ())
+    assert warning.startswith("the repaired network no longer reads seniority, which the original reads")
+    assert lost_features(reading(1, 1, 1), reading(0, 1, 1), spec, ("sex",)) == []
+    assert lost_features(reading(1, 0, 1), reading(0, 0, 1), spec, ("sex", "seniority")) == []
+
+
+def test_a_repair_that_ignores_a_tolerant_feature_says_so():
+    X = np.random.default_rng(0).random((80, 3)).astype(np.float32)
+    X[:, 0], X[:, 1] = X[:, 0] > 0.5, np.round(40 * X[:, 1])
+    features = [
+        Feature("sex", "categorical", categories=("f", "m"), protected=True),
+        Feature("seniority", "integer", range=(0, 40), tolerance=2),
+        Feature("income", "continuous", range=(0, 1)),
+    ]
+    net = Network([Affine(np.array([[1, 0.1, 3]], np.float32), np.array([-3], np.float32))], [])
+    result = repair(net, Spec(features), X[:10], X, net.predict(X), method="auto", guarantee="everyone")
+    assert any("no longer reads seniority" in warning for warning in result.warnings)
+    table = result.to_frame()
+    assert table["fall"].notna().sum() == sum(one.proven for one in result.candidates)
+    assert set(table["fall_of"].dropna()) <= {"accuracy", "balanced accuracy"}
+
+
+def test_more_people_unequal_than_before_is_a_warning():
+    worse, spec, X_repair, X, y = case(SPECS["ordinal"])
+    constant = Network([Affine(np.zeros((1, spec.width), np.float32), np.ones(1, np.float32))], [])
+    task = prepare_task(constant, spec, X_repair, X, y, HeadOptions(), 0)
+    rate = find_unequal(worse, spec, X).rate
+    assert rate > 0
+    (warning,) = _more_unequal(task, SimpleNamespace(everyone=False, network=worse))
+    assert f"{percent(rate)} of the calibration rows instead of 0 %".replace(" %", "\xa0%") in warning
+    assert _more_unequal(task, SimpleNamespace(everyone=False, network=constant)) == []
+    assert _more_unequal(task, SimpleNamespace(everyone=True, network=worse)) == []

@@ -226,13 +226,21 @@ def test_where_all_labels_are_equal_the_decisions_of_the_original_are_kept():
     assert not any("auto keeps the decisions" in each for each in asked.warnings)
 
 
+def test_a_tolerance_that_is_proven_for_listed_people_offers_bands():
+    result = fairmend.repair(*income_decides())
+    assert chosen(result).level == 1
+    (warning,) = [each for each in result.warnings if "Bands instead" in each]
+    assert "income are proven for the repair inputs only" in warning
+    assert "bands = {width = " in warning
+
+
 def test_unlabelled_rows_are_used():
     network, spec, X_repair, X_cal, y_cal = arguments(SPEC, 3)
     more = spec.sample_inputs(200, np.random.default_rng(0))
     with_more = fairmend.repair(network, spec, X_repair, X_cal, y_cal, X_unlabelled=more)
     without = fairmend.repair(network, spec, X_repair, X_cal, y_cal)
     assert with_more.network != without.network
-    with pytest.raises(FairmendError, match="X_unlabelled: method prof does not use it; use method auto or blind"):
+    with pytest.raises(FairmendError, match="prof does not use it; use method auto, blind or average"):
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="prof", X_unlabelled=more)
 
 

@@ -16,6 +16,7 @@ POLICY = PolicySummary(0.02, "any", "accuracy", False, None, None, "balanced acc
 
 def candidate(name="blind", guarantee=GUARANTEES[0], balanced=0.8, unfair=0.0, proven=True, **more):
     given = {"chosen": False, "collapsed": False, "on_frontier": False, "accuracy": 0.0, "agreement": 0.9} | more
+    given |= {"fall": 0.01, "fall_of": "accuracy", "more_unequal": False}
     return RecipeSummary(
         name=name,
         recipe={},

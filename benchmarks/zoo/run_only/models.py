@@ -19,7 +19,8 @@ from benchmarks.zoo.run_only.people import Reading
 MODULE, ESTIMATOR, CALLABLE = "module", "estimator", "callable"
 DYNAMO, TORCHSCRIPT, CONVERTED = "ONNX, torch.export", "ONNX, TorchScript", "ONNX, converted"
 BOTH = (DYNAMO, TORCHSCRIPT)
-OTHER_ROWS = "who else is in the batch"  # a model whose scores depend on it is refused
+# Why a model is refused: its scores depend on the other rows, or it cannot score one person.
+OTHER_ROWS, FAILS_ALONE = "who else is in the batch", "fails on 1 rows"
 PROTECTED = (("sex",), ("sex", "race"), ("sex", "age"))
 
 Rows = pd.DataFrame | np.ndarray
@@ -49,10 +50,11 @@ class Model:
         """What is protected: another choice for each model, which stays the same when other models are added."""
         return PROTECTED[zlib.crc32(f"{self.library} {self.form} {self.name}".encode()) % len(PROTECTED)]
 
-    @property
-    def threshold(self) -> float:
-        """The score from which a person is accepted."""
-        return 0.5 if self.output.startswith("prob") else 0.0
+    def accepts(self, scores: np.ndarray) -> np.ndarray:
+        """Return who is accepted, bool (rows,), ties included; of two equal logits, the first one decides."""
+        if self.output == "logits":
+            return scores > 0
+        return scores >= (0.5 if self.output.startswith("prob") else 0.0)
 
     def build(self, X: Rows, y: np.ndarray, folder: Path) -> Any:
         """Return the model, the same at every call."""

@@ -47,8 +47,8 @@ def _maker(reading: Reading, options: dict[str, Any], form: str) -> Callable[[Ro
     def make(X: Rows, y: np.ndarray, folder: Path) -> Any:
         from pytorch_tabnet.tab_model import TabNetClassifier
 
-        classifier = TabNetClassifier(n_d=4, n_a=4, verbose=0, device_name="cpu", seed=0, **options)
-        classifier.fit(X, y, max_epochs=12, batch_size=128, virtual_batch_size=64)
+        classifier = TabNetClassifier(n_d=8, n_a=8, verbose=0, device_name="cpu", seed=0, **options)
+        classifier.fit(X, y, max_epochs=20, batch_size=128, virtual_batch_size=64)
         if form == ESTIMATOR:
             return classifier
         module = FirstOutput(classifier.network.cpu().eval()).eval()

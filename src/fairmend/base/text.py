@@ -224,6 +224,11 @@ def signed_difference(value: float, on: str | None) -> str:
     return shown.replace("-", _MINUS) if float(shown) else "0"
 
 
+def loss(fall: float) -> str:
+    """Return how many percentage points are lost, as "0.4"; what is gained has a minus."""
+    return f"{round(100 * fall, 1) + 0.0:.1f}".replace("-", _MINUS)
+
+
 def exact_number(number: float, *, grouped: bool = False) -> str:
     """Return a number with all its digits, so that a sentence does not claim more than is proven."""
     if int(number) != number:

@@ -57,6 +57,13 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
 @keep_going_option
 @click.option(
+    "--group",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column of the data that the model does not read, such as race: its groups are compared, and a table says "
+    "how well the features tell it. Can be given several times.",
+)
+@click.option(
     "--samples",
     type=click.IntRange(min=1),
     default=100_000,
@@ -158,6 +165,7 @@ def _show_all(screen: Console, audited: AuditedFiles) -> None:
     _show(screen, audited.title, result, audited.labelled)
     show_disparity(screen, audited.spec, outputs, result)
     _show_effects(screen, audited.document)
+    _show_proxies(screen, audited.document)
     _show_pairs(screen, audited.spec, outputs, result)
     show_condition(screen, result.condition)
     show_out_of_range(screen, audited.out_of_range, files["widened_spec"])
@@ -300,6 +308,20 @@ def _show_effects(screen: Console, document: AuditDocument) -> None:
     table.caption = f"{what}, with 95 % intervals: the same person with each value"
     screen.print()
     screen.print(table)
+
+
+def _show_proxies(screen: Console, document: AuditDocument) -> None:
+    """Print how well the features tell the columns of --group, and which of them."""
+    from rich.text import Text
+
+    for proxy in document.proxies:
+        screen.print()
+        if proxy.auc is None:
+            screen.print(Text(f"How well the features tell {proxy.column} is not known: {proxy.reason}."))
+            continue
+        told = f"The features tell {proxy.column} with an AUC of {proxy.auc:.3f} (0.5 by chance)"
+        most = ", ".join(f"{each.feature} {each.drop:.3f}" for each in proxy.features)
+        screen.print(Text(f"{told}. What each adds: {most}." if most else f"{told}."))
 
 
 def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import in_points, listed, number, percent, printable
+from fairmend.base.text import in_points, listed, loss, number, percent, printable
 from fairmend.cli.console import (
     Rows,
     differing_values,
@@ -40,8 +40,8 @@ _WIDTH = 33  # characters of the curve, each for three thresholds
 _NAMED = (0.1, 0.3, 0.5, 0.7)
 
 
-_CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7}
-_REGRESSION_FIGURES = {"unequal": 7, "R²": 9, "agrees": 7}
+_CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7, "loses": 5}
+_REGRESSION_FIGURES = {"unequal": 7, "R²": 9, "agrees": 7, "loses": 6}
 _ORIGINAL = "the original network"
 _SELECTED, _FRONTIER = "→", "●"
 _MARKS = {
@@ -52,11 +52,13 @@ _MARKS = {
 _NOTE = "unequal: still treated unequally, among rows of the data and uniform samples. "
 _CLASS_NOTE = (
     "accuracy, balanced (accuracy): on calibration rows that the recipe did not use. "
-    "agrees: predictions equal to the original's, mean over the classes."
+    "agrees: predictions equal to the original's, mean over the classes. "
+    "loses: the largest fall against the original in points, estimated from labels and scores of all rows; it decides "
+    "whether the model is kept."
 )
 _REGRESSION_NOTE = (
     "R²: on calibration rows that the recipe did not use. agrees: the share of the variance of the original's outputs "
-    "that is kept."
+    "that is kept. loses: the fall against the original, which decides whether the model is kept."
 )
 
 
@@ -280,8 +282,14 @@ def _table(width: int, figures: Mapping[str, int], rows: Iterable[Sequence[str]]
 def _row(number: int, candidate: Candidate, regression: bool) -> tuple[str, ...]:
     accuracy = None if regression else candidate.accuracy
     figures = (percent(candidate.unfair_rate), *_accuracy(accuracy, candidate.balanced_accuracy))
-    shown = (*figures, percent(candidate.agreement))
+    shown = (*figures, percent(candidate.agreement), _fall(candidate))
     return _mark(candidate), str(number), candidate.recipe.name, *(shown if candidate.proven else "–" * len(shown))
+
+
+def _fall(candidate: Candidate) -> str:
+    if candidate.fall is None:
+        return "–"
+    return number(round(candidate.fall, 3) + 0.0) if candidate.fall_of == "R²" else loss(candidate.fall)
 
 
 def _mark(candidate: Candidate) -> str:
@@ -300,7 +308,7 @@ def _level(candidate: Candidate) -> int | None:
 
 
 def _figures_of_original(result: RepairResult) -> tuple[str, ...]:
-    return *_accuracy(result.original_accuracy, result.original_balanced_accuracy), percent(1.0)
+    return *_accuracy(result.original_accuracy, result.original_balanced_accuracy), percent(1.0), ""
 
 
 def _show_reasons(screen: Console, others: Sequence[tuple[int, Candidate]]) -> None:

@@ -23,12 +23,14 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.document_parts import common_parts, disparity_figures, pair_of, score_figures, utility_figures
 from fairmend.evaluate.effects import mean_effects
+from fairmend.evaluate.group_columns import GroupColumn
 from fairmend.evaluate.groups import values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.people import People, RowNumbers
+from fairmend.evaluate.proxies import proxy_table
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.network import Model
 from fairmend.prove.result import CertifyResult, Witness
@@ -69,12 +71,14 @@ def audit_document(
     out_of_range: OutOfRange | None = None,
     broken: Sequence[BrokenFile] = (),
     files: Mapping[str, Path] | None = None,
+    columns: Sequence[GroupColumn] = (),
     page: bool = True,
 ) -> AuditDocument:
     """Return what an audit found, with what only its page needs unless `page` is false.
 
     `labels` are the different ones in the data, `rows` names the people by row and id, `out_of_range` is what was done
-    to their values, and `files` are those that the command writes.
+    to their values, and `files` are those that the command writes. `columns` of the data that the model does not read
+    have groups too.
     """
     common = common_parts(
         net,
@@ -91,6 +95,8 @@ def audit_document(
     known = labelled.utility or labelled.regression
     classes = None if spec.regression else result.rows.decide(net)
     values = {} if classes is None else values_of_rows(spec, result.rows)
+    values |= {feature.name: column for feature, column in columns}
+    features, examined = [*spec.protected, *(feature for feature, _ in columns)], result.examined
     return AuditDocument(
         **common,
         count=result.count,
@@ -108,13 +114,22 @@ def audit_document(
         disparity=disparity_figures(result.disparity),
         labelled_rows=labelled.rows,
         utility=None if known is None else utility_figures(known),
-        effects=mean_effects(net, spec, result.examined.X, common["class_names"]),
+        effects=mean_effects(net, spec, examined.X, common["class_names"]),
+        proxies=[proxy_table(spec, examined.X, examined.rows, column) for column in columns],
         groups=[]
         if classes is None
-        else tabulate_groups(spec, values, labelled.groups, classes, classes=net.outputs, unfair=result.rows.unequal),
+        else tabulate_groups(
+            spec,
+            values,
+            labelled.groups,
+            classes,
+            classes=net.outputs,
+            unfair=result.rows.unequal,
+            features=features,
+        ),
         outcomes=None
         if classes is None or result.sampled
-        else tabulate_outcomes(spec, values, [classes], common["class_names"]),
+        else tabulate_outcomes(spec, values, [classes], common["class_names"], features),
         pairs=[pair_of(pair) for pair in result.pairs],
         page=_audit_page(net, spec, result, RowNumbers() if rows is None else rows) if page else None,
     )

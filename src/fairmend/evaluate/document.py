@@ -180,7 +180,7 @@ class GroupRates:
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """The groups of one protected feature, largest ones only, and the gaps between all of them.
+    """The groups of one protected feature, or column of --group: the largest ones, and the gaps between all of them.
 
     `binned` says whether the groups are ranges of values. The demographic parity difference is the largest difference
     of selection rates, the equalized odds difference that of true or false positive rates; `reason` says why one is
@@ -197,6 +197,32 @@ class FeatureGroups:
     reason: str | None
     widest_class: str | None = None
     widest_difference: float | None = None
+
+
+@dataclass(frozen=True)
+class ProxyFeature:
+    """A feature that helps to tell a column; the AUC falls by `drop` if its values are shuffled among people."""
+
+    feature: str
+    drop: float
+
+
+@dataclass(frozen=True)
+class ProxyTable:
+    """How well the features of the model tell the groups of a `column` that it does not read, among `rows` people.
+
+    `auc` is that of a classifier on people that it did not see, 0.5 by chance; of more than two `groups`, the mean over
+    groups of telling one from all others. It is None for the `reason` that is then given. `features` are those that add
+    most, at most ten.
+    """
+
+    column: str
+    rows: int
+    groups: int
+    auc: float | None
+    features: list[ProxyFeature]
+    features_left_out: int
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -623,8 +649,8 @@ class AuditDocument(Unequal, Document):
     "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
     `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
     on `labelled_rows`, and `groups` on all people. `effects` are the mean effects of the values of each
-    protected feature. `pairs` are the worst ones. `outcomes` is None for a regression network and for samples, and
-    `page` without a report.
+    protected feature, and `proxies` say how well features tell the columns of --group. `pairs` are the worst ones.
+    `outcomes` is None for a regression network and for samples, and `page` without a report.
     """
 
     kind: str = AUDIT
@@ -640,6 +666,7 @@ class AuditDocument(Unequal, Document):
     labelled_rows: int
     utility: UtilityFigures | None
     effects: list[FeatureEffects]
+    proxies: list[ProxyTable]
     groups: list[FeatureGroups]
     outcomes: Outcomes | None
     pairs: list[Pair]
@@ -731,7 +758,9 @@ class RecipeSummary:
 
     A candidate that is not `proven` has a `problem`, and one that was not run (`ran`) has no figures. `on_frontier` is
     true if no other candidate is at least as good in guarantee, unfairness left and what is kept, and better in one.
-    `recipe` has the settings of the recipe by name.
+    `recipe` has the settings of the recipe by name. `fall` is how much less than the original it keeps, as the
+    selection estimates it: the largest fall of `fall_of`, such as "balanced accuracy"; None without figures.
+    `more_unequal` is true if more calibration rows are treated unequally than before.
     """
 
     name: str
@@ -750,6 +779,9 @@ class RecipeSummary:
     blind_features: list[str]
     collapsed: bool
     on_frontier: bool
+    fall: float | None
+    fall_of: str
+    more_unequal: bool
 
     @property
     def why(self) -> str:

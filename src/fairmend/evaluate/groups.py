@@ -120,15 +120,19 @@ def group_metrics_of(
     y: npt.ArrayLike | None = None,
     *,
     classes: int = 2,
+    features: Sequence[Feature] | None = None,
 ) -> tuple[GroupMetrics, ...]:
-    """Return the metrics from the values (rows,) of each protected feature and the predictions (rows,)."""
+    """Return the metrics from the values (rows,) of each protected feature and the predictions (rows,).
+
+    `features` are those to compare, if they are not the protected ones.
+    """
     true = None if y is None else np.asarray(y)
     if true is not None and true.shape != predicted.shape:
         raise FairmendError(f"y has {len(true)} true classes for {len(predicted)} predictions; give one per row")
     if true is not None and classes <= 2 and not all(np.isin(true[part], (0, 1)).all() for part in chunks(len(true))):
         raise FairmendError(f"y holds {np.unique(true)[:5].tolist()}; give the true classes as 0 and 1")
     names = [spec.name_class(number, classes) for number in range(classes)] if classes > 2 else []
-    return tuple(_of_feature(f, values[f.name], predicted, true, names) for f in spec.protected)
+    return tuple(_of_feature(f, values[f.name], predicted, true, names) for f in features or spec.protected)
 
 
 def class_shares(codes: Codes, predicted: Classes, groups: int, classes: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from fairmend.auditing.rows import AuditedRows, RowStore
 from fairmend.base.arrays import Bools, in_chunks, select_rows
 from fairmend.base.text import as_text, listed, shown
+from fairmend.evaluate.group_columns import GroupColumn
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
 from fairmend.network import Model
@@ -116,22 +118,27 @@ class LabelledRows:
             return []
         return label_warnings(self._spec, self._any_positive, list(self._distinct), source)
 
-    def figures(self, rows: AuditedRows) -> LabelledFigures:
-        """Return the figures of the rows with a label; `rows` are all rows of the file, as the audit knows them."""
+    def figures(self, rows: AuditedRows, columns: Sequence[GroupColumn] = ()) -> LabelledFigures:
+        """Return the figures of the rows with a label; `rows` are all rows of the file, as the audit knows them.
+
+        `columns` have groups as well as protected features.
+        """
         if not len(self._labels):
             return LabelledFigures()
         known = self._known.array()
         count = int(known.sum())
         if count == 0 or (self._spec.regression and self._net.outputs > 1):
             return LabelledFigures(count)
-        y, logits, values = self._labels.array(), rows.logits, values_of_rows(self._spec, rows)
+        y, logits = self._labels.array(), rows.logits
+        values = values_of_rows(self._spec, rows) | {feature.name: column for feature, column in columns}
         if count < len(known):
             y, logits = select_rows(y, known), select_rows(logits, known)
             values = {name: column.chosen(known) for name, column in values.items()}
         if self._spec.regression:
             return LabelledFigures(count, regression=regression_utility_of(logits, y))
         predicted = in_chunks(logits, self._net.decide, np.int16)
-        groups = group_metrics_of(self._spec, values, predicted, y, classes=self._net.outputs)
+        features = [*self._spec.protected, *(feature for feature, _ in columns)]
+        groups = group_metrics_of(self._spec, values, predicted, y, classes=self._net.outputs, features=features)
         return LabelledFigures(count, utility_of(logits, y, threshold=self._net.threshold), groups)
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:

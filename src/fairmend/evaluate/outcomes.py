@@ -39,6 +39,7 @@ def tabulate_groups(
     *,
     classes: int,
     unfair: Bools | None = None,
+    features: Sequence[Feature] | None = None,
 ) -> list[FeatureGroups]:
     """Return the groups of each protected feature, of at most twelve.
 
@@ -49,6 +50,7 @@ def tabulate_groups(
     predictions : those of the network (rows,)
     classes : how many outputs the network has; selection rates need one or two
     unfair : which rows are treated unequally (rows,)
+    features : those to compare, if they are not the protected ones
     """
     return [
         _feature(
@@ -60,7 +62,7 @@ def tabulate_groups(
             unfair,
             favourable_class(spec, classes),
         )
-        for number, feature in enumerate(spec.protected[:_MOST_FEATURES])
+        for number, feature in enumerate((features or spec.protected)[:_MOST_FEATURES])
     ]
 
 
@@ -117,6 +119,7 @@ def tabulate_outcomes(
     values: Mapping[str, Values | CodedValues],
     predictions: Sequence[Classes],
     answers: Sequence[str],
+    features: Sequence[Feature] | None = None,
 ) -> Outcomes:
     """Return the tables of each protected feature, then of each intersection of two, three, and so on.
 
@@ -126,7 +129,7 @@ def tabulate_outcomes(
     predictions : for each network (before, after), its predictions (rows,)
     answers : the names of the classes; the favourable one is a selection, and each of several if none is favourable
     """
-    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in spec.protected}
+    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in features or spec.protected}
     favourable = favourable_class(spec, len(answers))
     classes = list(range(min(len(answers), _MOST_CLASSES))) if favourable is None else [favourable]
     together = (names for size in range(1, len(groups) + 1) for names in combinations(groups, size))

@@ -6,13 +6,14 @@ slice, and taken in the order of the slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
+from fairmend.evaluate.group_columns import GroupColumns, GroupValues
 from fairmend.evaluate.labelled import LabelledRows, Labels
 from fairmend.evaluate.pairs import PairsFile, PairsTable
 from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, require_given_scores
@@ -34,12 +35,14 @@ class PeopleNotes:
     labels : their labels; None without labels
     out_of_range : what was done about values out of range
     pairs : lines of CSV for those who are treated unequally
+    groups : the values of the columns that have groups; None without such columns
     """
 
     rows: RowNumbers
     labels: Labels | None
     out_of_range: OutOfRange
     pairs: str
+    groups: GroupValues | None = None
 
 
 class PeopleReading:
@@ -51,6 +54,7 @@ class PeopleReading:
         self.first, self.rows = part.first, part.rows
         self._numbers = RowNumbers(FIRST_ROW + part.first, reader.spec.id_column)
         self._labelled = LabelledRows(reader.spec, reader.net)
+        self._groups = GroupColumns(reader.groups)
         self._out_of_range = OutOfRange(reader.policy)
         self._lines: list[str] = []
         self._write = self._lines.append if write is None else write
@@ -71,6 +75,7 @@ class PeopleReading:
             start += len(frame)
             if X is not None:
                 self._labelled.add(inside)
+                self._groups.add(inside)
                 yield X
 
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
@@ -80,7 +85,8 @@ class PeopleReading:
 
     def notes(self) -> PeopleNotes:
         """Return what was noted."""
-        return PeopleNotes(self._numbers, self._labelled.labels(), self._out_of_range, "".join(self._lines))
+        groups = self._groups.values() if self._reader.groups else None
+        return PeopleNotes(self._numbers, self._labelled.labels(), self._out_of_range, "".join(self._lines), groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,7 @@ class _PeopleReader:
     table: TableStream
     policy: str
     pairs: PairsTable | None = None
+    groups: tuple[str, ...] = ()
 
     from_files = True
 
@@ -131,10 +138,11 @@ class PeopleStream:
     rows : the rows and ids of the people taken so far
     labelled : their labels
     out_of_range : what was done about values out of range
+    groups : the values of the columns that have groups
     """
 
     from_files = True
-    note_classes: tuple[type, ...] = (PeopleNotes, RowNumbers, CompactTexts, Labels, OutOfRange, Outside)
+    note_classes: tuple[type, ...] = (PeopleNotes, RowNumbers, CompactTexts, Labels, OutOfRange, Outside, GroupValues)
 
     def __init__(
         self,
@@ -145,17 +153,20 @@ class PeopleStream:
         *,
         engine: Engine = HERE,
         asked: str | None = None,
+        groups: Sequence[str] = (),
     ) -> None:
         """Widen the ranges of the spec, if this is the policy; the engine reads the slices for it.
 
-        `asked` is the policy that the user asked for, from which network and spec made this one.
+        `asked` is the policy that the user asked for, from which network and spec made this one. `groups` are columns
+        that the model does not read, whose groups are compared.
         """
         require_policy(policy)
         self._asked = policy if asked is None else asked
         self._file: PairsFile | None = None
         self.spec, self.out_of_range = spec, OutOfRange(policy)
         self.count, self.total = len(table.parts), table.total
-        self._reader = _PeopleReader(spec, net, table, policy)
+        self._reader = _PeopleReader(spec, net, table, policy, groups=tuple(groups))
+        self.groups = GroupColumns(groups)
         if policy == "widen":
             self._widen(engine if self.count > 1 else HERE)
         self.rows, self.labelled = RowNumbers(FIRST_ROW, spec.id_column), LabelledRows(self.spec, net)
@@ -185,6 +196,8 @@ class PeopleStream:
         self.rows.merge(notes.rows)
         self.labelled.merge(notes.labels)
         self.out_of_range += notes.out_of_range
+        if notes.groups is not None:
+            self.groups.merge(notes.groups)
         if self._file is not None and notes.pairs:
             self._file.append(notes.pairs)
 
@@ -194,7 +207,8 @@ class PeopleStream:
 
     def describe(self) -> str:
         """Return a text that changes if the files change, or what the user asks for about values out of range."""
-        return f"{describe_files(self._reader.table)} {self._asked}"
+        groups = f" {sorted(self._reader.groups)}" if self._reader.groups else ""
+        return f"{describe_files(self._reader.table)} {self._asked}{groups}"
 
     def error_for_none(self) -> FairmendError:
         """Return the error that no person is in range."""

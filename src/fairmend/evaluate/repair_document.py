@@ -208,6 +208,9 @@ def _candidate(candidate: Candidate) -> RecipeSummary:
         blind_features=[short(name) for name in candidate.blind_features],
         collapsed=candidate.collapsed,
         on_frontier=candidate.on_frontier,
+        fall=candidate.fall,
+        fall_of=candidate.fall_of,
+        more_unequal=candidate.more_unequal,
     )
 
 

@@ -51,13 +51,14 @@ class EstimatorRunner(Runner):
     """Runs a fitted estimator by predict_proba, else decision_function, else predict."""
 
     batch = 65_536
+    sure = True
 
     def __init__(self, estimator: Any) -> None:
         """Take an estimator, which is not changed."""
         self.name, self._estimator = type(estimator).__name__, estimator
         package = type(estimator).__module__.partition(".")[0]
         self.runtime = _describe(package)
-        last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+        last = _last(estimator)
         single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._method = next(name for name in _METHODS if _has(estimator, name))
@@ -82,11 +83,6 @@ class EstimatorRunner(Runner):
         """Return whether the columns that it was fitted on are the features of a spec."""
         names = self._names or ()
         return set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
-
-    def takes_unscaled(self, spec: Spec) -> bool:
-        """Return whether it was fitted on a matrix as wide as that of a spec without scales."""
-        width = getattr(self._estimator, "n_features_in_", None)
-        return self._names is None and width == spec.width and all(f.scale is None for f in spec.features)
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
@@ -130,6 +126,12 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _last(estimator: Any) -> Any:
+    """Return the estimator at the end of a pipeline."""
+    steps = getattr(estimator, "steps", None)
+    return _last(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
 def has_whole_categories(feature: Feature) -> bool:

@@ -69,7 +69,8 @@ def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entr
     base = model.base
     named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
     runner = OnnxRunner(path, named)
-    original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else None)
+    closed = "logit" if base.closing == "none" else "probability"
+    original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else closed)
     original = original.bind(model.canonical.spec)
     _require_same(base, original, model.canonical.spec)
     graph = onnx.load(str(path))

@@ -39,6 +39,10 @@ class FunctionRunner(Runner):
         """Refuse: a function can be told from another by its name alone."""
         raise FairmendError(f"{self.name} is a function, which may change under its name; leave out resume")
 
+    def takes_people(self, spec: Spec) -> bool:
+        """Return whether it takes people."""
+        return self._people
+
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the one port that reads all columns of the spec."""
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.models.ports import unscaled
 from fairmend.models.run_model import RunModel, Runner
 from fairmend.network import Activation, Network, NetworkSource, load_network
 from fairmend.network.scores import scores_of
@@ -47,8 +48,8 @@ def load_model(
     outputs : what the model gives, if that is not what fairmend takes it for: "logit", "probability" or "number"
     output : the name of the output with the scores, of an ONNX file with several
     takes : of a function, "encoded" for rows as the spec encodes them, or "people" for a data frame of users' values
-    spec : if it is given, a model that is only run is bound to it. A pipeline whose columns are the features, with a
-        network at its end, is that network if the spec encodes people as its steps do, and is run as a whole if not
+    spec : if it is given, a model that is only run is bound to it. A pipeline with a network at its end is run as a
+        whole, unless the spec encodes people as its other steps do: then it is that network
     """
     if isinstance(source, Network | RunModel):
         model: Network | RunModel = source
@@ -57,9 +58,7 @@ def load_model(
             raise FairmendError(f"{asked[0]}= is for a model that is not loaded yet; {source!r} is")
     else:
         model = _load(source, activation, outputs, output, takes)
-    if spec is None:
-        return model
-    return model.bind(spec) if isinstance(model, RunModel) else _whole_pipeline(source, model, spec) or model
+    return _of_spec(model, spec) if spec is not None and isinstance(model, RunModel) else model
 
 
 def require_network(
@@ -87,10 +86,10 @@ def require_network(
 def _load(
     source: Any, activation: str | Activation | None, outputs: str | None, output: str | None, takes: str | None
 ) -> Network | RunModel:
-    why = _asked_to_run(outputs, output, takes)
+    why, inside = _asked_to_run(outputs, output, takes), None
     if not why and not _is_function(source):
         try:
-            return load_network(source, activation)
+            network = load_network(source, activation)
         except FairmendError as error:
             if _is_keras(source):
                 raise FairmendError(
@@ -99,36 +98,36 @@ def _load(
             if not _can_run(source):
                 raise
             why = str(error)
+        else:
+            if not _has_steps(source):
+                return network
+            inside, why = network, "a pipeline is run as a whole"
     try:
         runner = _runner(source, output, takes)
     except FairmendError as error:
         raise FairmendError(f"{why}; it cannot be run either: {error}" if why else str(error)) from error
-    model = RunModel(runner, why or "a Python function has no graph", outputs)
+    model = RunModel(runner, why or "a Python function has no graph", outputs, inside)
     _logger.info("%r: %s", model, model.why_only_run)
     return model
 
 
-def _whole_pipeline(source: Any, network: Network, spec: Spec) -> RunModel | None:
-    """Return a pipeline as a model that is run, if the network at its end does not give its scores for rows of a spec.
+def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:
+    """Return a model for rows of a spec: the network at the end of a pipeline, if it gives the scores of the whole.
 
-    Such a spec describes what the pipeline reads, not what its last step reads.
+    Then the spec encodes people as the steps before it do. Otherwise the spec describes what the pipeline reads.
     """
-    if not hasattr(source, "steps"):
-        return None
-    from fairmend.models.estimator import EstimatorRunner
-
-    runner = EstimatorRunner(source)
-    if not runner.takes_people(spec) and not runner.takes_unscaled(spec):
-        return None
-    pipeline = RunModel(runner, "the spec describes the columns of the pipeline, not those of the network at its end")
-    pipeline = pipeline.bind(spec)
-    if network.inputs == spec.width:
-        X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), network.dtype)
-        on = None if spec.regression else "probability"
-        inside, whole = (scores_of(model.logits(X), on)[:, -1] for model in (network, pipeline))
-        if np.allclose(inside, whole, rtol=1e-3, atol=1e-3):
-            return None
-    return pipeline
+    inside = model.inside
+    if inside is None or inside.inputs != spec.width:
+        return model.bind(spec)
+    try:
+        bound = model.bind(spec)
+    except FairmendError:  # the columns are not those of the pipeline, so they are those of the network
+        return inside
+    X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), inside.dtype)
+    given = X if bound.runner.takes_people(spec) else unscaled(spec, X)
+    on = None if spec.regression else "probability"
+    scores, whole = (scores_of(part, on)[:, -1] for part in (inside.logits(X), bound.logits(given)))
+    return inside if np.allclose(scores, whole, rtol=1e-3, atol=1e-3) else bound
 
 
 def _asked_to_run(outputs: str | None, output: str | None, takes: str | None) -> str:
@@ -152,6 +151,15 @@ def _is_module(source: Any) -> bool:
 
 def _is_keras(source: Any) -> bool:
     return any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__)
+
+
+def _has_steps(source: Any) -> bool:
+    """Return whether there are steps before the model at the end: of a pipeline, or of one in a search or the like."""
+    steps = getattr(source, "steps", None)
+    if isinstance(steps, list):
+        return any(step not in (None, "passthrough") for _, step in steps[:-1]) or _has_steps(steps[-1][1])
+    inner = getattr(source, "best_estimator_", getattr(source, "estimator", None))
+    return inner is not None and not isinstance(source, type) and _has_steps(inner)
 
 
 def _is_function(source: Any) -> bool:

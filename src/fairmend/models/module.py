@@ -21,6 +21,8 @@ from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
 
 _PROBABILITIES = (nn.Sigmoid, nn.Softmax)
+_PASSING = ("View", "Squeeze", "Unsqueeze", "Reshape", "UnsafeView", "Select", "Slice", "Clone", "ToCopy", "Alias")
+_NUMPY = (torch.float16, torch.float32, torch.float64)
 _EXAMPLES = 23  # rows from which an exporter learns what a module computes; not a number that tensors have anyway
 
 
@@ -59,12 +61,22 @@ class ModuleRunner(Runner):
         return "int64" if codes else self.dtype.name
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
-        """Return what forward gives: its tensor, the first of several that holds no labels, or that named "logits"."""
+        """Return what forward gives: its tensor, that named "logits", or the only one with scores of the rows."""
         with _evaluation(self._module), torch.inference_mode():
-            found = self.scores(self._tensors(spec, ports, X))
-        return found.detach().to("cpu", torch.float64 if found.dtype == torch.float64 else torch.float32).numpy()
+            found = self.scores(self.tensors(spec, ports, X)).detach().to("cpu")
+        # NumPy has no bfloat16.
+        return (found if found.dtype in _NUMPY or not found.is_floating_point() else found.float()).numpy()
 
-    def _tensors(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> dict[str, torch.Tensor]:
+    def closing_kind(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> str:
+        """Return what the outputs are, as the last step that computed them for rows X tells; else the kind so far."""
+        tensors = self.tensors(spec, ports, X)
+        tensors = {n: each.requires_grad_() if each.is_floating_point() else each for n, each in tensors.items()}
+        with _evaluation(self._module), torch.enable_grad():
+            closed = _closes_in_probabilities(self.scores(tensors))
+        return "probability" if closed else self.kind
+
+    def tensors(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> dict[str, torch.Tensor]:
+        """Return what forward takes for rows X (rows, width), by the names of ports."""
         # from_numpy would share the memory of rows with a module that may write to it.
         return {port.name: torch.tensor(port.values(spec, X), device=self._device) for port in ports}
 
@@ -75,7 +87,7 @@ class ModuleRunner(Runner):
 
     def scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the scores of tensors, by the names of ports."""
-        return pick_scores(self._call(tensors), self.name)
+        return pick_scores(self._call(tensors), next(iter(tensors.values())).shape[0], self.name)
 
     def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
         """Return ways to write the module to an ONNX file: some modules only have one that works."""
@@ -85,7 +97,7 @@ class ModuleRunner(Runner):
 
         def write(exporter: str, path: Path) -> None:
             with _evaluation(self._module):
-                export_module(self._module, self._tensors(spec, ports, X), self.scores, exporter, path)
+                export_module(self._module, self.tensors(spec, ports, X), self.scores, exporter, path)
 
         return [partial(write, exporter) for exporter in EXPORTERS]
 
@@ -113,27 +125,33 @@ def _last_layer(module: nn.Module) -> nn.Module:
     """Return the layer that a chain of modules ends in."""
     while isinstance(module, nn.Sequential) and len(module):
         module = module[-1]
-    if type(module).forward is not nn.Module.forward and not isinstance(module, nn.Sequential):
-        children = list(module.children())
-        return _last_layer(children[-1]) if children else module
     return module
 
 
-def pick_scores(given: Any, name: str) -> torch.Tensor:
-    """Return the tensor with the scores; of several, the first that holds no whole numbers, which are labels."""
-    if isinstance(given, Mapping):
-        given = given.get("logits", next(iter(given.values())) if len(given) == 1 else None)
-    elif isinstance(given, tuple | list) and given:
-        given = next((each for each in given if _is_floating(each)), given[0])
-    elif not isinstance(given, torch.Tensor):
-        given = getattr(given, "logits", None)
-    if not isinstance(given, torch.Tensor):
-        raise FairmendError(f"{name}: forward gives no tensor; let it give the logits, or a dict with logits")
-    return given
+def pick_scores(given: Any, rows: int, name: str) -> torch.Tensor:
+    """Return the tensor with the scores: the one named "logits", or the only one with a number for each row."""
+    if isinstance(given, Mapping) and "logits" in given:
+        given = given["logits"]
+    elif not isinstance(given, torch.Tensor | Mapping | tuple | list):
+        given = getattr(given, "logits", given)
+    if isinstance(given, torch.Tensor):
+        return given
+    parts = list(given.values()) if isinstance(given, Mapping) else given if isinstance(given, tuple | list) else []
+    found = [part for part in parts if isinstance(part, torch.Tensor) and part.is_floating_point()]
+    found = [part for part in found if part.ndim in (1, 2) and part.shape[0] == rows]
+    if len(found) != 1:
+        raise FairmendError(
+            f"{name}: forward gives {len(found)} tensors that may hold scores; give a function that returns one of them"
+        )
+    return found[0]
 
 
-def _is_floating(given: Any) -> bool:
-    return isinstance(given, torch.Tensor) and given.is_floating_point()
+def _closes_in_probabilities(scores: torch.Tensor) -> bool:
+    """Return whether a sigmoid or softmax computed a tensor, past what only reshapes it."""
+    step: Any = scores.grad_fn
+    while step is not None and type(step).__name__.startswith(_PASSING):
+        step = step.next_functions[0][0] if step.next_functions else None
+    return type(step).__name__.startswith(("SigmoidBackward", "SoftmaxBackward"))
 
 
 @contextmanager

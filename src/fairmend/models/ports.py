@@ -76,6 +76,15 @@ class Port:
         return np.ascontiguousarray(whole.astype(np.int64).astype(self.type))
 
 
+def unscaled(spec: Spec, X: FloatArray) -> FloatArray:
+    """Return the values, codes and one-hot columns behind encoded rows X (rows, width)."""
+    found = X.astype(np.float64)
+    for feature in spec.features:
+        if feature.scale is not None:
+            found[:, spec.columns(feature.name)] = feature.unscaled(X[:, spec.columns(feature.name)])
+    return found
+
+
 def ports_of(signature: Sequence[InputSignature], spec: Spec, model: str = "the model") -> tuple[Port, ...]:
     """Return which features of the spec each input reads; together they read every feature once.
 

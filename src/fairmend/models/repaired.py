@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class _ClassRunner(Runner):
     """Runs a model on the representatives of classes, or on all members, and averages its scores."""
 
+    sure = True
+
     def __init__(self, base: Network | RunModel, canonical: CanonicalMap, average: Average | None) -> None:
         self.base, self.average = base, average
         self.name = "the repaired model"
@@ -100,7 +102,7 @@ class RepairedModel(RunModel):
 
     def __repr__(self) -> str:
         """Show what the repaired model reads, and how often it runs the original."""
-        runs = "reads the representative of a class" if self.average is None else f"averages {self.members} members"
+        runs = "reads the representative of a class" if self.members == 1 else f"averages {self.members} members"
         return f"RepairedModel({runs}, run by {self.runtime})"
 
     @property

@@ -86,7 +86,7 @@ class FairEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _takes_people(self) -> bool:
-        return bool(self._base.runner.takes_people(self.model.canonical.spec))  # type: ignore[attr-defined]
+        return bool(self._base.runner.takes_people(self.model.canonical.spec))
 
     def _probabilities(self, X: Any) -> Floats:
         """Return the probabilities of the spec's classes."""

@@ -184,7 +184,7 @@ class CanonicalModule(nn.Module):
                 found = self.module(*tensors)
             else:
                 found = self.module(**{**given, key: named if isinstance(given[key], dict) else tensors[0]})
-        return pick_scores(found, type(self.module).__name__)
+        return pick_scores(found, len(tensors[0]), type(self.module).__name__)
 
     def _average(self, scores: Tensor, weights: Tensor) -> Tensor:
         count = weights.shape[1]

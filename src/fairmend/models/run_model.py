@@ -26,6 +26,7 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import Port
+from fairmend.network import Network
 from fairmend.network.decision import (
     DEFAULT_THRESHOLD,
     centre_logits,
@@ -42,7 +43,7 @@ KINDS = ("logit", "probability", "number")
 _logger = logging.getLogger(__name__)
 
 _PROBED = 128  # rows on which a model is tried before it is used
-_ALONE = 8  # of those, rows that are also run one by one
+_FEW = 7  # rows of the small batches that some of them are run in again
 # Scores of the same row may differ in their last bits: threads add in another order, another batch rounds differently.
 _SAME = {"float32": 1e-4, "float64": 1e-6}
 _LOWEST = float(np.log(5e-324)) - 1  # of the probability 0
@@ -57,6 +58,7 @@ class Runner(ABC):
     name : the model in messages: a file, or the name of a class or function
     runtime : what runs it, with its version: "ONNX Runtime 1.31.1"
     kind : what its outputs are, one of `KINDS`
+    sure : whether that is known; "logit" is also what is taken for granted if nothing says otherwise
     dtype : of the rows that it is given
     batch : how many rows are run at once
     labels : what the model calls its classes, in the order of its outputs; empty if it does not say
@@ -65,6 +67,7 @@ class Runner(ABC):
     name: str
     runtime: str
     kind: str
+    sure: bool = False
     dtype: np.dtype[Any]
     batch: int = 8192
     labels: tuple[str, ...] = ()
@@ -76,6 +79,14 @@ class Runner(ABC):
         except Exception as error:
             raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
         return hashlib.sha256(content).hexdigest()
+
+    def takes_people(self, spec: Spec) -> bool:
+        """Return whether the model gets the user's own values, which its runner makes of the rows of a spec."""
+        return False
+
+    def closing_kind(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> str:
+        """Return what the outputs are, if running rows X tells more than the model itself."""
+        return self.kind
 
     @abstractmethod
     def ports(self, spec: Spec) -> tuple[Port, ...]:
@@ -100,9 +111,10 @@ class RunModel:
     runner : what runs the model
     kind : what its outputs are: "logit", "probability" or "number"
     why_only_run : why it is not read as a network
+    inside : the network at the end of a pipeline, if there is one
     spec, ports : the spec that it is bound to, and its inputs; None and () before that
     threshold : the probability of class 1 from which it is predicted
-    outputs : the number of scores for each row; 1 for two classes given as probabilities
+    outputs : the number of scores for each row; 1 for two classes, of which the second minus the first logit counts
     columns : the number of scores for each row as the model gives them
     """
 
@@ -112,12 +124,16 @@ class RunModel:
     threshold: float
     why_only_run: str
 
-    def __init__(self, runner: Runner, why_only_run: str = "", outputs: str | None = None) -> None:
-        """Take a runner; `outputs` replaces what it takes its outputs for."""
+    def __init__(
+        self, runner: Runner, why_only_run: str = "", outputs: str | None = None, inside: Network | None = None
+    ) -> None:
+        """Take a runner; `outputs` replaces what it takes its outputs for, and `inside` ends a pipeline."""
         if outputs is not None and outputs not in KINDS:
             raise FairmendError(f"outputs={outputs!r}: a model gives {', '.join(KINDS[:-1])} or {KINDS[-1]}")
         self.runner, self.why_only_run = runner, why_only_run
         self.kind = outputs or runner.kind
+        self._guessed = outputs is None and runner.kind == "logit" and not runner.sure
+        self.inside = inside
         self.spec: Spec | None = None
         self.ports = ()
         self.threshold = DEFAULT_THRESHOLD
@@ -145,6 +161,11 @@ class RunModel:
     def inputs(self) -> int:
         """The number of columns of the spec."""
         return self._bound.width
+
+    @property
+    def order(self) -> Ints | None:
+        """The numbers of its outputs in the order of the spec's classes; None if that is their own."""
+        return self._order
 
     @property
     def reversed(self) -> bool:
@@ -231,7 +252,8 @@ class RunModel:
 
     def _run(self, X: FloatArray) -> Floats:
         """Return what the model gives for rows X, float64 (rows, outputs)."""
-        name = self.runner.name
+        name, rows = self.runner.name, len(X)
+        X = np.repeat(X, 2, axis=0) if rows == 1 else X  # some models lose a dimension of a single row
         try:
             given = self.runner.run(self._bound, self.ports, X)
         except FairmendError:
@@ -245,7 +267,7 @@ class RunModel:
             row = int(np.argwhere(~np.isfinite(found))[0][0])
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
             raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
-        return found
+        return found[:rows]
 
     def logits_of(self, given: npt.ArrayLike) -> FloatArray:
         """Return what the model gave for some rows, (rows,) or (rows, outputs), as logits."""
@@ -258,12 +280,12 @@ class RunModel:
         if self._flipped:
             given = 1 - given if self.kind == "probability" else -given
         if self.kind != "probability":
-            return given[:, 0] if given.shape[1] == 1 else given
+            return given if self.outputs > 1 else given[:, -1] - (given[:, 0] if given.shape[1] == 2 else 0.0)
         if given.min(initial=0.0) < 0 or given.max(initial=1.0) > 1 + 1e-6:
             wrong = given.min() if given.min() < 0 else given.max()
             raise FairmendError(
                 f"{self.runner.name} gives {wrong:.6g}, which is no probability; if these are logits, or scores that "
-                'decide at 0, pass outputs="logit"'
+                'decide at 0, pass outputs="logit" (--outputs)'
             )
         if given.shape[1] <= 2:
             return _logits_of_probabilities(given[:, -1], self.threshold)
@@ -277,25 +299,39 @@ class RunModel:
         first = self._run(X)
         if not np.array_equal(X, kept):
             raise FairmendError(f"{name} changes the rows that it is given; let it work on a copy")
-        self._settle_outputs(first.shape[1])
-        self._scores(first)
         same = _SAME[self.dtype.name]
         for what, found in (("a second run", self._run(kept)), ("reverse order", self._run(kept[::-1].copy())[::-1])):
             self._require_same(first, found, same, f"{name} is not deterministic: on the same people, {what} gives")
-        alone = np.concatenate([self._run(kept[row : row + 1]) for row in range(_ALONE)])
+        few = np.concatenate([self._run(kept[start : start + _FEW]) for start in range(0, 3 * _FEW, _FEW)])
         self._require_same(
-            first[:_ALONE], alone, same, f"{name} scores people by who else is in the batch: alone, they get"
+            first[: 3 * _FEW], few, same, f"{name} scores people by who else is in the batch: in another, they get"
         )
+        self._settle_outputs(first)
+        self._scores(first)
         _logger.info("%r: %s", self, self.why_only_run or "bound")
+
+    def _settle_kind(self, scores: Floats) -> None:
+        """Take scores of several classes that add up to 1 for probabilities; ask about others from 0 to 1."""
+        if scores.shape[1] > 1 and np.allclose(scores.sum(axis=1), 1, atol=1e-4):
+            self.kind = "probability"
+            return
+        raise FairmendError(
+            f"{self.runner.name} gives scores from {scores.min():.3g} to {scores.max():.3g} for random people: pass "
+            'outputs="probability" (--outputs) if they are probabilities, or outputs="logit" if they decide at 0'
+        )
 
     def _require_same(self, first: Floats, found: Floats, same: float, what: str) -> None:
         off = np.abs(first - found)
         if (off > same * np.maximum(1.0, np.abs(first))).any():
             raise FairmendError(f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited")
 
-    def _settle_outputs(self, given: int) -> None:
-        """Set the number of scores and the order of classes; refuse what the spec does not describe."""
-        spec, name = self._bound, self.runner.name
+    def _settle_outputs(self, scores: Floats) -> None:
+        """Set the number of scores and the order of classes from scores; refuse what the spec does not describe."""
+        spec, name, given = self._bound, self.runner.name, scores.shape[1]
+        if self._guessed:
+            self.kind = self.runner.closing_kind(spec, self.ports, spec.sample_inputs(2, np.random.default_rng(0)))
+        if self._guessed and self.kind == "logit" and not spec.regression and scores.min() >= 0 and scores.max() <= 1:
+            self._settle_kind(scores)
         if self.kind == "number" and not spec.regression:
             raise FairmendError(
                 f'{name} predicts a number, but the spec is about classes. Set on = "output" in [claim], or pass '
@@ -303,7 +339,7 @@ class RunModel:
             )
         if self.kind == "probability" and spec.regression:
             raise FairmendError(f'{name} gives probabilities, but the spec claims its output; set on = "probability"')
-        self.outputs = 1 if self.kind == "probability" and given <= 2 else given
+        self.outputs = 1 if given == 2 and not spec.regression else given
         self.columns = given
         self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
         labels = self.runner.labels

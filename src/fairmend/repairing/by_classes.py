@@ -4,7 +4,8 @@ The canonical map of a spec goes in front of the model, so the output depends on
 whatever the model is. There is nothing to search, to solve or to bound. Three ways to keep what the model knows:
 
 - *average*: the mean of the original's scores over the members of the class, weighted by the population;
-- *distilled*, for networks: a network that is trained towards these means, which runs once for each person;
+- *distilled*, for networks and PyTorch modules: a copy that is trained towards these means, which runs once for each
+  person;
 - *representative*: the original reads the representative alone.
 """
 
@@ -16,9 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
+from fairmend.models import RunModel
 from fairmend.models.averaging import MOST_MEMBERS, Average, fit_average
 from fairmend.models.canonical import CanonicalMap, choose_map
 from fairmend.models.repaired import RepairedModel
@@ -26,6 +28,7 @@ from fairmend.network import Network
 from fairmend.prove.proof import Proof
 from fairmend.repairing.blind import even_shift, match_rate
 from fairmend.repairing.distil import Student, distil, with_labels
+from fairmend.repairing.distil_module import distil_module
 from fairmend.repairing.recipe import Recipe, RepairAttempt
 from fairmend.repairing.task import RepairTask
 from fairmend.repairing.training import History
@@ -87,12 +90,13 @@ def _distilled(
     progress: Progress | None,
 ) -> list[RepairedModel]:
     """Return networks that are trained towards the averages, and read canonical rows."""
-    students = []
-    for task, (canonical, average) in zip(tasks, parts, strict=True):
-        X = np.concatenate([task.data.X, task.X_repair])
-        mean = RepairedModel(task.model, canonical, replace(average, shift=0.0)).bind(task.spec).logits(X)
-        targets = with_labels(task.measure.output_targets(task.model, mean), task, recipe.label_weight)
-        students.append(Student(task.network, canonical.apply(X), targets))
+    if isinstance(tasks[0].model, RunModel):
+        return [_distilled_module(recipe, task, *part, progress) for task, part in zip(tasks, parts, strict=True)]
+    students = [
+        Student(task.network, canonical.apply(X), targets)
+        for task, (canonical, average) in zip(tasks, parts, strict=True)
+        for X, targets in [_lesson(recipe, task, canonical, average)]
+    ]
     task = tasks[0]
     networks = distil(
         students,
@@ -107,6 +111,29 @@ def _distilled(
         RepairedModel(_with_rate(network, task, canonical), canonical).bind(task.spec)
         for network, task, (canonical, _) in zip(networks, tasks, parts, strict=True)
     ]
+
+
+def _lesson(recipe: Recipe, task: RepairTask, canonical: CanonicalMap, average: Average) -> tuple[FloatArray, Floats]:
+    """Return rows to learn from, and their averaged scores."""
+    X = np.concatenate([task.data.X, task.X_repair])
+    mean = RepairedModel(task.model, canonical, replace(average, shift=0.0)).bind(task.spec).logits(X)
+    return X, with_labels(task.measure.output_targets(task.model, mean), task, recipe.label_weight)
+
+
+def _distilled_module(
+    recipe: Recipe, task: RepairTask, canonical: CanonicalMap, average: Average, progress: Progress | None
+) -> RepairedModel:
+    """Return a trained copy of a module, shifted to the original's share of positive predictions."""
+    assert isinstance(task.model, RunModel)
+    X, targets = _lesson(recipe, task, canonical, average)
+    trained = distil_module(
+        task.model, canonical.apply(X), targets, steps=recipe.distil_steps, seed=task.seed, progress=progress
+    )
+    alone = fit_average(canonical, task.data.X, task.seed, 1)
+    model = RepairedModel(trained, canonical, alone).bind(task.spec)
+    if task.spec.regression or task.model.outputs > 2:
+        return model
+    return RepairedModel(trained, canonical, replace(alone, shift=-_shift(model, task, task.data.X))).bind(task.spec)
 
 
 def _with_rate(network: Network, task: RepairTask, canonical: CanonicalMap) -> Network:

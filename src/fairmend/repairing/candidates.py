@@ -42,6 +42,10 @@ class Candidate:
     hardly more than chance would. ``on_frontier`` tells that it did not collapse, and that no other candidate is at
     least as good in guarantee, unfairness and what is kept, and better in one.
 
+    ``fall`` is how much less than the original it keeps, negative for more, as the selection estimates it: the largest
+    fall of ``fall_of``, accuracy or balanced accuracy, which decides whether it keeps the model; None if it was not
+    judged. ``more_unequal`` tells that more calibration rows are treated unequally than before.
+
     For a regression, ``accuracy`` and ``balanced_accuracy`` are R², ``agreement`` is the share of the variance of the
     original's outputs that is kept, and ``changed`` the rest.
     """
@@ -59,6 +63,9 @@ class Candidate:
     blind_features: tuple[str, ...] = ()
     collapsed: bool = False
     on_frontier: bool = False
+    fall: float | None = None
+    fall_of: str = ""
+    more_unequal: bool = False
 
     @property
     def proven(self) -> bool:
@@ -165,11 +172,13 @@ def _judge(
     for fold, network in zip(folds, networks, strict=True):
         rows = np.concatenate([fold.labelled, len(task.X_cal) + fold.unlabelled])
         outputs[rows] = network.logits(X[rows])
+    on_data, on_samples = (0.0, 0.0) if attempt.everyone else _unfair_rates(networks, task, folds)
     candidate = Candidate(
         recipe,
         _guarantee(attempt),
-        unfair_rate=0.0 if attempt.everyone else _unfair_rate(networks, task, folds),
+        unfair_rate=(on_data + on_samples) / 2,
         blind_features=attempt.blind_features,
+        more_unequal=on_data > 0 and on_data > _rate_on_data([task.model] * len(folds), task, folds),
     )
     return JudgedCandidate(_with_figures(candidate, task, outputs, own), attempt, outputs)
 
@@ -188,17 +197,22 @@ def _with_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, f
     )
 
 
-def _unfair_rate(networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]) -> float:
-    """Return the mean of the rates among the calibration rows and among uniform samples; neither needs labels."""
+def _unfair_rates(networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]) -> tuple[float, float]:
+    """Return the rates among the calibration rows and among uniform samples; neither needs labels."""
     rng = np.random.default_rng(task.seed)
     samples = task.spec.sample_inputs(SAMPLES, rng, task.model.dtype)
     parts = np.array_split(samples, len(networks))
-    on_data = [_rate(network, task, task.X_cal[fold.labelled]) for network, fold in zip(networks, folds, strict=True)]
-    on_samples = [_rate(network, task, part) for network, part in zip(networks, parts, strict=True)]
-    return float(np.mean([*on_data, *on_samples]))
+    on_samples = [unequal_rate(network, task, part) for network, part in zip(networks, parts, strict=True)]
+    return _rate_on_data(networks, task, folds), float(np.mean(on_samples))
 
 
-def _rate(network: Model, task: RepairTask, X: FloatArray) -> float:
+def _rate_on_data(networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]) -> float:
+    rows = (task.X_cal[fold.labelled] for fold in folds)
+    return float(np.mean([unequal_rate(network, task, X) for network, X in zip(networks, rows, strict=True)]))
+
+
+def unequal_rate(network: Model, task: RepairTask, X: FloatArray) -> float:
+    """Return the share of X (rows, width) that is treated unequally, of as many rows as are soon compared."""
     spec = _spec_of_differences(task.spec, network)
     if not can_enumerate(spec):
         return sample_unequal(network, spec, X, seed=task.seed).rate

@@ -4,7 +4,9 @@
 or its balanced agreement with the original network's decisions on all rows, as the policy prefers. Whether it keeps the
 model is decided by its *falls*: of accuracy and of balanced accuracy, as estimated by `FallEstimate`, which is
 less noisy than the difference on the calibration rows. Those that keep it are ranked by both, balanced accuracy
-counting more. If none does, the one whose largest fall is the smallest is chosen.
+counting more. If none does, the one whose largest fall is the smallest is chosen. A candidate that leaves more people
+of the data treated unequally than the original does is chosen only if no other is sound, or if it alone keeps what the
+policy demands.
 """
 
 from __future__ import annotations
@@ -262,6 +264,9 @@ def choose(judged: Sequence[JudgedCandidate], judgement: Judgement) -> Choice:
             'with guarantee="any"'
         )
     sound = [n for n in pool if not candidates[n].collapsed] or pool
+    fairer = [n for n in sound if not candidates[n].more_unequal]
+    if fairer and not (policy.keep_required and not any(judgement.keeps(judged[n]) for n in fairer)):
+        sound = fairer
     keepers = [n for n in sound if judgement.keeps(judged[n])]
     closest = min(sound, key=lambda n: judgement.fall(judged[n]).value)
     if policy.keep_required and not keepers:
@@ -326,6 +331,8 @@ def _reason(
     keep = judgement.distance(judgement.policy.keep)
     if number not in pool:
         return 'not proven for everyone, which guarantee="everyone" demands'
+    if number not in sound and not candidate.collapsed:
+        return "leaves more people of the data treated unequally than the original does"
     if number not in sound:
         return "collapsed: it lost a class, or agrees with the original hardly more than chance would"
     if candidate.collapsed:

@@ -63,6 +63,15 @@ LISTED_TOLERANCES = (
     "similar within a band, and not across an edge"
 )
 
+NO_LONGER_READ = (
+    "the repaired network no longer reads {names}, which the original reads and the spec does not protect: people who "
+    "differ there, by a tolerance, a link or bands, count as similar; fairmend spec check says whom they connect"
+)
+MORE_UNEQUAL = (
+    "the repaired network treats more people unequally than the original: {after} of the calibration rows instead of "
+    "{before}; what is proven is about the repair inputs only"
+)
+
 LARGEST_FALL = 0.05
 
 
@@ -101,6 +110,21 @@ def outcome_warnings(
         message = SCORES_NOT_INFERENCE if proof.classes is None else NOT_INFERENCE
         warnings.append(message.format(count=int(only_real.sum())))
     return warnings
+
+
+def lost_features(before: Model, after: Model, spec: Spec, ignored: Sequence[str]) -> list[str]:
+    """Return a warning that names the features which only the original reads; protected ones should be lost.
+
+    ``ignored`` are those that the repaired model provably ignores.
+    """
+    lost = [
+        feature.name
+        for feature in spec.features
+        if not feature.protected
+        and before.read_columns[spec.columns(feature.name)].any()
+        and (feature.name in ignored or not after.read_columns[spec.columns(feature.name)].any())
+    ]
+    return [NO_LONGER_READ.format(names=listed(lost))] if lost else []
 
 
 def tolerance_warnings(spec: Spec, ignored: Sequence[str]) -> list[str]:
@@ -225,7 +249,7 @@ class RepairResult:
         """Return the candidates of "auto" as a table, one row each, with the reason why each was chosen or not."""
         import pandas as pd
 
-        columns = ("accuracy", "balanced_accuracy", "agreement", "unfair_rate")
+        columns = ("accuracy", "balanced_accuracy", "agreement", "unfair_rate", "fall", "fall_of")
         rows = [
             {"recipe": one.recipe.name, "guarantee": one.guarantee or None}
             | {name: getattr(one, name) if one.proven else None for name in columns}

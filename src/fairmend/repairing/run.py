@@ -15,6 +15,7 @@ from fairmend.base.device import compute_on
 from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU
 from fairmend.base.progress import Progress, shows_progress
+from fairmend.base.text import percent
 from fairmend.models import ModelSource, RunModel
 from fairmend.models.entry import Entry
 from fairmend.models.repaired import RepairedModel
@@ -27,6 +28,7 @@ from fairmend.prove.certificate import (
 )
 from fairmend.prove.fit import model_of_spec
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
+from fairmend.repairing.candidates import unequal_rate
 from fairmend.repairing.options import (
     RUN_METHODS,
     HeadOptions,
@@ -37,7 +39,14 @@ from fairmend.repairing.options import (
     has_tolerances,
 )
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
-from fairmend.repairing.result import RepairResult, calibration_warnings, outcome_warnings, tolerance_warnings
+from fairmend.repairing.result import (
+    MORE_UNEQUAL,
+    RepairResult,
+    calibration_warnings,
+    lost_features,
+    outcome_warnings,
+    tolerance_warnings,
+)
 from fairmend.repairing.selection import BY_CLASSES, Selection, select_repair
 from fairmend.repairing.task import Deadline, RepairTask, prepare_task
 from fairmend.spec import Spec
@@ -229,9 +238,19 @@ def _result(
                 attempt.proof,
                 regression=task.spec.regression,
             ),
+            *lost_features(task.model, attempt.network, task.spec, attempt.blind_features),
+            *_more_unequal(task, attempt),
             *(tolerance_warnings(task.spec, attempt.blind_features) if attempt.blind and not attempt.everyone else ()),
         ),
     )
+
+
+def _more_unequal(task: RepairTask, attempt: RepairAttempt) -> list[str]:
+    """Return a warning if more calibration rows are treated unequally than before; none are if it is for everyone."""
+    if attempt.everyone:
+        return []
+    before, after = (unequal_rate(network, task, task.X_cal) for network in (task.model, attempt.network))
+    return [MORE_UNEQUAL.format(before=percent(before), after=percent(after))] if after > before else []
 
 
 def _exported_entry(model: RepairedModel) -> tuple[Entry | None, list[str]]:

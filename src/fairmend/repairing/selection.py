@@ -23,6 +23,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import listed
 from fairmend.models import RunModel
+from fairmend.models.module import ModuleRunner
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.blind import columns_of, mean_reference
 from fairmend.repairing.by_classes import AVERAGE, DISTILLED, REPRESENTATIVE
@@ -44,19 +45,22 @@ _BLIND = Recipe("blind", "mean", 0.0, 0.0, steps=0, blind_to="varying", match_ra
 EVERYONE = (replace(_BLIND, name="blind, distilled", distil_steps=STEPS, expected=True), _BLIND)
 """Recipes that ignore every feature that varies, the preferred one first, unless rows are few. Both predict each of
 two classes as often as the original does. On synthetic data two are enough: of six, with and without labels and this
-rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Labels
-help badly trained networks and hurt well trained ones, so that distillation does without them. Where
+rate, the best is not better on rows that nobody saw, because the calibration rows cannot tell which one it is. Where
 these two cannot be told apart, the distilled one is better on average: by much if the features that vary decide much,
 else by nothing."""
+
+LABEL_WEIGHT = 0.5
+"""Of labels in distillation, if most rows have none. Where the labelled rows are all there is, it does without them: a
+network learns their labels by heart, and so what is chance in them."""
 
 BY_CLASSES = (
     Recipe("classes, distilled", steps=0, distil_steps=STEPS, label_weight=0.0, by_classes=DISTILLED),
     Recipe("classes, averaged", steps=0, by_classes=AVERAGE),
     Recipe("classes, representative", steps=0, by_classes=REPRESENTATIVE),
 )
-"""Recipes that let a model read classes of similar people, the preferred one first. Only networks are distilled. Where
-nothing but protected features and tolerances is left open, a network that ignores them, distilled towards the same
-averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
+"""Recipes that let a model read classes of similar people, the preferred one first. Networks and modules are distilled.
+Where nothing but protected features and tolerances is left open, a network that ignores them, distilled towards the
+same averages, is as good, keeps the form of its file and runs once for each person: these recipes are not run then."""
 
 FEW_ROWS = 500
 """With fewer rows, labelled or not, distillation learns their noise too. Where the two cannot be told apart, the
@@ -212,14 +216,16 @@ def _stages(task: RepairTask) -> tuple[_Stage, ...]:
 def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return the recipes by classes: those of a model that is only run, or of a network where they can keep more."""
     if isinstance(task.model, RunModel):
-        return BY_CLASSES[1:]
+        return BY_CLASSES if isinstance(task.model.runner, ModuleRunner) else BY_CLASSES[1:]
     classes = similarity_classes(task.spec)
     return BY_CLASSES if (classes.banded or classes.linked) and not task.keep_form else ()
 
 
 def everyone_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return the recipes that ignore every feature that varies, the preferred one first."""
-    return EVERYONE if len(task.X_cal) + len(task.X_unlabelled) >= FEW_ROWS else EVERYONE[::-1]
+    weight = LABEL_WEIGHT if len(task.X_unlabelled) > len(task.X_cal) else 0.0
+    recipes = tuple(replace(each, label_weight=weight) if each.distil_steps else each for each in EVERYONE)
+    return recipes if len(task.X_cal) + len(task.X_unlabelled) >= FEW_ROWS else recipes[::-1]
 
 
 def _is_slow(recipe: Recipe) -> bool:
@@ -321,9 +327,12 @@ def _with_reasons(contest: _Contest, choice: Choice) -> tuple[Candidate, ...]:
     """Return all candidates, the proven ones with their reason and their place on the frontier."""
     proven = [judged.candidate for judged in contest.judged]
     kept = contest.judgement.kept
+    falls = [contest.judgement.fall(judged) for judged in contest.judged]
     marked = iter(
         replace(
             candidate,
+            fall=falls[number].value,
+            fall_of=falls[number].measure,
             chosen=number == choice.winner,
             reason=choice.reasons[number],
             on_frontier=not candidate.collapsed and not any(_dominates(other, candidate, kept) for other in proven),

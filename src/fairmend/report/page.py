@@ -222,5 +222,6 @@ def _template() -> jinja2.Template:
         "regression_errors": REGRESSION_ERRORS,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
+        "loss": text.loss,
     }
     return environment.get_template("report.html")

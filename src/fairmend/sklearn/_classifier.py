@@ -295,7 +295,7 @@ class FairRepairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.method,
             seed,
             **self._repair_options(inputs[np.setdiff1d(order, [*chosen, *calibration])]),
-            keep_form=True,
+            keep_form=True if self.method == "auto" else None,
         )
         if not isinstance(self.result_.network, Network):
             raise InputError(f"method {self.method} puts nodes in front of the network; use fairmend.repair for it")

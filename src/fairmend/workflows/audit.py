@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import audit_document, audit_warnings
 from fairmend.evaluate.document import AuditDocument
 from fairmend.evaluate.document_parts import describe_origin
+from fairmend.evaluate.group_columns import require_group_columns
 from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
 from fairmend.evaluate.pairs import PairsFile
 from fairmend.evaluate.people import RowNumbers, choose_policy, number_pairs
@@ -78,6 +79,7 @@ def audit_files(
     data: DataPath | None = None,
     *,
     keep_going: bool = False,
+    group: Sequence[str] = (),
     samples: int = 100_000,
     method: str = "auto",
     time_limit: float | None = None,
@@ -112,6 +114,8 @@ def audit_files(
         raise FairmendError("--out-of-range needs --data: random samples are always in range")
     if table_at is None and keep_going:
         raise FairmendError("--keep-going needs --data: random samples come from no files")
+    if table_at is None and group:
+        raise FairmendError("--group needs --data: random samples have only the features of the spec")
     progress = progress or silent
     used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
     used = add_about(used, about_file)
@@ -120,11 +124,13 @@ def audit_files(
         check_folder(folder, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
     spec_out = None if out is None else widened_spec_file(out, inputs)
     with open_engine(cluster, jobs) as engine:
-        table = None if table_at is None else _open_table(table_at, used, engine, progress, keep_going=keep_going)
+        table = (
+            None if table_at is None else _open_table(table_at, used, engine, progress, group, keep_going=keep_going)
+        )
         people = None
         if table is not None:
             policy = choose_policy(out_of_range, reads_what_varies(net, used))
-            people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range)
+            people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range, groups=group)
             used = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
         with PairsFile(out, used, net, inputs, with_ids=people is not None, table=table) as file:
@@ -149,7 +155,8 @@ def audit_files(
     labelled = LabelledRows(used, net) if people is None else people.labelled
     result = number_pairs(result, numbers).name_classes(used.label, labelled.distinct_values)
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
-    figures = labelled.figures(result.rows)
+    columns = [] if people is None else people.groups.columns()
+    figures = labelled.figures(result.rows, columns)
     broken = () if table is None else table.broken
     warnings = [*describe_broken(broken), *labelled.warnings(table_at), *audit_warnings(net, used, result, figures)]
     title = f"{model.name} on {table_at.name if table_at else 'random samples'}{at_threshold(used)}"
@@ -172,6 +179,7 @@ def audit_files(
         out_of_range=done,
         broken=broken,
         files=written_files(folder, out, wider),
+        columns=columns,
         page=folder is not None,
     )
     if folder is not None:
@@ -186,9 +194,12 @@ def audit_files(
     return AuditedFiles(result, figures, document, files, tuple(warnings), used, net, done, title)
 
 
-def _open_table(data: DataSource, spec: Spec, engine: Engine, progress: Progress, *, keep_going: bool) -> TableStream:
-    """Return the table with the columns that the spec names."""
+def _open_table(
+    data: DataSource, spec: Spec, engine: Engine, progress: Progress, groups: Sequence[str], *, keep_going: bool
+) -> TableStream:
+    """Return the table with the columns that the spec names, and those with groups."""
     needed, useful = spec.data_columns
-    wanted = {*needed, *useful}
+    wanted = {*needed, *useful, *groups}
     table = stream_table(data, keep_going=keep_going, spool=wanted, engine=engine, progress=progress)
-    return table.only(needed, useful)
+    require_group_columns(groups, spec, table.names)
+    return table.only(needed, {*useful, *groups})
