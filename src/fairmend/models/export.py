@@ -92,7 +92,7 @@ def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entr
     content = written.SerializeToString()
     (folder / "repaired.onnx").write_bytes(content)
     repaired = RunModel(OnnxRunner(folder / "repaired.onnx", runner.output), outputs=original.kind)
-    _require_same(model, repaired.bind(model.canonical.spec), model.canonical.spec, "repaired")
+    _require_same(model, repaired.bind(model.canonical.spec), model.canonical.spec, "repaired model")
     return content, entry
 
 
