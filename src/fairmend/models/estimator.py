@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,11 +95,17 @@ class EstimatorRunner(Runner):
             return np.asarray(given)
         return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
 
-    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
-        """Write the estimator to an ONNX file, in single precision if that gives the same scores."""
-        from fairmend.models.export_estimator import export_estimator
+    def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
+        """Return ways to write the estimator to an ONNX file: in single precision, and in double precision."""
+        from fairmend.models.export_estimator import export_estimator, module_of
 
-        export_estimator(self._estimator, spec, self.takes_people(spec), "float32", path)
+        module = module_of(self._estimator)
+        if module is not None:
+            from fairmend.models.module import ModuleRunner
+
+            return ModuleRunner(module).exports(spec, ports)
+        people = self.takes_people(spec)
+        return [partial(export_estimator, self._estimator, spec, people, each) for each in ("float32", "float64")]
 
     @property
     def estimator(self) -> Any:

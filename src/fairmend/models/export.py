@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,46 +14,86 @@ import onnx.version_converter
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
 from fairmend.models.entry import Entry
-from fairmend.models.onnx_average import AVERAGE_OPSET, ScoredOutputs, add_average
+from fairmend.models.onnx_average import ScoredOutputs, add_average, average_opset
 from fairmend.models.onnx_entry import add_entry, needed_opset, opset_of
 from fairmend.models.onnx_file import OnnxRunner
 from fairmend.models.run_model import RunModel
 from fairmend.network import Network
+from fairmend.network.scores import scores_of
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     from fairmend.models.repaired import RepairedModel
 
 _OPSET = 17  # of the default operators, for a graph that has none of them
+_IR_VERSION = 8  # of ONNX's format, the least that is written
 _COMPARED = 256  # people on whom an exported model is compared with the original
 _CLOSE = 1e-3  # how far scores of an exported model may be from those of the original
 
 
 def export_repaired(model: RepairedModel) -> tuple[bytes, Entry]:
-    """Return the bytes of an ONNX file, and the entry that it has."""
+    """Return the bytes of an ONNX file, and the entry that it has; of several ways to export it, the first that works.
+
+    It works if the file takes any number of rows, and scores people as the original does.
+    """
+    reasons = []
+    for write in _ways(model.base, model.canonical.spec):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                return _export(model, write(Path(folder)), Path(folder))
+            except FairmendError as error:
+                reasons.append(str(error))
+    raise FairmendError("; ".join(dict.fromkeys(reasons)))
+
+
+def _ways(base: Network | RunModel, spec: Spec) -> list[Callable[[Path], Path]]:
+    """Return what gives the path of the original as an ONNX file: its own, or a new one in a folder."""
+
+    def saved(write: Callable[[Path], None]) -> Callable[[Path], Path]:
+        def make(folder: Path) -> Path:
+            write(folder / "original.onnx")
+            return folder / "original.onnx"
+
+        return make
+
+    if isinstance(base, Network):
+        return [saved(base.save)]
+    if isinstance(base.runner, OnnxRunner):
+        path = base.runner.path
+        return [lambda folder: path]
+    return [saved(write) for write in base.runner.exports(spec, base.ports)]
+
+
+def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entry]:
+    """Return the same for the original in a file."""
     base = model.base
-    with tempfile.TemporaryDirectory() as folder:
-        path = _export_original(base, model.canonical.spec, Path(folder))
-        named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
-        runner = OnnxRunner(path, named)
-        closed = "logit" if base.closing == "none" else "probability"
-        original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else closed)
-        original = original.bind(model.canonical.spec)
-        _require_same(base, original, model.canonical.spec)
-        graph = onnx.load(str(path))
-        entry = model.canonical.entry(original.ports)
-        needed = max(needed_opset(entry), 0 if model.average is None else AVERAGE_OPSET)
-        _name_operators_once(graph)
-        if not opset_of(graph):
-            graph.opset_import.append(onnx.helper.make_opsetid("", max(needed, _OPSET)))
-        elif opset_of(graph) < needed:
-            graph = _with_opset(graph, needed, Path(folder) / "newer.onnx")
-            newer = RunModel(OnnxRunner(Path(folder) / "newer.onnx", runner.output), outputs=original.kind)
-            _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
+    named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
+    runner = OnnxRunner(path, named)
+    closed = "logit" if base.closing == "none" else "probability"
+    original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else closed)
+    original = original.bind(model.canonical.spec)
+    _require_same(base, original, model.canonical.spec)
+    graph = onnx.load(str(path))
+    entry = model.canonical.entry(original.ports)
+    needed = max(needed_opset(entry), 0 if model.average is None else average_opset(model.average, entry.ports))
+    _name_operators_once(graph)
+    _fix_constants(graph)
+    if not opset_of(graph):
+        graph.opset_import.append(onnx.helper.make_opsetid("", max(needed, _OPSET)))
+    elif opset_of(graph) < needed:
+        graph = _with_opset(graph, needed, folder / "newer.onnx")
+        newer = RunModel(OnnxRunner(folder / "newer.onnx", runner.output), outputs=original.kind)
+        _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
     if model.average is None:
-        return add_entry(graph, entry).SerializeToString(), entry
-    written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner))
-    return written.SerializeToString(), entry
+        written = add_entry(graph, entry)
+    else:
+        given = base.runner.labels if isinstance(base, RunModel) else ()
+        written = add_average(graph, entry, model.average, _scored_outputs(graph, original, runner, given))
+    content = written.SerializeToString()
+    (folder / "repaired.onnx").write_bytes(content)
+    repaired = RunModel(OnnxRunner(folder / "repaired.onnx", runner.output), outputs=original.kind)
+    _require_same(model, repaired.bind(model.canonical.spec), model.canonical.spec, "repaired")
+    return content, entry
 
 
 def _name_operators_once(graph: onnx.ModelProto) -> None:
@@ -61,6 +102,17 @@ def _name_operators_once(graph: onnx.ModelProto) -> None:
     kept = [onnx.helper.make_opsetid(*each) for each in named]
     del graph.opset_import[:]
     graph.opset_import.extend(kept)
+
+
+def _fix_constants(graph: onnx.ModelProto) -> None:
+    """Let callers no longer replace constants, which the first versions of ONNX's format allow."""
+    if graph.ir_version >= _IR_VERSION:
+        return
+    constants = {each.name for each in graph.graph.initializer}
+    inputs = [each for each in graph.graph.input if each.name not in constants]
+    del graph.graph.input[:]
+    graph.graph.input.extend(inputs)
+    graph.ir_version = _IR_VERSION
 
 
 def _with_opset(graph: onnx.ModelProto, needed: int, path: Path) -> onnx.ModelProto:
@@ -76,46 +128,40 @@ def _with_opset(graph: onnx.ModelProto, needed: int, path: Path) -> onnx.ModelPr
     return newer
 
 
-def _export_original(base: Network | RunModel, spec: Spec, folder: Path) -> Path:
-    """Return the path of the original as an ONNX file: its own, or a new one in this folder."""
-    path = folder / "original.onnx"
-    if isinstance(base, Network):
-        base.save(path)
-        return path
-    if isinstance(base.runner, OnnxRunner):
-        return base.runner.path
-    base.runner.export(spec, base.ports, path)
-    return path
-
-
-def _require_same(base: Network | RunModel, exported: RunModel, spec: Spec) -> None:
-    """Raise an error if an exported model does not score people as the original does."""
+def _require_same(base: Network | RunModel, exported: RunModel, spec: Spec, what: str = "original") -> None:
+    """Raise an error if an exported model does not score people as the original does, or the repaired one."""
     X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), np.float64)
     before, after = (model.logits(X.astype(model.dtype)).astype(np.float64) for model in (base, exported))
     if before.ndim != after.ndim:  # two logits, or the difference between them
         before, after = (each if each.ndim == 1 else each[:, 1] - each[:, 0] for each in (before, after))
     far = np.abs(before - after) > _CLOSE * np.maximum(1.0, np.abs(before))
+    if not spec.regression:  # a probability next to 0 or 1 has log-odds that its rounding decides
+        shares = [scores_of(logits, "probability").reshape(far.shape) for logits in (before, after)]
+        far &= np.abs(shares[0] - shares[1]) > _CLOSE / 4
     if far.any():
         raise FairmendError(
-            f"the exported model scores {int(far.sum())} of {len(X)} people otherwise than the original, by up to "
+            f"the exported model scores {int(far.sum())} of {len(X)} people otherwise than the {what}, by up to "
             f"{np.abs(before - after).max():.3g}. Export it to ONNX yourself, and repair that file"
         )
 
 
-def _scored_outputs(graph: onnx.ModelProto, original: RunModel, runner: OnnxRunner) -> ScoredOutputs:
-    """Return which values of a graph hold scores and labels."""
+def _scored_outputs(
+    graph: onnx.ModelProto, original: RunModel, runner: OnnxRunner, given: tuple[str, ...]
+) -> ScoredOutputs:
+    """Return which values of a graph hold scores and labels; `given` names the classes if the graph does not."""
     made = {name: node for node in graph.graph.node for name in node.output}
     producer = made.get(runner.output)
     zipped = producer if producer is not None and producer.op_type == "ZipMap" else None
     score = runner.output if zipped is None else zipped.input[0]
     label, kind = runner.label_output or (None, "")
+    names = runner.labels or given
     return ScoredOutputs(
         score=score,
         kind=original.kind,
         columns=original.columns,
         rank=2 if zipped is not None else runner.output_rank,
         label=label,
-        labels=_typed(runner.labels, kind) if label is not None else (),
+        labels=_typed(names, kind) if label is not None else (),
         reversed=original.reversed,
     )
 

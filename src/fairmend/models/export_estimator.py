@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
+from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
-_OPSET = 17
+if TYPE_CHECKING:
+    from torch import nn
+
+_OPSET = 19  # the first one that compares text
 _GRADIENT_BOOSTING = {
     "xgboost": ("onnxmltools.convert.xgboost.operator_converters.XGBoost", "convert_xgboost", "XGBoost"),
     "lightgbm": ("onnxmltools.convert.lightgbm.operator_converters.LightGbm", "convert_lightgbm", "LightGbm"),
@@ -22,7 +29,10 @@ _GRADIENT_BOOSTING = {
 def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: str, path: Path) -> None:
     """Write an estimator to an ONNX file that reads the matrix of the spec, or a column for each feature of people."""
     if hasattr(estimator, "save_model") and type(estimator).__module__.startswith("catboost"):
-        estimator.save_model(str(path), format="onnx")
+        try:
+            estimator.save_model(str(path), format="onnx")
+        except Exception as error:  # CatBoost has its own class of errors
+            raise FairmendError(f"CatBoost cannot write this model as ONNX ({first_line(error)})") from error
         return
     try:
         convert = import_module("skl2onnx")
@@ -38,15 +48,51 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
     else:
         given = [("X", numbers([None, spec.width]))]
     try:
-        model = convert.convert_sklearn(
-            estimator, initial_types=given, options=_options(estimator), target_opset={"": _OPSET, "ai.onnx.ml": 3}
-        )
+        with _plain_attributes():
+            model = convert.convert_sklearn(
+                estimator, initial_types=given, options=_options(estimator), target_opset={"": _OPSET, "ai.onnx.ml": 3}
+            )
     except Exception as error:  # a converter fails in its own ways
         raise FairmendError(
             f"skl2onnx cannot convert {type(estimator).__name__} ({first_line(error)}). Export it to ONNX yourself, "
             "and repair that file"
         ) from error
     path.write_bytes(model.SerializeToString())
+
+
+@contextmanager
+def _plain_attributes() -> Iterator[None]:
+    """Let ONNX take attributes that are lists of NumPy's whole numbers, as skl2onnx gives those of boosted trees."""
+    from onnx import helper
+
+    make = helper.make_attribute
+
+    def make_plain(key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        mixed = isinstance(value, list) and any(isinstance(each, np.integer) for each in value)
+        return make(key, [int(each) for each in value] if mixed else value, *args, **kwargs)
+
+    helper.make_attribute = make_plain
+    try:
+        yield
+    finally:
+        helper.make_attribute = make
+
+
+def module_of(estimator: Any) -> nn.Module | None:
+    """Return a module that computes predict_proba of a net of skorch or of a TabNet; None for another estimator."""
+    if is_net(estimator):
+        module, closing = estimator.module_, estimator._get_predict_nonlinearity()
+    elif type(estimator).__name__ == "TabNetClassifier":
+        module, closing = estimator.network, _softmax
+    else:
+        return None
+    from fairmend.models.export_module import Closed
+
+    return Closed(module, closing)
+
+
+def _softmax(scores: Any) -> Any:
+    return scores.softmax(dim=1)
 
 
 def _column_type(feature: Feature, types: Any, numbers: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,48 +33,62 @@ class _Scores(nn.Module):
         return self.call(dict(zip(self.names, tensors, strict=True)))
 
 
+class Closed(nn.Module):
+    """A module with what an estimator does to its output, the first of several."""
+
+    def __init__(self, module: nn.Module, closing: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        """Take the module and the function behind it."""
+        super().__init__()
+        self.module, self.closing = module, closing
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what the estimator gives."""
+        given = self.module(x)
+        return self.closing(given[0] if isinstance(given, tuple) else given)
+
+
 def export_module(
     module: nn.Module,
     tensors: Mapping[str, torch.Tensor],
     call: Callable[[Mapping[str, Any]], torch.Tensor],
+    exporter: str,
     path: Path,
 ) -> None:
-    """Write a module to an ONNX file; `tensors` are an example of what `call` gives it, by the names of the inputs.
-
-    Some modules can only be exported by PyTorch's newer exporter, some only by the older one.
-    """
+    """Write a module to an ONNX file; `tensors` are an example of what `call` gives it, by the names of the inputs."""
     wrapped = _Scores(module, list(tensors), call).eval()
-    reasons = []
-    for export in (_export_program, _export_trace):
-        try:
-            with _quiet(), torch.no_grad():
-                export(wrapped, tensors, path)
-            return
-        except Exception as error:  # noqa: PERF203  # an exporter fails in its own ways, and the other follows
-            reasons.append(first_line(error))
-    raise FairmendError(
-        f"PyTorch cannot export {type(module).__name__} to ONNX ({reasons[0]}; the older exporter: {reasons[1]}). "
-        "Export it to ONNX yourself, and repair that file"
-    )
+    try:
+        with _quiet(), torch.no_grad():
+            EXPORTERS[exporter](wrapped, tensors, path)
+    except Exception as error:  # an exporter fails in its own ways
+        raise FairmendError(
+            f"{exporter} cannot export {type(module).__name__} to ONNX ({type(error).__name__}: {first_line(error)})"
+        ) from error
 
 
-def _export_program(wrapped: _Scores, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    batch = torch.export.Dim("batch", min=1, max=2**20)
-    program = torch.onnx.export(
-        wrapped,
+def _export_program(
+    wrapped: _Scores, tensors: Mapping[str, torch.Tensor], path: Path, decomposed: bool = False
+) -> None:
+    rows = torch.export.Dim.AUTO if decomposed else torch.export.Dim.DYNAMIC
+    shapes = (tuple({0: rows} for _ in tensors),)
+    given: Any = wrapped
+    if decomposed:
+        program = torch.export.export(wrapped, tuple(tensors.values()), dynamic_shapes=shapes, strict=False)
+        given = program.run_decompositions()
+    written = torch.onnx.export(
+        given,
         tuple(tensors.values()),
         dynamo=True,
         input_names=list(tensors),
         output_names=["scores"],
-        dynamic_shapes=(tuple({0: batch} for _ in tensors),),
+        dynamic_shapes=None if decomposed else shapes,
         opset_version=_OPSET,
         verbose=False,
     )
-    assert program is not None
-    program.save(str(path))
+    assert written is not None
+    written.save(str(path))
 
 
-def _export_trace(wrapped: _Scores, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+def _export_trace(wrapped: _Scores, tensors: Mapping[str, torch.Tensor], path: Path, opset: int = 17) -> None:
     torch.onnx.export(
         wrapped,
         tuple(tensors.values()),
@@ -82,8 +97,16 @@ def _export_trace(wrapped: _Scores, tensors: Mapping[str, torch.Tensor], path: P
         input_names=list(tensors),
         output_names=["scores"],
         dynamic_axes={name: {0: "batch"} for name in (*tensors, "scores")},
-        opset_version=_OPSET,
+        opset_version=opset,
     )
+
+
+EXPORTERS: dict[str, Callable[[_Scores, Mapping[str, torch.Tensor], Path], None]] = {
+    "torch.export": _export_program,
+    "torch.export, decomposed": partial(_export_program, decomposed=True),
+    "TorchScript": _export_trace,
+}
+"""How PyTorch exports modules, the newer ways first; the second writes operators that the first has no ONNX for."""
 
 
 @contextlib.contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fairmend.spec import Spec
 _PROBABILITIES = (nn.Sigmoid, nn.Softmax)
 _PASSING = ("View", "Squeeze", "Unsqueeze", "Reshape", "UnsafeView", "Select", "Slice", "Clone", "ToCopy", "Alias")
 _NUMPY = (torch.float16, torch.float32, torch.float64)
-_EXAMPLES = 4  # rows from which an exporter learns what a module computes
+_EXAMPLES = 23  # rows from which an exporter learns what a module computes; not a number that tensors have anyway
 
 
 class ModuleRunner(Runner):
@@ -60,7 +61,7 @@ class ModuleRunner(Runner):
         return "int64" if codes else self.dtype.name
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
-        """Return what forward gives: its tensor, the first of several, or the one named "logits"."""
+        """Return what forward gives: its tensor, that named "logits", or the only one with scores of the rows."""
         with _evaluation(self._module), torch.inference_mode():
             found = self.scores(self.tensors(spec, ports, X)).detach().to("cpu")
         # NumPy has no bfloat16.
@@ -86,15 +87,19 @@ class ModuleRunner(Runner):
 
     def scores(self, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the scores of tensors, by the names of ports."""
-        return _scores(self._call(tensors), next(iter(tensors.values())).shape[0], self.name)
+        return pick_scores(self._call(tensors), next(iter(tensors.values())).shape[0], self.name)
 
-    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
-        """Write the module to an ONNX file."""
-        from fairmend.models.export_module import export_module
+    def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
+        """Return ways to write the module to an ONNX file: some modules only have one that works."""
+        from fairmend.models.export_module import EXPORTERS, export_module
 
         X = spec.sample_inputs(_EXAMPLES, np.random.default_rng(0), self.dtype)
-        with _evaluation(self._module):
-            export_module(self._module, self.tensors(spec, ports, X), self.scores, path)
+
+        def write(exporter: str, path: Path) -> None:
+            with _evaluation(self._module):
+                export_module(self._module, self.tensors(spec, ports, X), self.scores, exporter, path)
+
+        return [partial(write, exporter) for exporter in EXPORTERS]
 
     def _call(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         required = [name for name, needed in self._arguments.items() if needed]
@@ -123,7 +128,7 @@ def _last_layer(module: nn.Module) -> nn.Module:
     return module
 
 
-def _scores(given: Any, rows: int, name: str) -> torch.Tensor:
+def pick_scores(given: Any, rows: int, name: str) -> torch.Tensor:
     """Return the tensor with the scores: the one named "logits", or the only one with a number for each row."""
     if isinstance(given, Mapping) and "logits" in given:
         given = given["logits"]

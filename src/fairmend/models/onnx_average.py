@@ -21,8 +21,7 @@ from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require
 from fairmend.models.ports import Port
 
 _PLACE = "fairmend_average"
-AVERAGE_OPSET = 13
-"""The version of the default operators from which on an average can be written."""
+_OPSET, _OPSET_WITH_TEXT = 13, 19  # from which on an average can be written, and one that compares text
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,12 @@ class ScoredOutputs:
     label: str | None = None
     labels: tuple[str | int, ...] = ()
     reversed: bool = False
+
+
+def average_opset(average: Average, ports: Sequence[Port]) -> int:
+    """Return the version of the default operators from which on an average can be written."""
+    read = {name for port in ports if port.type == "string" for name in port.features}
+    return _OPSET_WITH_TEXT if read & (set(average.weights.tables) | set(average.members.linked)) else _OPSET
 
 
 def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs: ScoredOutputs) -> onnx.ModelProto:

@@ -187,7 +187,20 @@ def _labels(graph: Any, output: str) -> tuple[str, ...]:
     zipped = made.get(output)
     nodes = [zipped] if zipped is not None and zipped.op_type == "ZipMap" else list(graph.node)
     found = [each for each in (_class_labels(node) for node in nodes) if each]
-    return found[0] if len(found) == 1 else ()
+    return found[0] if len(set(found)) == 1 else _looked_up_labels(graph)
+
+
+def _looked_up_labels(graph: Any) -> tuple[str, ...]:
+    """Return the labels that a graph looks up by the number of the predicted class, as skl2onnx writes it."""
+    from onnx import numpy_helper
+
+    constants = {each.name: each for each in graph.initializer}
+    looked_up = (_producer(graph, each.name) for each in graph.output)
+    for node in looked_up:
+        if node is not None and node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants:
+            held = numpy_helper.to_array(constants[node.input[0]]).reshape(-1)
+            return tuple(each.decode() if isinstance(each, bytes) else as_text(each) for each in held.tolist())
+    return ()
 
 
 def _class_labels(node: Any) -> tuple[str, ...]:

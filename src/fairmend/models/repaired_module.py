@@ -14,7 +14,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.models.averaging import LEAST_PROBABILITY, Average
 from fairmend.models.canonical import CanonicalMap
 from fairmend.models.entry import ELEMENT_TYPES, Code, Entry, TableLookup
-from fairmend.models.module import ModuleRunner
+from fairmend.models.module import ModuleRunner, pick_scores
 from fairmend.models.ports import Port
 from fairmend.network import Network
 
@@ -169,6 +169,8 @@ class CanonicalModule(nn.Module):
         if all(port.name in given for port in self.ports):
             return [given[port.name] for port in self.ports]
         (only,) = [value for value in given.values() if value is not None]
+        if isinstance(only, tuple):  # of a forward that takes *tensors
+            return list(only)
         return [only[port.name] for port in self.ports] if isinstance(only, dict) else [only]
 
     def _run(self, given: dict[str, Any], matrices: Sequence[Tensor], flat: Sequence[bool]) -> Tensor:
@@ -178,13 +180,11 @@ class CanonicalModule(nn.Module):
             found = self.module(**{**given, **named})
         else:
             (key,) = [key for key, value in given.items() if value is not None]
-            found = self.module(**{**given, key: named if isinstance(given[key], dict) else tensors[0]})
-        scores: Tensor = found
-        if isinstance(found, dict):
-            scores = found["logits"]
-        elif isinstance(found, tuple | list):
-            scores = found[0]
-        return scores
+            if isinstance(given[key], tuple):
+                found = self.module(*tensors)
+            else:
+                found = self.module(**{**given, key: named if isinstance(given[key], dict) else tensors[0]})
+        return pick_scores(found, len(tensors[0]), type(self.module).__name__)
 
     def _average(self, scores: Tensor, weights: Tensor) -> Tensor:
         count = weights.shape[1]

@@ -14,7 +14,7 @@ import hashlib
 import logging
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,8 @@ class Runner(ABC):
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
 
-    def export(self, spec: Spec, ports: Sequence[Port], path: Path) -> None:
-        """Write the model to an ONNX file; refuse a model that no file can hold."""
+    def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
+        """Return ways to write the model to an ONNX file, the best first; refuse a model that no file can hold."""
         raise FairmendError(f"{self.name} is a Python function, which no file holds; repair the model that it calls")
 
 

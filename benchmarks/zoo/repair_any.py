@@ -1,0 +1,382 @@
+"""Models of other libraries, taken the whole way: audited, repaired, VALID, given back to their framework, bits equal?
+
+    python benchmarks/zoo/repair_any.py --state zoo.jsonl      # all of any_models.py, an hour or two; resumes
+    python benchmarks/zoo/repair_any.py --only rtdl            # those with this in library, form or name
+    python benchmarks/zoo/repair_any.py --state zoo.jsonl --markdown   # the tables of docs/formats.md
+    python benchmarks/zoo/repair_any.py --cost                 # what a repaired model costs beside the original
+
+- audited: of 200 people, fairmend counts as many treated unequally as an enumeration in the model's own framework;
+- repaired: by `repair(method="average")`;
+- VALID: the repaired model is saved as ONNX, and `fairmend check` says VALID, the run of the file included;
+- loads: ONNX Runtime loads a file, a module is `result.module`, an estimator `result.estimator`, and both have the
+  scores of the saved file up to 1e-4 (but for 5 of 2,000 people at most, whom a converted tree sends elsewhere because
+  its thresholds are in single precision);
+- bits: of 2,000 people, none has other scores, to the last bit, with other values of the protected features, in the
+  framework and in the saved file. Each is run with every combination of values, or 8 of them if age is protected,
+  which differ from person to person; 70 of them also in batches of 7, and 10 alone.
+
+A function holds no model that could be written to a file: its repair has no certificate, which is said in the table.
+A model that cannot be repaired for everyone must be refused by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import fairmend
+from benchmarks.zoo import any_models
+from benchmarks.zoo.run_only.models import BOTH, CALLABLE, ESTIMATOR, MODULE, Model
+from benchmarks.zoo.run_only.people import (
+    CALIBRATION_ROWS,
+    REPAIR_ROWS,
+    TRAINING_ROWS,
+    counterparts,
+    load_frame,
+)
+from fairmend.models import RunModel
+from fairmend.models.repaired import RepairedModel
+
+STEPS = ("built", "audited", "repaired", "VALID", "loads", "bits")
+JUDGED, PEOPLE, IN_SEVENS, ALONE = 200, 2000, 70, 10
+MOST_VALUES = 8
+COSTS, TURNS = ("rtdl | module | FT-Transformer", "scikit-learn | estimator | RandomForest"), 31
+CLOSE = 1e-4
+MOST_APART = 5  # of 2,000 people: a converter rounds the thresholds of trees to single precision
+
+
+@dataclass
+class Outcome:
+    """How far a model came: the steps that it passed, and what went wrong first."""
+
+    library: str
+    form: str
+    name: str
+    passed: list[str] = field(default_factory=list)
+    problem: str = ""
+    refused: bool = False
+    unequal: int = 0
+    seconds: float = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the model went the whole way."""
+        return len(self.passed) == len(STEPS)
+
+    @property
+    def key(self) -> str:
+        """What tells the model from others."""
+        return f"{self.library} | {self.form} | {self.name}"
+
+
+def main() -> int:
+    options = _arguments()
+    logging.disable(logging.WARNING)
+    if options.cost:
+        print(_costs())
+        return 0
+    known = _read_state(options.state)
+    models = [each for each in any_models.all_models() if options.only.lower() in _describe(each).lower()]
+    outcomes = []
+    for model in models:
+        kept = known.get(_describe(model))
+        if kept is None and options.markdown:
+            continue
+        if kept is None or (options.retry and not kept.whole and not kept.refused):
+            kept = _run(model, options.limit, options.traceback)
+            _show(kept)
+            if options.state:
+                with options.state.open("a") as file:
+                    file.write(json.dumps(asdict(kept)) + "\n")
+        outcomes.append(kept)
+    print(_markdown(outcomes))
+    for outcome in outcomes:
+        if not outcome.whole:
+            print(f"- {outcome.key}: {outcome.problem}")
+    return 0 if all(outcome.whole or outcome.refused for outcome in outcomes) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="models with this text in library, form or name")
+    parser.add_argument("--state", type=Path, help="a file that keeps what became of each model, one line each")
+    parser.add_argument("--retry", action="store_true", help="run those again that did not go the whole way")
+    parser.add_argument("--markdown", action="store_true", help="print what is in the state file, and run nothing")
+    parser.add_argument("--limit", type=int, default=300, help="seconds for each model (default: 300)")
+    parser.add_argument("--cost", action="store_true", help="print how long repaired models take beside the originals")
+    parser.add_argument("--traceback", action="store_true", help="print where a model fails")
+    return parser.parse_args()
+
+
+def _describe(model: Model) -> str:
+    return f"{model.library} | {model.form} | {model.name}"
+
+
+def _read_state(path: Path | None) -> dict[str, Outcome]:
+    if path is None or not path.exists():
+        return {}
+    found = [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+    return {outcome.key: outcome for outcome in found}
+
+
+def _run(model: Model, limit: int, show_traceback: bool) -> Outcome:
+    outcome = Outcome(model.library, model.form, model.name)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), any_models._quiet():
+        warnings.simplefilter("ignore")
+        try:
+            with _time_limit(limit):
+                _take(model, Path(folder), outcome)
+        except Exception as error:  # every failure is shown, and the next model follows
+            outcome.refused = (
+                isinstance(error, fairmend.FairmendError) and bool(model.refused) and (model.refused in str(error))
+            )
+            outcome.problem = f"{type(error).__name__}: {error}".splitlines()[0][:400]
+            if show_traceback:
+                outcome.problem = traceback.format_exc()
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: int) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"took more than {seconds} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def _take(model: Model, folder: Path, outcome: Outcome) -> None:
+    """Take a model the whole way; a step that fails is noted, and those that can follow do."""
+    frame, y = load_frame()
+    made = model.build(model.reading.rows(frame[:TRAINING_ROWS]), y[:TRAINING_ROWS], folder)
+    outcome.passed.append("built")
+    spec = model.reading.spec(model.protected)
+    loaded = _load(model, made, spec)
+    outcome.unequal = _audit(model, made, loaded, spec, frame[-JUDGED:].reset_index(drop=True))
+    outcome.passed.append("audited")
+    to_repair, to_calibrate = _split(frame, TRAINING_ROWS, REPAIR_ROWS, CALIBRATION_ROWS)
+    rows = slice(TRAINING_ROWS + REPAIR_ROWS, TRAINING_ROWS + REPAIR_ROWS + CALIBRATION_ROWS)
+    result = fairmend.repair(
+        loaded, spec, *(spec.encode(part, dtype=loaded.dtype) for part in (to_repair, to_calibrate)), y[rows],
+        method="average",
+    )  # fmt: skip
+    outcome.passed.append("repaired")
+    path: Path | None = folder / "repaired.onnx"
+    if result.certificate is None:
+        path = None
+        outcome.problem = "no certificate: " + " ".join(result.warnings)
+    else:
+        result.network.save(path)
+        result.certificate.save(folder / "certificate.json", path)
+        checked = fairmend.check(folder / "certificate.json", path, require_run=True)
+        if checked.valid and checked.runs:
+            outcome.passed.append("VALID")
+        else:
+            outcome.problem = f"not VALID: {'; '.join(checked.reasons)}"
+    people = frame[-PEOPLE:].reset_index(drop=True)
+    runs = _runs(model, result, spec, path)
+    if not runs:
+        return
+    _require_same(runs, people)
+    outcome.passed.append("loads")
+    for what, run in runs.items():
+        other = _other_bits(model, run, people)
+        if other:
+            raise AssertionError(f"{other} of {PEOPLE:,} people have other bits in {what}")
+    outcome.passed.append("bits")
+
+
+def _split(frame: pd.DataFrame, start: int, *sizes: int) -> Iterator[pd.DataFrame]:
+    for size in sizes:
+        yield frame[start : start + size].reset_index(drop=True)
+        start += size
+
+
+def _load(model: Model, made: Any, spec: fairmend.Spec) -> Any:
+    """Return the model as fairmend runs it; of a module, and of a file made from one, its owner says what it gives."""
+    kind = "probability" if model.output.startswith("prob") else "logit"
+    outputs = kind if model.form in (MODULE, *BOTH) else None
+    takes = "people" if model.form == CALLABLE and model.reading.raw else None
+    return fairmend.load_model(made, outputs=outputs, takes=takes, spec=spec)
+
+
+def _audit(model: Model, made: Any, loaded: Any, spec: fairmend.Spec, people: pd.DataFrame) -> int:
+    """Return how many people are treated unequally; raise an error if fairmend counts others than the framework."""
+    others = list(counterparts(people, model.protected))
+    together = model.reading.rows(pd.concat(others, ignore_index=True))
+    accepted = model.accepts(model.scores(made, together)).reshape(len(others), len(people))
+    counted = int((accepted.any(axis=0) != accepted.all(axis=0)).sum())
+    found = fairmend.audit(loaded, spec, spec.encode(people, dtype=loaded.dtype)).count
+    if found != counted:
+        raise AssertionError(f"fairmend counts {found} people, the framework {counted}")
+    return counted
+
+
+def _runs(model: Model, result: Any, spec: fairmend.Spec, path: Path | None) -> dict[str, Callable[[Any], np.ndarray]]:
+    """Return what runs a repaired model on people: its framework, and ONNX Runtime on the saved file."""
+    runs: dict[str, Callable[[Any], np.ndarray]] = {}
+    base = result.network.base
+    if model.form == MODULE or (model.form == ESTIMATOR and isinstance(base, RunModel)):
+        repaired = result.module if model.form == MODULE else result.estimator
+        runs[model.form] = lambda people: model.scores(repaired, model.reading.rows(people))
+    elif model.form == CALLABLE:
+        runs[model.form] = lambda people: _probabilities(result.network.logits(spec.encode(people)))
+    if path is not None:
+        kind = base.kind if isinstance(base, RunModel) else None
+        file = fairmend.load_model(path, outputs=kind or "logit", spec=spec)
+        assert isinstance(file, RunModel)
+        runs["the file"] = lambda people: _one_score(
+            model, file.runner.run(spec, file.ports, spec.encode(people, dtype=file.dtype))
+        )
+    return runs
+
+
+def _probabilities(logits: np.ndarray) -> np.ndarray:
+    lead = logits if logits.ndim == 1 else logits[:, 1] - logits[:, 0]
+    return 1 / (1 + np.exp(-lead))
+
+
+def _one_score(model: Model, given: np.ndarray) -> np.ndarray:
+    outputs = np.asarray(given, dtype=np.float64).reshape(len(given), -1)
+    if outputs.shape[1] == 1:
+        return outputs[:, 0]
+    return outputs[:, 1] - outputs[:, 0] if model.output == "logits" else outputs[:, 1]
+
+
+def _require_same(runs: dict[str, Callable[[Any], np.ndarray]], people: pd.DataFrame) -> None:
+    """Raise an error if the framework does not give the scores of the saved file."""
+    scores = {what: run(people) for what, run in runs.items()}
+    first, *others = scores.items()
+    for what, found in others:
+        off = np.abs(found - first[1]) / np.maximum(1.0, np.abs(first[1]))
+        if (off > CLOSE).sum() > MOST_APART:
+            raise AssertionError(
+                f"scores of {what} and {first[0]} differ by up to {off.max():.2g}, {(off > CLOSE).sum()} of {PEOPLE:,}"
+            )
+
+
+def _other_bits(model: Model, run: Callable[[Any], np.ndarray], people: pd.DataFrame) -> int:
+    """Return for how many people other values of protected features change a bit of the score."""
+    others = list(counterparts(people, model.protected))
+    chosen = [people] + [_mixed(others, shift) for shift in _shifts(len(others))]
+    changed = np.zeros(len(people), dtype=bool)
+    for rows, size in ((slice(None), PEOPLE), (slice(0, IN_SEVENS), 7), (slice(0, ALONE), 1)):
+        some = chosen if size == PEOPLE else chosen[:3]
+        scores = [_in_batches(run, each[rows], size) for each in some]
+        bits = [each.view(np.int64) for each in scores]
+        changed[rows] |= np.any([each != bits[0] for each in bits[1:]], axis=0)
+    return int(changed.sum())
+
+
+def _shifts(count: int) -> list[int]:
+    return list(range(count)) if count <= MOST_VALUES else np.linspace(0, count - 1, MOST_VALUES).astype(int).tolist()
+
+
+def _mixed(others: list[pd.DataFrame], shift: int) -> pd.DataFrame:
+    """Return people with values that differ from row to row, and for each person with the shift."""
+    which = (np.arange(len(others[0])) + shift) % len(others)
+    together = pd.concat(others, ignore_index=True)
+    return together.iloc[which * len(others[0]) + np.arange(len(others[0]))].reset_index(drop=True)
+
+
+def _in_batches(run: Callable[[Any], np.ndarray], people: pd.DataFrame, size: int) -> np.ndarray:
+    parts = (people[start : start + size].reset_index(drop=True) for start in range(0, len(people), size))
+    return np.ascontiguousarray(np.concatenate([run(part) for part in parts]), dtype=np.float64)
+
+
+def _show(outcome: Outcome) -> None:
+    start = "whole" if outcome.whole else "refused" if outcome.refused else "FAILED"
+    steps = " ".join(step if step in outcome.passed else "-" * len(step) for step in STEPS)
+    print(f"{start:8}{outcome.key:75} {steps} {outcome.seconds:6.1f} s  {outcome.problem}", flush=True)
+
+
+def _markdown(outcomes: list[Outcome]) -> str:
+    """Return how many models of each library passed each step."""
+    lines = [f"| library | models | {' | '.join(STEPS)} | whole way |", f"|---|{'---|' * (len(STEPS) + 2)}"]
+    libraries = dict.fromkeys(outcome.library for outcome in outcomes)
+    for library in [*libraries, ""]:
+        some = [outcome for outcome in outcomes if library in ("", outcome.library)]
+        passed = [sum(step in outcome.passed for outcome in some) for step in STEPS]
+        counts = [len(some), *passed, sum(outcome.whole for outcome in some)]
+        lines.append(f"| {library or 'all'} | {' | '.join(map(str, counts))} |")
+    refused = sum(outcome.refused for outcome in outcomes)
+    functions = [outcome for outcome in outcomes if outcome.form == CALLABLE]
+    without = sum("VALID" not in o.passed and "bits" in o.passed for o in functions)
+    lines += ["", f"Refused by name: {refused}. Functions, repaired without a certificate: {without}."]
+    return "\n".join(lines)
+
+
+def _costs() -> str:
+    """Return how many times as long as the original a repaired transformer and forest take in ONNX Runtime."""
+    lines = ["| model | members | averaged | representative alone |", "|---|---|---|---|"]
+    for key in COSTS:
+        model = next(each for each in any_models.all_models() if _describe(each) == key)
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), any_models._quiet():
+            warnings.simplefilter("ignore")
+            averaged, alone, members = _cost(model, Path(folder))
+        lines.append(f"| {model.library} {model.name} | {members} | {averaged:.2f} | {alone:.2f} |")
+    return "\n".join(lines)
+
+
+def _cost(model: Model, folder: Path) -> tuple[float, float, int]:
+    frame, y = load_frame()
+    made = model.build(model.reading.rows(frame[:TRAINING_ROWS]), y[:TRAINING_ROWS], folder)
+    spec = model.reading.spec(model.protected)
+    loaded = _load(model, made, spec)
+    to_repair, to_calibrate = (
+        spec.encode(part, dtype=loaded.dtype) for part in _split(frame, TRAINING_ROWS, REPAIR_ROWS, CALIBRATION_ROWS)
+    )
+    rows = slice(TRAINING_ROWS + REPAIR_ROWS, TRAINING_ROWS + REPAIR_ROWS + CALIBRATION_ROWS)
+    repaired = fairmend.repair(loaded, spec, to_repair, to_calibrate, y[rows], method="average").network
+    paths = {name: folder / f"{name}.onnx" for name in ("original", "averaged", "alone")}
+    loaded.runner.exports(spec, loaded.ports)[0](paths["original"])
+    repaired.save(paths["averaged"])
+    RepairedModel(loaded, repaired.canonical).bind(spec).save(paths["alone"])
+    seconds = _time_files(list(paths.values()), spec, spec.encode(frame[-PEOPLE:], dtype=np.float32))
+    return seconds[1] / seconds[0], seconds[2] / seconds[0], repaired.members
+
+
+def _time_files(paths: list[Path], spec: fairmend.Spec, X: np.ndarray) -> list[float]:
+    """Return the CPU seconds of each file, the median of runs that take turns, in one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    sessions = [onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]) for path in paths]
+    loaded = fairmend.load_model(paths[0], outputs="logit", spec=spec)
+    fed = {port.name: port.values(spec, X) for port in loaded.ports}
+    seconds: list[list[float]] = [[] for _ in paths]
+    for _ in range(TURNS):
+        for session, taken in zip(sessions, seconds, strict=True):
+            started = time.process_time()
+            session.run(None, fed)
+            taken.append(time.process_time() - started)
+    return [statistics.median(taken) for taken in seconds]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Repaired models become files: whatever the exporter of a library leaves out, several ways are tried."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, QuantileTransformer
+from torch import nn
+
+import fairmend
+from fairmend.models import RunModel, load_model
+from fairmend.spec import Feature, Spec
+
+skl2onnx = pytest.importorskip("skl2onnx")
+
+FEATURES = (
+    Feature("sex", "categorical", categories=("man", "woman"), protected=True),
+    Feature("job", "categorical", categories=("none", "nurse", "builder")),
+    Feature("age", "integer", range=(18, 70)),
+    Feature("income", "continuous", range=(0, 10)),
+)
+SPEC = Spec(list(FEATURES))
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.integers(0, 2, 400), rng.integers(0, 3, 400), rng.integers(18, 71, 400), rng.uniform(0, 10, 400).round(3)]
+    ).astype(np.float32)
+    return X, (X[:, 3] + 4 * X[:, 0] + rng.normal(0, 1, 400) > 7).astype(np.int64)
+
+
+def repaired_and_checked(model, folder, spec=SPEC):
+    X, y = rows()
+    result = fairmend.repair(model, spec, X[:20], X[20:200], y[20:200], method="average")
+    assert result.certificate is not None, result.warnings
+    result.network.save(folder / "fair.onnx")
+    result.certificate.save(folder / "fair.json", folder / "fair.onnx")
+    checked = fairmend.check(folder / "fair.json", folder / "fair.onnx")
+    assert checked.valid, checked.reasons
+    return result, load_model(folder / "fair.onnx", outputs=result.network.base.kind, spec=spec)
+
+
+class Attention(nn.Module):
+    """Tokens that attend to each other, with as many columns as an exporter may take rows for an example."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(4, 8))
+        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 1)
+
+    def forward(self, x):
+        tokens = (x / 10)[:, :, None] * self.weight
+        return self.head(self.attention(tokens, tokens, tokens, need_weights=False)[0].mean(dim=1))
+
+
+class LabelsFirst(nn.Module):
+    """A module that takes its tensors as they come, and gives labels before probabilities."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inside = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 2), nn.Softmax(dim=1))
+
+    def forward(self, *tensors):
+        shares = self.inside(tensors[0] / 10)
+        return shares.argmax(dim=1), shares
+
+
+@pytest.mark.parametrize(("module", "outputs"), [(Attention(), "logit"), (LabelsFirst(), "probability")])
+def test_a_module_becomes_a_file_for_any_number_of_rows(module, outputs, tmp_path):
+    result, file = repaired_and_checked(load_model(module, outputs=outputs, spec=SPEC), tmp_path)
+    X, _ = rows()
+    with torch.no_grad():
+        given = result.module(torch.from_numpy(X))
+    expected = file.runner.run(SPEC, file.ports, X)
+    np.testing.assert_allclose(given.numpy(), expected, atol=1e-5)
+    for size in (1, 7):
+        found = np.concatenate([file.runner.run(SPEC, file.ports, X[k : k + size]) for k in range(0, 28, size)])
+        np.testing.assert_allclose(found, expected[:28], atol=1e-5)
+
+
+class Columns(nn.Module):
+    """Stacks tensors of two types, which PyTorch writes as ONNX only when it is decomposed."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inside = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 1))
+
+    def forward(self, codes, numbers):
+        return self.inside(torch.column_stack([numbers / 10, codes]))
+
+
+def test_a_module_that_one_exporter_writes_wrongly_is_written_by_another(tmp_path):
+    inputs = {"sex": "codes", "job": "codes", "age": "numbers", "income": "numbers"}
+    spec = Spec([replace(feature, input=inputs[feature.name]) for feature in FEATURES])
+    repaired_and_checked(load_model(Columns(), outputs="logit", spec=spec), tmp_path, spec)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AdaBoostClassifier(n_estimators=5, random_state=0),
+        lambda: KNeighborsClassifier(5),
+        GaussianNB,
+        lambda: HistGradientBoostingClassifier(max_iter=5, random_state=0),
+    ],
+)
+def test_estimators_whose_graph_names_no_labels_become_files(make, tmp_path):
+    X, y = rows()
+    result, file = repaired_and_checked(make().fit(X, y), tmp_path)
+    expected = result.estimator.predict_proba(X)
+    np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
+    labels = [each.name for each in onnx.load(tmp_path / "fair.onnx").graph.output]
+    assert len(labels) == 2
+
+
+def test_a_file_that_looks_its_labels_up_is_averaged(tmp_path):
+    X, y = rows()
+    path = tmp_path / "model.onnx"
+    converted = skl2onnx.to_onnx(GaussianNB().fit(X, np.where(y, "yes", "no")), X[:1], options={"zipmap": False})
+    path.write_bytes(converted.SerializeToString())
+    model = load_model(path, spec=SPEC)
+    assert isinstance(model, RunModel)
+    assert model.runner.labels == ("no", "yes")
+    repaired_and_checked(model, tmp_path)
+
+
+def test_a_pipeline_that_reads_text_becomes_a_file_that_loads(tmp_path):
+    X, y = rows()
+    frame = SPEC.decode(X)
+    pipeline = make_pipeline(
+        make_column_transformer((OneHotEncoder(sparse_output=False), ["sex", "job"]), remainder="passthrough"),
+        AdaBoostClassifier(n_estimators=5, random_state=0),
+    ).fit(frame, y)
+    result, file = repaired_and_checked(pipeline, tmp_path)
+    assert {port.type for port in file.ports} == {"string", "float32"}
+    frame["sex"] = pd.Series([None] * len(frame), dtype=object)
+    expected = result.estimator.predict_proba(frame)
+    np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
+
+
+def test_a_file_of_an_old_format_gets_constants_that_nobody_replaces(tmp_path):
+    X, y = rows()
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    model = skl2onnx.to_onnx(forest, X[:1], options={"zipmap": False}, target_opset={"": 9, "ai.onnx.ml": 1})
+    model.ir_version = 3
+    for constant in model.graph.initializer:
+        model.graph.input.append(onnx.helper.make_tensor_value_info(constant.name, constant.data_type, constant.dims))
+    onnx.save(model, tmp_path / "old.onnx")
+    repaired_and_checked(load_model(tmp_path / "old.onnx", spec=SPEC), tmp_path)
+
+
+@pytest.mark.parametrize("first", [QuantileTransformer(n_quantiles=20), PolynomialFeatures(2)])
+def test_a_pipeline_on_a_matrix_is_run_if_its_network_reads_other_columns(first):
+    X, y = rows()
+    pipeline = make_pipeline(first, LogisticRegression(C=0.01, max_iter=5000)).fit(X, y)
+    model = load_model(pipeline, spec=SPEC)
+    assert isinstance(model, RunModel)
+    np.testing.assert_array_equal(model.predict(X), pipeline.predict(X))
