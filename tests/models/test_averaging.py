@@ -201,3 +201,9 @@ def test_a_graph_with_batches_of_one_is_not_averaged(rows, average, tmp_path):
     with pytest.raises(FairmendError, match="batches of 1 rows only"):
         RepairedModel(base, average.canonical, average).bind(SPEC).save(tmp_path / "fair.onnx")
     RepairedModel(base, average.canonical).bind(SPEC).save(tmp_path / "fair.onnx")
+    X, y = rows
+    with pytest.raises(FairmendError, match="takes batches of 1 rows only"):
+        fairmend.repair(tmp_path / "one.onnx", SPEC, X[:20], X[20:120], y[20:120], method="average")
+    result = fairmend.repair(tmp_path / "one.onnx", SPEC, X[:20], X[20:120], y[20:120])
+    assert result.network.members == 1
+    assert result.certificate is not None

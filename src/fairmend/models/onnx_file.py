@@ -52,6 +52,11 @@ class OnnxRunner(Runner):
         self.kind = self._kind(graph, chosen.type)
 
     @property
+    def batch_size(self) -> int | None:
+        """The number of rows that the file takes at a time; None if that is open."""
+        return self._fixed
+
+    @property
     def path(self) -> Path:
         """The file."""
         return self._path

@@ -42,6 +42,8 @@ def run_class_recipe(
     """Repair by classes, on tasks that differ in their rows only."""
     started = time.perf_counter()
     require_classes(tasks[0])
+    if recipe.by_classes == AVERAGE:
+        _require_open_batches(tasks[0])
     parts = [_averaged(recipe, task) for task in tasks]
     if recipe.by_classes == DISTILLED:
         models = _distilled(recipe, tasks, parts, progress)
@@ -61,6 +63,18 @@ def require_classes(task: RepairTask) -> None:
     classes = similarity_classes(task.spec)
     if all(feature.name in classes.free for feature in task.spec.features):
         raise FairmendError("no feature counts for the class of a person, so every model is constant: protect fewer")
+
+
+def _require_open_batches(task: RepairTask) -> None:
+    """Raise an error if the file of a model takes batches of one size only: its members cannot be run together."""
+    from fairmend.models.onnx_file import OnnxRunner
+
+    runner = task.model.runner if isinstance(task.model, RunModel) else None
+    if isinstance(runner, OnnxRunner) and runner.batch_size is not None:
+        raise FairmendError(
+            f"{runner.name} takes batches of {runner.batch_size} rows only, and averaging runs it on several rows for "
+            "each person. Export it with an open batch dimension, or use method auto: it can read representatives"
+        )
 
 
 def _averaged(recipe: Recipe, task: RepairTask) -> tuple[CanonicalMap, Average]:
