@@ -304,7 +304,7 @@ def test_the_policy_and_the_rows_that_are_left_over_reach_the_repair(monkeypatch
     assert sorted(map(tuple, used)) == sorted(map(tuple, model._encode(frame, used.dtype)))
     with pytest.raises(ValueError, match="no candidate"):
         FairRepairClassifier(NETWORK, protected="sex", method="prof", **rows).fit(frame, y)
-    assert seen[1] == {}
+    assert seen[1] == {"keep_form": None}
     with pytest.raises(ValueError, match="keep is given twice"):
         FairRepairClassifier(NETWORK, protected="sex", keep=0.1, repair_options={"keep": 0.2}, **rows).fit(frame, y)
 
