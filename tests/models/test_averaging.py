@@ -168,6 +168,15 @@ def test_a_repair_keeps_the_share_of_positive_predictions(rows):
     assert result.blind_features == ("sex", "age")
 
 
+def test_an_audit_finds_no_difference_at_all(rows, average):
+    X, _ = rows
+    model = RepairedModel(load_model(GatedNet(), spec=SPEC), average.canonical, average).bind(SPEC)
+    assert model.read_columns.tolist() == [False, *[True] * 4, False, True, True]
+    found = fairmend.audit(model, SPEC, X[:60])
+    assert found.count == 0
+    assert found.disparity.largest == 0
+
+
 def test_a_function_has_no_file_and_no_certificate(rows):
     X, y = rows
     fitted = forest(X, y)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.arrays import Bools, FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.models.averaging import LEAST_PROBABILITY, Average
@@ -104,6 +104,21 @@ class RepairedModel(RunModel):
         """Show what the repaired model reads, and how often it runs the original."""
         runs = "reads the representative of a class" if self.members == 1 else f"averages {self.members} members"
         return f"RepairedModel({runs}, run by {self.runtime})"
+
+    @property
+    def read_columns(self) -> Bools:
+        """Which columns the scores can depend on, bool (inputs,): those that are not cut."""
+        read = np.ones(self.inputs, dtype=np.bool_)
+        read[[cut.column for cut in self.canonical.entry([spec_port(self.canonical.spec, self.dtype.name)]).cuts]] = (
+            False
+        )
+        return read
+
+    def logits(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the logits of X (rows, inputs); members of a class are run once, so they get the same bits."""
+        rows = np.ascontiguousarray(X, dtype=self.dtype)
+        fits = rows.ndim == 2 and rows.shape[1] == self.inputs
+        return super().logits(self.canonical.apply(rows) if fits else rows)
 
     @property
     def members(self) -> int:
