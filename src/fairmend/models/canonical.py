@@ -89,10 +89,10 @@ class CanonicalMap:
                 lookups.append(self._lookup(feature, ports, (code,), linked[feature.name][self.class_at(feature, own)]))
         return self._made(ports, cuts, lookups)
 
-    def class_at(self, feature: Feature, values: Floats, of: Mapping[str, float] | None = None) -> Ints:
-        """Return the class of values of a linked feature, beside reference values of the protected ones, or others."""
+    def class_at(self, feature: Feature, values: Floats) -> Ints:
+        """Return the class of values of a linked feature, beside the reference values of the protected ones."""
         linked = self.classes.linked[feature.name]
-        return np.asarray(linked.table[(*self.cells(linked, of or self.reference), self._numbers(feature, values))])
+        return np.asarray(linked.table[(*self.cells(linked, self.reference), self._numbers(feature, values))])
 
     def _made(self, ports: Sequence[Port], cuts: Sequence[Cut], lookups: Sequence[TableLookup]) -> Entry:
         return Entry(tuple(ports), tuple(port.width(self.spec) for port in ports), tuple(cuts), tuple(lookups))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -128,11 +127,6 @@ class Entry:
         for lookup in self.lookups:
             found[lookup.port][:, list(lookup.columns)] = lookup.find(matrices)
         return found
-
-    @cached_property
-    def is_empty(self) -> bool:
-        """Whether all columns pass as they are."""
-        return not self.cuts and not self.lookups
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plain data of a certificate."""
