@@ -1,6 +1,7 @@
 """What every test shares: the settings of a run, where the reference data lies, and the skip where it does not."""
 
 import gc
+import logging
 import os
 from collections import Counter
 from pathlib import Path
@@ -73,3 +74,11 @@ def _own_configuration(tmp_path_factory):
         patch.setenv("XDG_CONFIG_HOME", folder)
         patch.setenv("APPDATA", folder)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was():
+    """Fail the test that leaves logging silent, not the later one that expects a warning."""
+    before = logging.root.level, logging.root.manager.disable
+    yield
+    assert (logging.root.level, logging.root.manager.disable) == before, "the test changed the level of all loggers"

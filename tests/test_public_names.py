@@ -40,32 +40,34 @@ FUNCTIONS = {
     "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",
     "fairmend.paper.datasets.load": "name data_dir= download=",
     "fairmend.paper.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
-    "fairmend.report.audit_report": "found network spec data= y= * title= seed= command= what_if= what_if_rows=",
+    "fairmend.report.audit_report": "found network spec data= y= * group= title= seed= command= what_if= what_if_rows=",
     "fairmend.mlflow.log_repair": "result report= * folder=",
     "fairmend.report.load_report": "path",
-    "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= title= seed= "
-    "command= check= what_if= what_if_rows=",
+    "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= group= "
+    "title= seed= command= check= what_if= what_if_rows=",
     "fairmend.workflows.audit_files": "model spec data= * keep_going= group= samples= method= time_limit= jobs= "
     "device= cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
     "ignore_scores= outputs= command= progress= on_plan=",
     "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
     "cluster= resume= seed= threshold= activation= ignore_scores= outputs= certificate= "
     "out_of_range= command= progress=",
-    "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation=",
+    "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation= "
+    "outputs=",
     "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= scores= trust_pickle= label= positive= "
-    "delta= on= model= activation= force= warn=",
+    "delta= on= model= activation= outputs= force= warn=",
     "fairmend.workflows.draft_spec_file": "data protected out= * label= positive= delta= on= drop= categorical= "
-    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= force= progress= warn=",
+    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= outputs= force= progress= "
+    "warn=",
     "fairmend.workflows.export_files": "model spec data out * rows= timeout= most_boxes= seed= out_of_range= "
     "threshold= activation= ignore_scores=",
     "fairmend.workflows.quantify_files": "model spec data= * keep_going= seconds= share= boxes= samples= jobs= "
     "device= cluster= seed= report= certificate= about= out_of_range= threshold= activation= ignore_scores= command= "
     "progress= on_result=",
     "fairmend.workflows.repair_files": "model spec data out * method= repair_data= test_data= repair_rows= "
-    "calibration_rows= seed= out_of_range= threshold= about= activation= ignore_scores= what_if_rows= options= "
-    "command= progress= warn=",
+    "calibration_rows= group= seed= out_of_range= threshold= about= activation= ignore_scores= outputs= "
+    "what_if_rows= options= command= progress= warn=",
     "fairmend.workflows.search_files": "model spec data * keep_going= method= seeds= local_steps= jobs= device= "
-    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= command= progress=",
+    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= outputs= command= progress=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
@@ -75,7 +77,7 @@ CONSTRUCTORS = {
     "fairmend.Label": "column positive= threshold= score= classes= favourable=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
-    "fairmend.Spec": "features label= claim= links= id_column= about=",
+    "fairmend.Spec": "features label= claim= links= id_column= about= guessed_ranges=",
     "fairmend.TrainingOptions": "steps= learning_rate= fairness_weight= label_weight= reference= bounds= batch_size= "
     "patience= pairs=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "

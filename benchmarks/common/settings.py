@@ -43,12 +43,19 @@ def timed(run: Callable[[], T], repeat: int = 3) -> tuple[T, float]:
 
 def parse_arguments(description: str | None, *flags: str, positional: str | None = "setting") -> argparse.Namespace:
     """Read the names (into `names`) and the flags of the command line; --help prints the description."""
+    return argument_parser(description, *flags, positional=positional).parse_args()
+
+
+def argument_parser(
+    description: str | None, *flags: str, positional: str | None = "setting"
+) -> argparse.ArgumentParser:
+    """Return the parser of `parse_arguments`, for scripts with options of other kinds."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if positional is not None:
         parser.add_argument("names", nargs="*", metavar=positional.upper(), help=f"default: every {positional}")
     for flag in flags:
         parser.add_argument(f"--{flag}", action="store_true")
-    return parser.parse_args()
+    return parser
 
 
 def require_shared() -> None:

@@ -18,6 +18,7 @@ from rich.console import Console
 import fairmend
 from fairmend import Network, RepairResult, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.repairing import selection
 from fairmend.repairing.candidates import Candidate, JudgedCandidate, Jury
 from fairmend.repairing.recipe import Recipe
 
@@ -26,6 +27,7 @@ SHORT = {
     "everyone, and the repair inputs with tolerance or links": "everyone + listed",
     "the repair inputs": "listed",
 }
+LABELS = ("always", "never")
 LEAST_AGREEMENT = 60.0  # per cent, balanced over the original's classes: 50 is chance
 
 Figures = dict[str, Any]
@@ -82,6 +84,15 @@ class AutoRun:
             "leads": leads,
             "leads at this level": peers,
         }
+
+
+@contextmanager
+def labels_used(labels: str | None) -> Iterator[None]:
+    """Let distillation for everyone learn labels "always" or "never"; None leaves the decision to `auto`."""
+    many = {"always": 0, "never": np.inf, None: selection.MANY_UNLABELLED}[labels]
+    weight = 0.0 if labels == "never" else selection.LABEL_WEIGHT
+    with mock.patch.multiple(selection, MANY_UNLABELLED=many, LABEL_WEIGHT=weight):
+        yield
 
 
 def run_auto(

@@ -2,6 +2,7 @@
 
     python benchmarks/repairs/generalise.py [--data real|synthetic] [--kind strict|multiple|tolerance]
         [--settings TEXT ...] [--limit N] [--draws N] [--cache FOLDER] [--state FILE] [--workers N] [--retrained]
+        [--paper-rows] [--labels always|never]
 
 20 networks of 1 to 10 hidden layers and 4 to 200 units are trained, from a seed, on the four data sets
 (FAIRMEND_SHARED) or on synthetic ones, with raw and with scaled inputs. Each is repaired in four or five settings: one
@@ -27,6 +28,10 @@ the settings with the paper's tolerances alone.
 With --retrained, a network of the same shape is trained for each setting without the features that vary, on all
 training rows with their labels, and its losses stand beside (retrained.py): where it loses as much, that is the
 price of the guarantee for everyone.
+
+With --paper-rows, `auto` gets the repair inputs and the calibration rows and nothing else, as the paper's method does.
+With --labels, distillation for everyone learns labels always, or never, instead of where `auto` decides so: this is how
+that decision is judged.
 
 Exits with 1 if a limit is exceeded. --limit runs that many settings, drawn with a seed. Trained networks are kept in
 --cache (default: a folder of the system's temporary files); with --state a run can be stopped and resumed.
@@ -56,7 +61,17 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.common import chunks
 from benchmarks.common.tabular import Table, load_table
 from benchmarks.common.trained import trained_network
-from benchmarks.repairs.figures import Figures, Limit, common_limits, mean, over_runs, run_auto, within
+from benchmarks.repairs.figures import (
+    LABELS,
+    Figures,
+    Limit,
+    common_limits,
+    labels_used,
+    mean,
+    over_runs,
+    run_auto,
+    within,
+)
 from benchmarks.repairs.generalise_settings import KINDS, REAL, Setting, draws_of, real_settings, synthetic_settings
 from benchmarks.repairs.listed import listed_figures
 from benchmarks.repairs.retrained import beside, describe_retrained, retrained_figures
@@ -102,13 +117,14 @@ def case_of(setting: Setting, folder: Path) -> Case:
 
 def work(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     """Repair one setting and return its figures."""
-    setting, folder, retrained = chunk.arguments
+    setting, folder, retrained, paper_rows, labels = chunk.arguments
     if chunk.stopped:
         return {"error": f"stopped: {chunk.stopped[0][1]}"}
     tell(0, 0)
     case = case_of(setting, folder)
     try:
-        found = figures(case)
+        with labels_used(labels):
+            found = figures(case, paper_rows)
     except FairmendError as error:
         return {"error": str(error)}
     training, judging = ((case.X[part], case.y[part]) for part in ("training", "held out"))
@@ -120,10 +136,9 @@ def work(chunk: chunks.Chunk, tell: chunks.Tell) -> chunks.Result:
     return found
 
 
-def figures(case: Case) -> Figures:
-    run = run_auto(
-        case.network, case.spec, case.X["repair"], case.X["calibration"], case.y["calibration"], case.X["pool"]
-    )
+def figures(case: Case, paper_rows: bool) -> Figures:
+    pool = None if paper_rows else case.X["pool"]
+    run = run_auto(case.network, case.spec, case.X["repair"], case.X["calibration"], case.y["calibration"], pool)
     X, y = case.X["held out"], case.y["held out"]
     return {
         **run.figures(X, y),
@@ -278,19 +293,22 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "fairmend-generalise")
     parser.add_argument("--state", type=Path)
     parser.add_argument("--retrained", action="store_true", help="also train networks without the features that vary")
+    parser.add_argument("--paper-rows", action="store_true", help="give auto no rows without labels")
+    parser.add_argument("--labels", choices=LABELS, help="learn labels in distillation always, or never")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     console = Console(width=max(Console().width, 200))
     draws = {setting: options.draws or draws_of(setting.data) for setting in chosen_settings(options)}
     wanted = [replace(setting, draw=draw) for setting, number in draws.items() for draw in range(number)]
-    state = chunks.State(options.state, f"{chunks.digest_of(*CODE)}{' retrained' if options.retrained else ''}")
+    how = (options.retrained, options.paper_rows, options.labels)
+    state = chunks.State(options.state, f"{chunks.digest_of(*CODE)} {how}")
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("settings", total=len(wanted))
         bar.advance(task, sum(setting.name in state.results for setting in wanted))
         chunks.run_chunks(
             work,
-            [chunks.Chunk(setting.name, (setting, options.cache, options.retrained)) for setting in wanted],
+            [chunks.Chunk(setting.name, (setting, options.cache, *how)) for setting in wanted],
             state,
             workers=options.workers,
             limits=LIMITS_S,

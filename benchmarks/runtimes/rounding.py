@@ -35,7 +35,7 @@ from rich.table import Table
 import fairmend
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.kernel.bounds import form_bounds
 from fairmend_check.kernel.inference_error import output_errors
 

@@ -31,7 +31,7 @@ import fairmend
 from fairmend import Feature, Spec
 from fairmend.auditing.device_search import DeviceSearch
 from fairmend.auditing.fast_scores import FastScores
-from fairmend.bounds import fused, linear
+from fairmend.bounds import linear, stacked
 from fairmend.network import Activation, Affine, Network
 from fairmend.repairing.calibrate import Calibration, calibrate
 from fairmend.spec.neighbourhoods import Regions
@@ -102,7 +102,7 @@ def milliseconds(case: wide_cases.Case, regions: int, device: torch.device, tf32
 
 @contextmanager
 def with_setting(name: str, value: bool) -> Iterator[None]:
-    with patch.object(fused, name, value):
+    with patch.object(stacked, name, value):
         yield
 
 

@@ -17,7 +17,7 @@ import fairmend
 from benchmarks.common.trained import Shape, train_once
 from benchmarks.repairs.figures import Limit, verdict
 from fairmend import Feature, Label, Network, Spec
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.spec.claim import Claim
 
 REGIONS = ("north", "east", "south", "west")

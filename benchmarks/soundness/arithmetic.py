@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.soundness.functions import in_float64, is_curved, kinks_of, numbers_of, steepest, to_many_digits
 from fairmend import Network
-from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Scale, Sum
+from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Normalise, Product, Scale, Softmax, Sum
 
 DIGITS, SURE = 60, 1e-45
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -21,7 +21,8 @@ Exact = tuple[np.ndarray, int]  # Python integers, and e: the numbers are intege
 
 
 def has_curves(network: Network) -> bool:
-    return any(is_curved(activation) for activation in network.activations)
+    multiplies = any(isinstance(node.operation, Product | Softmax | Normalise) for node in network.nodes)
+    return multiplies or any(is_curved(activation) for activation in network.activations)
 
 
 def offset_of(threshold: float) -> float:
@@ -66,8 +67,56 @@ def compute(operation: Any, before: list[np.ndarray]) -> np.ndarray:
         return np.concatenate(before, axis=1)
     if isinstance(operation, Columns):
         return before[0][:, list(operation.indices)]
+    if isinstance(operation, Product):
+        return sums_of_products(operation, *before)
+    if isinstance(operation, Softmax):
+        groups = grouped(before[0], operation)
+        parts = np.exp(groups - groups.max(axis=2, keepdims=True))
+        return np.asarray(parts / parts.sum(axis=2, keepdims=True)).reshape(before[0].shape)
+    if isinstance(operation, Normalise):
+        apart, spread = apart_and_spread(operation, before[0])
+        return np.asarray(apart / np.sqrt(spread)).reshape(before[0].shape)
     assert isinstance(operation, Lookup)
     return operation.table.astype(np.float64)[before[0][:, 0].astype(np.int64)]
+
+
+def grouped(values: np.ndarray, operation: Any) -> np.ndarray:
+    """Return values (points, groups, numbers)."""
+    return values.reshape(len(values), -1, operation.group)
+
+
+def sums_of_products(product: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    left = a.reshape(len(a), product.groups, product.rows, 1, product.length)
+    right = b.reshape(len(b), product.groups, 1, product.columns, product.length)
+    return np.asarray((left * right).sum(axis=4)).reshape(len(a), -1)
+
+
+def apart_and_spread(operation: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far numbers are from the mean of their group, if it is centred, and the mean square plus epsilon."""
+    groups = grouped(values, operation)
+    apart = groups - groups.mean(axis=2, keepdims=True) if operation.centred else groups
+    return apart, (apart * apart).mean(axis=2, keepdims=True) + operation.epsilon
+
+
+def _group_error(operation: Any, before: np.ndarray, error: np.ndarray, unit: float) -> np.ndarray:
+    """Bound the error of a softmax or a normalisation, from derivatives that hold wherever the values may be."""
+    values, off = grouped(before, operation), grouped(error, operation)
+    size, n = np.abs(values) + off, operation.group
+    if isinstance(operation, Softmax):
+        # A probability times a factor between exp(-2 e) and exp(2 e), and never more than 1 apart.
+        reach = 2 * off.max(axis=2, keepdims=True) + 2 * unit * (n + 32 + 4 * size.max(axis=2, keepdims=True))
+        return np.broadcast_to(np.minimum(np.expm1(np.minimum(reach, 1.0)) + 1e-40, 1.0), values.shape)
+    apart, spread = apart_and_spread(operation, before)
+    moved = off + (off.mean(axis=2, keepdims=True) if operation.centred else 0.0)
+    largest = np.abs(apart) + moved
+    # All values that may be there have at least this spread; one pass or two, it is off by units of the squares.
+    change = (2 * np.abs(apart) * moved + moved * moved).mean(axis=2, keepdims=True)
+    rounding = 8 * (n + 16) * unit * ((size * size).mean(axis=2, keepdims=True) + operation.epsilon)
+    least = spread - change - rounding
+    root = 1 / np.sqrt(np.maximum(least, operation.epsilon / 4))
+    slope = root * moved + largest * root**3 / 2 * (change + rounding)
+    slope = slope + 8 * (n + 16) * unit * (root * (size + size.mean(axis=2, keepdims=True)) + largest * root) + 1e-38
+    return np.where(least > operation.epsilon / 4, slope, 2 * np.sqrt(n) + slope)
 
 
 def _error(
@@ -87,10 +136,18 @@ def _error(
         if operation.name in ("relu", "identity"):
             return errors[0]
         own = 32 * unit * (np.abs(before[0]) + np.abs(value) + 1)
-        return np.asarray(errors[0] * steepest(operation) * (1 + 4 * unit) + own)
+        steep = steepest(operation, before[0] - errors[0], before[0] + errors[0])
+        return np.asarray(errors[0] * steep * (1 + 4 * unit) + own)
     if isinstance(operation, Sum):
         size = sum(np.abs(part) for part in before) + sum(errors)
         return np.asarray(sum(errors) + 2 * len(before) * unit * size)
+    if isinstance(operation, Product):
+        a, b = (np.abs(part) for part in before)
+        carried = sums_of_products(operation, errors[0], b + errors[1]) + sums_of_products(operation, a, errors[1])
+        whole = sums_of_products(operation, a + errors[0], b + errors[1])
+        return np.asarray(carried * (1 + 1e-12) + 2 * (operation.length + 4) * unit * whole + 1e-38)
+    if isinstance(operation, Softmax | Normalise):
+        return np.asarray(_group_error(operation, before[0], errors[0], unit)).reshape(value.shape)
     if isinstance(operation, Lookup):
         return np.zeros(value.shape)
     return compute(operation, errors)  # columns and concatenations move numbers around
@@ -219,8 +276,25 @@ def _compute_to_many_digits(operation: Any, before: list[list[Any]]) -> list[Any
         return [value for part in before for value in part]
     if isinstance(operation, Columns):
         return [before[0][index] for index in operation.indices]
+    if isinstance(operation, Product):
+        left, right = (np.array(part, dtype=object)[None] for part in before)
+        return list(sums_of_products(operation, left, right)[0])
+    if isinstance(operation, Softmax | Normalise):
+        starts = range(0, len(before[0]), operation.group)
+        return [value for start in starts for value in _group(operation, before[0][start : start + operation.group])]
     assert isinstance(operation, Lookup)
     return _to_numbers(operation.table[int(before[0][0])])
+
+
+def _group(operation: Any, numbers: list[Any]) -> list[Any]:
+    """Return a softmax or a normalisation of one group, to many digits."""
+    if isinstance(operation, Softmax):
+        parts = [mpmath.exp(number - max(numbers)) for number in numbers]
+        return [part / mpmath.fsum(parts) for part in parts]
+    mean = mpmath.fsum(numbers) / len(numbers) if operation.centred else mpmath.mpf(0)
+    apart = [number - mean for number in numbers]
+    spread = mpmath.fsum(number**2 for number in apart) / len(apart) + mpmath.mpf(operation.epsilon)
+    return [number / mpmath.sqrt(spread) for number in apart]
 
 
 def _decide(logits: list[Any], threshold: float) -> int:

@@ -23,7 +23,7 @@ from benchmarks.soundness.frameworks import Run, fits_onnx, keras_model, run_fil
 from benchmarks.soundness.oracle import Oracle
 from benchmarks.soundness.tally import Tally
 from fairmend import Network
-from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Sum
+from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Normalise, Product, Softmax, Sum
 from fairmend.network.decision import predicted_classes
 from fairmend.network.description import stored_steps
 from fairmend.prove.certificate import certificate_of_blindness, identify
@@ -33,7 +33,7 @@ from fairmend_check.kernel.model import network_digest
 
 STATE_DICTS = (".pth", ".safetensors")
 IN_CONTENT = ("unfair", "far", "global")
-OTHER_MODELS = ("skip", "branches", "rows", "function", "parameters", "weight", "columns")
+OTHER_MODELS = ("skip", "branches", "rows", "function", "parameters", "weight", "columns", "group")
 OTHER_FUNCTIONS = [
     Activation("relu"), Activation("leaky_relu", 0.2), Activation("gelu"), Activation("silu"), Activation("tanh"),
     Activation("hardswish"), Activation("elu", parameters=(1.5,)), Activation("clip", parameters=(-0.5, 2.0)),
@@ -253,10 +253,13 @@ class GraphCertificates(Certificates):
     def _can(self, kind: str, place: int, node: Node) -> bool:
         operation, widths = node.operation, self.network.widths
         if kind == "skip":
-            return isinstance(operation, Sum)
+            return isinstance(operation, Sum) or operation == Product(widths[place])
         if kind == "branches":
             same = len({widths[source] for source in node.sources}) == 1
-            return isinstance(operation, Concatenate) and same and len(set(node.sources)) > 1
+            turned = isinstance(operation, Product) and operation.rows > 1
+            return (isinstance(operation, Concatenate) or turned) and same and len(set(node.sources)) > 1
+        if kind == "group":
+            return isinstance(operation, Normalise | Softmax) and operation.group > 1
         if kind == "rows":
             return isinstance(operation, Lookup) and (operation.table != operation.table[0]).any()
         if kind == "function":
@@ -279,6 +282,12 @@ class GraphCertificates(Certificates):
         if kind == "function":
             others = [each for each in OTHER_FUNCTIONS if each.name != operation.name]
             return others[rng.integers(len(others))]
+        if kind == "group":
+            if isinstance(operation, Softmax) or rng.random() < 0.3:
+                return replace(operation, group=1)
+            if rng.random() < 0.5:
+                return replace(operation, centred=not operation.centred)
+            return replace(operation, epsilon=min(1.0, 20 * operation.epsilon))
         if kind == "parameters":
             if operation.name == "leaky_relu":
                 return Activation("leaky_relu", operation.slope / 2)
@@ -291,7 +300,7 @@ class GraphCertificates(Certificates):
         return Affine(weight, operation.bias)
 
     def _without_skip(self, place: int) -> Network | None:
-        """Let the readers of a sum read one of its parts."""
+        """Let the readers of a sum or a product read one of its parts."""
         sources = self.network.nodes[place].sources
         return self._rewired({place: int(self.rng.choice(sources))})
 

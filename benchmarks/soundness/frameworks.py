@@ -16,11 +16,12 @@ from torch import nn
 
 import fairmend
 from fairmend import Network
-from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Scale, Sum
+from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Normalise, Product, Scale, Softmax, Sum
 
 KERAS_NAMES = {"hardswish": "hard_silu", "hardsigmoid": "hard_sigmoid"}
 KERAS_CLIPS = {(0.0, 6.0): "relu6", (-1.0, 1.0): "hard_tanh"}
 NOT_IN_DOUBLE = {"hardsigmoid", "selu", "hardswish", "gelu", "mish", "celu", "elu", "softsign", "softplus"}
+ELEMENTARY = {"abs", "square", "exp", "sin", "cos", "log", "sqrt", "rsqrt", "reciprocal"}
 Run = Callable[[np.ndarray], np.ndarray]  # logits (rows, outputs) of rows in the network's dtype
 
 
@@ -30,6 +31,7 @@ class Graph(nn.Module):
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.plan = [(node.operation, node.sources, f"step{place}") for place, node in enumerate(network.nodes)]
+        self.widths = network.widths
         for operation, _, name in self.plan[1:]:
             layer = torch_layer(operation)
             if layer is not None:
@@ -51,9 +53,45 @@ class Graph(nn.Module):
                 for more in before[1:]:
                     total = total + more
                 values.append(total)
+            elif isinstance(operation, Product):
+                values.append(torch_product(operation, *before))
+            elif isinstance(operation, Softmax | Normalise):
+                values.append(torch_group(operation, before[0], self.widths[sources[0]]))
             else:
                 values.append(getattr(self, name)(before[0]))
         return values[-1]
+
+
+def torch_product(product: Product, a: Any, b: Any) -> Any:
+    """Return the product, as users write it: elementwise, or as one of matrices."""
+    if product.rows == product.columns == product.length == 1:
+        return a * b
+    left, right = (part.reshape(-1, product.groups, rows, product.length) for part, rows in
+                   ((a, product.rows), (b, product.columns)))  # fmt: skip
+    return (left @ right.transpose(2, 3)).reshape(-1, product.groups * product.rows * product.columns)
+
+
+def torch_group(operation: Any, x: Any, width: int) -> Any:
+    """Return a softmax or a normalisation of groups of columns."""
+    groups = x.reshape(-1, width // operation.group, operation.group)
+    if isinstance(operation, Softmax):
+        found = groups.softmax(-1)
+    elif operation.centred:
+        found = nn.functional.layer_norm(groups, (operation.group,), eps=operation.epsilon)
+    else:
+        found = nn.functional.rms_norm(groups, (operation.group,), eps=operation.epsilon)
+    return found.reshape(-1, width)
+
+
+class Elementary(nn.Module):
+    """A function that is no layer of torch.nn."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.function = getattr(torch, name)
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
 
 
 class Line(nn.Module):
@@ -106,7 +144,7 @@ def torch_function(activation: Activation) -> nn.Module:
         "softplus": lambda: nn.Softplus(first),
         "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
     }  # fmt: skip
-    return makers[activation.name]()
+    return makers[activation.name]() if activation.name in makers else Elementary(activation.name)
 
 
 def run_torch(network: Network) -> Run:
@@ -199,6 +237,8 @@ def keras_layer(operation: Any, width: int) -> tuple[Any, list[np.ndarray]] | No
         if norm.variance is None or norm.gain is None or norm.shift is None or len(operation.norms) > 1:
             return None
         return layers.BatchNormalization(epsilon=norm.epsilon), [norm.gain, norm.shift, norm.mean, norm.variance]
+    if isinstance(operation, Product | Softmax | Normalise) or operation.name in ELEMENTARY:
+        return None
     if operation.name == "prelu":
         return layers.PReLU(), [np.array(operation.parameters)]
     if operation.name == "leaky_relu":
@@ -221,7 +261,8 @@ def as_users_have_it(network: Network, kind: str, folder: Path) -> tuple[Network
         try:
             found = fairmend.load_network(Graph(network)).at_threshold(network.threshold)
         except fairmend.FairmendError as error:
-            if "do not say how many columns" in str(error):
+            # The width of a row is not written in a module that reshapes it, or gives some of its columns alone.
+            if "do not say how many columns" in str(error) or "reshape()" in str(error):
                 return None
             raise
         # The width of a row is not written in a module that only picks some of its columns.

@@ -52,12 +52,32 @@ FLOAT: dict[str, Callable[..., Any]] = {
     "gelu": lambda z: z * (1 + erf(z / np.sqrt(2))) / 2,
     "gelu_tanh": lambda z: z * expit(2 * np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)),
     "hardswish": lambda z: z * np.clip(z + 3, 0, 6) / 6,
+    "abs": np.abs,
+    "square": lambda z: z * z,
+    "exp": np.exp,
+    "sin": np.sin,
+    "cos": np.cos,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda z: 1 / np.sqrt(z),
+    "reciprocal": lambda z: 1 / z,
 }
+SLOPES: dict[str, Callable[[Any, Any], Any]] = {
+    "square": lambda low, high: 2 * np.maximum(np.abs(low), np.abs(high)),
+    "exp": lambda low, high: np.exp(high),
+    "log": lambda low, high: 1 / low,
+    "sqrt": lambda low, high: 0.5 / np.sqrt(low),
+    "rsqrt": lambda low, high: 0.5 * low**-1.5,
+    "reciprocal": lambda low, high: low**-2.0,
+}  # of functions whose slope has no bound: the largest over an interval, above 0 where it must be
 
 
-def steepest(activation: Activation) -> np.ndarray | float:
-    """Return a bound of the slopes of the function, for all units or for each."""
+def steepest(activation: Activation, low: np.ndarray, high: np.ndarray) -> np.ndarray | float:
+    """Return a bound of the slopes of the function between two values, for all units or for each."""
     name, numbers = activation.name, numbers_of(activation)
+    if name in SLOPES:
+        with np.errstate(all="ignore"):
+            return np.asarray(SLOPES[name](low, high)) * (1 + 1e-12)
     if name in ("leaky_relu", "prelu", "elu"):
         return np.asarray(np.maximum(1, np.abs(numbers[0])))
     if name == "hardsigmoid":
@@ -112,6 +132,15 @@ DIGITS: dict[str, Callable[..., Any]] = {
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "hardswish": lambda z: z * min(max(z + 3, mpmath.mpf(0)), mpmath.mpf(6)) / 6,
+    "abs": abs,
+    "square": lambda z: z * z,
+    "exp": mpmath.exp,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "log": mpmath.log,
+    "sqrt": mpmath.sqrt,
+    "rsqrt": lambda z: 1 / mpmath.sqrt(z),
+    "reciprocal": lambda z: 1 / z,
 }
 
 

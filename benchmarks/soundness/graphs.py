@@ -10,7 +10,19 @@ import numpy as np
 
 from benchmarks.soundness.cases import WEIGHTS, Case, move_threshold, random_affine, random_feature, random_inputs
 from fairmend import Feature, Label, Network, Spec
-from fairmend.network import Activation, Columns, Concatenate, Input, Lookup, Node, Scale, Sum
+from fairmend.network import (
+    Activation,
+    Columns,
+    Concatenate,
+    Input,
+    Lookup,
+    Node,
+    Normalise,
+    Product,
+    Scale,
+    Softmax,
+    Sum,
+)  # fmt: skip
 from fairmend.network.folding import Norm
 
 LINEAR_PIECES = [
@@ -23,17 +35,23 @@ CURVES = [
     Activation("elu", parameters=(1.0,)), Activation("elu", parameters=(2.5,)), Activation("celu", parameters=(0.5,)),
     Activation("softplus", parameters=(1.0,)), Activation("softplus", parameters=(5.0,)),
 ]  # fmt: skip
+ANYWHERE = [*map(Activation, ("abs", "square", "sin", "cos"))]
+BOUNDED = {
+    "exp": Activation("tanh"),
+    **dict.fromkeys(("log", "sqrt", "rsqrt", "reciprocal"), Activation("clip", parameters=(0.5, 6.0))),
+}  # functions that need numbers that are not too large, or positive, and what makes them so
 KINDS = ["affine", "affine", "function", "function", "sum", "concatenate", "columns", "scale", "residual"]
+MULTIPLIED = [*KINDS, "product", "gate", "attention", "softmax", "normalise", "elementary"]
 MOST_OPERATIONS, WIDEST, MOST_WIDTH = 8, 6, 14
 MOST_POINTS = 400
 MOST_ROWS = 8  # of a table
 
 
-def random_graph_case(rng: np.random.Generator, inputs: int) -> Case:
+def random_graph_case(rng: np.random.Generator, inputs: int, *, products: bool = False) -> Case:
     """Return a graph whose neighbourhoods can be listed, or sampled well if a continuous feature varies."""
     spec = random_graph_spec(rng)
     dtype = np.float64 if rng.random() < 0.2 else np.float32
-    network = random_graph(rng, spec, dtype)
+    network = random_graph(rng, spec, dtype, MULTIPLIED if products else KINDS)
     X = random_inputs(rng, spec, inputs, dtype, exact=index_columns(network))
     network = move_threshold(rng, network, spec, X)
     if network.outputs <= 2 and rng.random() < 0.25:
@@ -161,6 +179,52 @@ class GraphBuilder:
         inner = self.affine(self.scale(source), int(self.rng.integers(1, WIDEST)))
         return self.add(Sum(), source, self.affine(self.function(inner, choices), self.widths[source]))
 
+    def same_width(self, width: int) -> int:
+        """Return a node of this width: one that is there, or an affine layer."""
+        source = self.pick()
+        return source if self.widths[source] == width else self.affine(source, width)
+
+    def product(self) -> int:
+        """The elementwise product of two nodes, which may be one: as in a cross layer."""
+        first = self.pick()
+        width = self.widths[first]
+        return self.add(Product(width), first, self.same_width(width))
+
+    def gate(self) -> int:
+        """A gated unit, sigmoid(affine) affine."""
+        source, width = self.pick(), int(self.rng.integers(1, WIDEST))
+        gates = self.add(Activation("sigmoid"), self.affine(source, width))
+        return self.add(Product(width), gates, self.affine(source, width))
+
+    def attention(self) -> int:
+        """Attention of two or three tokens: softmax(a bᵀ) c."""
+        source, tokens, width = self.pick(), int(self.rng.integers(2, 4)), int(self.rng.integers(1, 3))
+        query, key, turned = (self.affine(source, tokens * width) for _ in range(3))
+        shares = self.add(Softmax(tokens), self.add(Product(1, tokens, tokens, width), query, key))
+        return self.add(Product(1, tokens, width, tokens), shares, turned)
+
+    def softmax(self) -> int:
+        source = self.pick()
+        return self.add(Softmax(self._group(source)), source)
+
+    def normalise(self) -> int:
+        source = self.pick()
+        # A model's epsilon is a number of its type, and in ONNX always one of float32.
+        epsilon, centred = float(np.float32(self.rng.choice([1e-5, 1e-3, 0.1]))), bool(self.rng.random() < 0.7)
+        return self.add(Normalise(self._group(source), epsilon, centred), source)
+
+    def elementary(self) -> int:
+        """A function that has a value everywhere, or one that has it for numbers that a function before it gives."""
+        source = self.pick()
+        if self.rng.random() < 0.5:
+            return self.function(source, ANYWHERE)
+        name = str(self.rng.choice(list(BOUNDED)))
+        return self.add(Activation(name), self.add(BOUNDED[name], source))
+
+    def _group(self, source: int) -> int:
+        width = self.widths[source]
+        return int(self.rng.choice([size for size in range(1, width + 1) if width % size == 0]))
+
     def concatenate(self) -> int:
         return self.add(Concatenate(), *(self.pick() for _ in range(self.rng.integers(2, 4))))
 
@@ -176,7 +240,7 @@ class GraphBuilder:
         return ends[0] if len(ends) == 1 else self.add(Concatenate(), *ends)
 
 
-def random_graph(rng: np.random.Generator, spec: Spec, dtype: Any) -> Network:
+def random_graph(rng: np.random.Generator, spec: Spec, dtype: Any, kinds: list[str]) -> Network:
     """Return a graph on the columns of a spec; a third do not depend on what may differ between similar people."""
     styles = [style for style in WEIGHTS if style != "bump"]
     builder = GraphBuilder(rng, spec.width, dtype, styles[rng.integers(len(styles))])
@@ -196,7 +260,7 @@ def random_graph(rng: np.random.Generator, spec: Spec, dtype: Any) -> Network:
         "scale": lambda: builder.scale(builder.pick()),
         "residual": lambda: builder.residual(choices),
     }
-    for kind in rng.choice(KINDS, size=rng.integers(1, MOST_OPERATIONS + 1)):
+    for kind in rng.choice(kinds, size=rng.integers(1, MOST_OPERATIONS + 1)):
         narrow = builder.widths[-1] <= MOST_WIDTH
         steps.get(str(kind), getattr(builder, str(kind), None))() if narrow else steps["affine"]()  # type: ignore[misc]
     builder.affine(builder.join(), int(rng.choice([1, 1, 1, 2, 3])))
@@ -206,6 +270,7 @@ def random_graph(rng: np.random.Generator, spec: Spec, dtype: Any) -> Network:
 def _look_up(builder: GraphBuilder, feature: Feature, column: int, *, constant: bool) -> None:
     highest = feature.range[1] if feature.range is not None else len(feature.categories) - 1
     rows, width = highest + 1 + int(builder.rng.integers(0, 2)), int(builder.rng.integers(1, 4))
+    rows = highest + 1 if feature.categories else rows  # of categories, a table has as many rows as there are
     table = builder.rng.normal(size=(rows, width)).astype(builder.dtype)
     if constant or builder.rng.random() < 0.2:
         table[1:] = table[0]

@@ -6,6 +6,7 @@ Every case is a random spec, an entry for it and an honest model behind it, whic
 the file, the data of the certificate or both are changed so that the output may depend on more than the class. The
 digest of the file in the certificate is always the right one, because whoever writes a leak writes both. Where ONNX
 Runtime loads the file, it is run as well, to count the leaks that show in bits: they are leaks and not only odd files.
+Random changes may be harmless: of these, only those may not be VALID that show.
 """
 
 from __future__ import annotations
@@ -342,6 +343,56 @@ def _a_function_gets_the_input(case: EntryCase, rng: Rng) -> None:
     body += [*nodes, helper.make_node("Add", ["x", signal], ["y"])]
     function = helper.make_function("hidden", "Both", ["x", "z"], ["y"], body, imports)
     _call(case, function, ["raw_score", _source_of(case, constants)], "hidden", [])
+
+
+@leak
+def _a_function_reads_a_name_before_it_is_computed(case: EntryCase, rng: Rng) -> None:
+    """ONNX Runtime gives new names to the values of a function as it meets them; before, a name is one of the graph."""
+    nodes, constants, signal = _signal(case, "", rng)
+    port = next(name for name in nodes[0].input if name)
+    imports = [helper.make_opsetid("", _opset(case).version), helper.make_opsetid("ai.onnx.ml", 3)]
+    body = [helper.make_node("Constant", [], [each.name], value=each) for each in constants]
+    body += [*nodes, helper.make_node("Add", ["x", signal], ["y"]), helper.make_node("Identity", ["x"], [port])]
+    function = helper.make_function("hidden", "Early", ["x"], ["y"], body, imports)
+    _call(case, function, ["raw_score"], "hidden", [])
+
+
+@leak
+def _dropout_switched_by_an_attribute(case: EntryCase, rng: Rng) -> None:
+    ratio, off = np.array(0.5, np.float32), np.array(False)
+    body = [
+        helper.make_node("Constant", [], ["ratio"], value=numpy_helper.from_array(ratio)),
+        helper.make_node("Constant", [], ["switch"], value=numpy_helper.from_array(off)),
+        helper.make_node("Dropout", ["x", "ratio", "switch"], ["y"]),
+    ]
+    body[1].attribute[0].ref_attr_name = "mode"
+    imports = [helper.make_opsetid("", _opset(case).version)]
+    _call(
+        case, helper.make_function("hidden", "Drop", ["x"], ["y"], body, imports, ["mode"]), ["raw_score"], "hidden", []
+    )
+    call = next(node for node in case.model.graph.node if node.op_type == "Drop")
+    call.attribute.append(helper.make_attribute("mode", numpy_helper.from_array(np.array(True))))
+
+
+@leak
+def _a_graph_given_to_a_function(case: EntryCase, rng: Rng) -> None:
+    """In the function, the switch of the dropout is another value than in the graph that gives it."""
+    branch = onnx.AttributeProto(name="then_branch", ref_attr_name="branch", type=onnx.AttributeProto.GRAPH)
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["else"])], "no", [], [_float("else")])
+    node = helper.make_node("If", ["switch"], ["y"], else_branch=other)
+    node.attribute.append(branch)
+    imports = [helper.make_opsetid("", _opset(case).version)]
+    function = helper.make_function("hidden", "Choose", ["x", "switch"], ["y"], [node], imports, ["branch"])
+    constants = [
+        numpy_helper.from_array(np.array(0.5, np.float32), "leak_ratio"),
+        numpy_helper.from_array(np.array(True), "leak_yes"),
+        numpy_helper.from_array(np.array(False), "switch"),
+    ]
+    _call(case, function, ["raw_score", "leak_yes"], "hidden", constants)
+    drop = helper.make_node("Dropout", ["raw_score", "leak_ratio", "switch"], ["leak_dropped"])
+    graph = helper.make_graph([drop], "leak_then", [], [_float("leak_dropped")])
+    call = next(node for node in case.model.graph.node if node.op_type == "Choose")
+    call.attribute.append(helper.make_attribute("branch", graph))
 
 
 @leak
@@ -866,6 +917,101 @@ def _a_feature_at_another_input(case: EntryCase, rng: Rng) -> None:
     ports[first]["features"], ports[second]["features"] = ports[second]["features"], ports[first]["features"]
 
 
+# Changes that may be harmless: VALID is wrong only if ONNX Runtime gives members of a class other bits
+
+
+def _graphs(graph: Any) -> list[Any]:
+    """Return a graph, or a function, and all graphs in its nodes."""
+    inner = [each.g for node in graph.node for each in node.attribute if each.type == onnx.AttributeProto.GRAPH]
+    return [graph, *(found for each in inner for found in _graphs(each))]
+
+
+def _change_file(case: EntryCase, rng: Rng) -> None:
+    """Change an edge, a name, an operator, an attribute, the order or the number of nodes, or what is given out."""
+    model = case.model
+    scopes = [found for each in (model.graph, *model.functions) for found in _graphs(each)]
+    entry = _count_of_entry(case) if rng.random() < 0.8 else 0  # which is mostly left as it is
+    places = [(each, at) for each in scopes for at in range(entry if each is model.graph else 0, len(each.node))]
+    names = [name for each in scopes for node in each.node for name in (*node.input, *node.output)]
+    names += [port["name"] for port in case.entry["ports"]] * 3
+    graph, at = places[int(rng.integers(len(places)))]
+    node, name = graph.node[at], str(rng.choice(names))
+    what = str(
+        rng.choice(["edge", "edge", "edge", "name", "operator", "attribute", "order", "copy", "output", "version"])
+    )
+    if what == "edge" and node.input:
+        node.input[int(rng.integers(len(node.input)))] = name if rng.random() < 0.9 else ""
+    elif what == "name" and node.output:
+        old = node.output[0]
+        for other in graph.node if rng.random() < 0.7 else [node]:
+            for values in (other.input, other.output):
+                values[:] = [name if each == old else each for each in values]
+    elif what == "operator":
+        alike = [each.op_type for other in scopes for each in other.node if len(each.input) == len(node.input)]
+        node.op_type = str(rng.choice([*alike, "Identity", "Neg", "Add", "Concat", "Shape", "Dropout"]))
+    elif what == "attribute" and node.attribute:
+        attribute = node.attribute[int(rng.integers(len(node.attribute)))]
+        if rng.random() < 0.3:
+            node.attribute.remove(attribute)
+        else:
+            attribute.i = int(rng.integers(-2, 12))
+    elif what == "order":
+        nodes = list(graph.node)
+        nodes.insert(int(rng.integers(len(nodes))), nodes.pop(at))
+        del graph.node[:]
+        graph.node.extend(nodes)
+    elif what == "copy":
+        target = scopes[int(rng.integers(len(scopes)))]
+        target.node.insert(int(rng.integers(len(target.node) + 1)), copy.deepcopy(node))
+    elif what == "output":
+        model.graph.output.append(onnx.ValueInfoProto(name=name))
+    elif what == "version":
+        each = model.opset_import[int(rng.integers(len(model.opset_import)))]
+        each.version = int(rng.integers(1, 24))
+
+
+def _change_entry(case: EntryCase, rng: Rng) -> None:
+    """Change a number, a text or a list of the entry in the certificate, and write that entry into the file."""
+    places: list[tuple[Any, Any]] = []
+
+    def visit(data: Any) -> None:
+        for key in data if isinstance(data, dict) else range(len(data)):
+            places.append((data, key))
+            if isinstance(data[key], dict | list):
+                visit(data[key])
+
+    visit({key: case.entry[key] for key in ("cuts", "lookups")})
+    if not places:
+        raise NotPossibleError
+    data, key = places[int(rng.integers(len(places)))]
+    value = data[key]
+    if isinstance(value, bool | str | None):
+        others = [held[at] for held, at in places if type(held[at]) is type(value)]
+        data[key] = others[int(rng.integers(len(others)))]
+    elif isinstance(value, int):
+        data[key] = value + int(rng.choice([-1, 1]))
+    elif isinstance(value, float):
+        data[key] = float(rng.choice([-value, value + 1, np.nextafter(np.float32(value), np.float32(9)), -0.0]))
+    elif isinstance(data, list) and rng.random() < 0.5:
+        del data[key]
+    elif isinstance(value, list) and value:
+        value.insert(int(rng.integers(len(value))), copy.deepcopy(value[int(rng.integers(len(value)))]))
+    try:
+        _rewrite(case)
+    except Exception as error:  # whatever is wrong with the data: no file can have this entry
+        raise NotPossibleError from error
+
+
+@leak
+def _random_changes(case: EntryCase, rng: Rng) -> None:
+    change = _change_file if rng.random() < 0.6 else _change_entry
+    for _ in range(int(rng.integers(1, 4))):
+        change(case, rng)
+
+
+MAY_BE_HARMLESS = ("random_changes",)
+
+
 # The campaign
 
 
@@ -896,6 +1042,10 @@ def shows(case: EntryCase, spec: dict[str, Any], raw: bytes | None, seed: int) -
     return SHOWN[code] if 0 <= code < len(SHOWN) else "crashes"
 
 
+def _bits(output: np.ndarray) -> bytes:
+    return repr(output.tolist()).encode() if output.dtype == object else output.tobytes()
+
+
 def _shows(case: EntryCase, spec: dict[str, Any], raw: bytes | None, seed: int) -> str:
     import onnxruntime
 
@@ -918,10 +1068,12 @@ def _shows(case: EntryCase, spec: dict[str, Any], raw: bytes | None, seed: int) 
             if value.name not in fed:
                 fed[value.name] = np.arange(64, dtype=np.float32) + len(outputs)
         try:
-            outputs.append(b"".join(np.asarray(each).tobytes() for each in session.run(None, fed)))
-        except Exception:  # whatever ONNX Runtime has against the file
-            return SHOWN[1]
-    return SHOWN[2] if len(set(outputs)) == 1 else SHOWN[3]
+            outputs.append(b"".join(_bits(np.asarray(each)) for each in session.run(None, fed)))
+        except Exception:  # an error is an answer too: who gets it must depend on the class alone
+            outputs.append(b"fails")
+    if len(set(outputs)) > 1:
+        return SHOWN[3]
+    return SHOWN[1] if outputs[0] == b"fails" else SHOWN[2]
 
 
 def attack(seed: int, folder: Path, tally: Counter[str], *, run: bool, names: list[str] | None = None) -> list[str]:
@@ -944,10 +1096,13 @@ def attack(seed: int, folder: Path, tally: Counter[str], *, run: bool, names: li
         result = fairmend_check.check(*write(folder, case, content, raw), run=False)
         tally["leaks"] += 1
         tally[f"{name}: {result.verdict}"] += 1
-        if result.valid:
+        shown = shows(case, content["spec"], raw, seed) if run else ""
+        if result.valid and (name not in MAY_BE_HARMLESS or shown == SHOWN[-1]):
             wrong.append(f"seed {seed}: {name} is VALID")
         if run:
-            tally[f"ONNX Runtime {shows(case, content['spec'], raw, seed)}"] += 1
+            tally[f"ONNX Runtime {shown}"] += 1
+            if name in MAY_BE_HARMLESS and result.valid:
+                tally[f"{name}: valid, and ONNX Runtime {shown}"] += 1
     return wrong
 
 

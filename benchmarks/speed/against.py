@@ -3,8 +3,8 @@
     python benchmarks/speed/run.py --against PATH [SETTING ...] [--rounds 5]
 
 Each version has a process of its own, with one thread. They take turns, call by call, and their processor time counts,
-so other programs on the machine hardly matter. A ratio is the median over the rounds of (this version / the other one);
-below 1, this version is faster.
+so other programs on the machine hardly matter. Settings are read by the benchmarks of each checkout. A ratio is the
+median over the rounds of (this version / the other one); below 1, this version is faster.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 HERE = Path(__file__).resolve()
 LIMIT = 1.10
 """The largest ratio of a median over the settings that is no slowdown."""
@@ -39,15 +37,23 @@ Measure = Callable[[], float]
 
 
 def cases(name: str) -> dict[str, Callable[[], object]]:
-    """Return what is measured for a setting, by its heading. Only names that both versions have may occur here."""
+    """Return what is measured for a setting, by its heading."""
     import fairmend
     from benchmarks.common import settings
-    from fairmend.prove.proof import prove_inputs
-    from fairmend.repairing.calibrate import calibrate
-    from fairmend.repairing.head.features import Linear
-    from fairmend.repairing.head.solve import repair_head
 
     s = settings.setting(name)
+    found: dict[str, Callable[[], object]] = {
+        "prof": lambda: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof"),
+        "certify": lambda: fairmend.certify(s.network, s.spec, s.X_repair, "branch"),
+    }
+    try:
+        from fairmend.prove.proof import prove_inputs
+        from fairmend.repairing.calibrate import calibrate
+        from fairmend.repairing.head.features import Linear
+        from fairmend.repairing.head.solve import repair_head
+    except ImportError:
+        return found
+
     regions = s.spec.regions(s.X_repair)
     calibrated = calibrate(s.network, regions, s.X_cal, s.y_cal).network
     weight, bias = calibrated.head.weight, calibrated.head.bias
@@ -56,10 +62,9 @@ def cases(name: str) -> dict[str, Callable[[], object]]:
         features = Linear.from_network(calibrated, regions)
         return repair_head(weight, bias, features, margin=1e-6, delta_limit=3.0)
 
-    return {
+    return found | {
         "step 1": lambda: calibrate(s.network, regions, s.X_cal, s.y_cal),
         "step 2": step2,
-        "prof": lambda: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof"),
         "proof of 1 input": lambda: [prove_inputs(s.network, s.spec, s.X_repair[:1]) for _ in range(20)],
         "proof of all inputs": lambda: [prove_inputs(s.network, s.spec, s.X_repair) for _ in range(5)],
     }
@@ -83,7 +88,8 @@ class Version:
     """A version of fairmend, ``source`` being the folder that holds its package, and its process."""
 
     def __init__(self, source: Path) -> None:
-        self.environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+        paths = os.pathsep.join((str(source), str(source.parent)))  # its own settings, if it has them
+        self.environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
 
     @contextmanager
     def started(self) -> Iterator[None]:
@@ -131,9 +137,12 @@ def compare(other: Path, names: list[str], rounds: int) -> int:
     rows: dict[str, dict[str, float]] = {}
     with versions[0].started(), versions[1].started():
         for name in track(names, f"{len(names)} settings", console=Console(stderr=True)):
-            headings = versions[0].ask(name), versions[1].ask(name)
+            here, there = (version.ask(name) for version in versions)
+            left_out = [heading for heading in here if heading not in there]
             rows[name] = {
-                heading: ratio([lambda v=v, h=heading: v.ask(h) for v in versions], rounds) for heading in headings[0]
+                heading: ratio([lambda v=v, h=heading: v.ask(h) for v in versions], rounds)
+                for heading in here
+                if heading in there
             }
     table = Table(title=f"processor time against {other}, ratios")
     headings = list(next(iter(rows.values())))
@@ -145,6 +154,8 @@ def compare(other: Path, names: list[str], rounds: int) -> int:
     table.add_section()
     table.add_row("median", *(f"{medians[heading]:.2f}" for heading in headings))
     console.print(table)
+    if left_out:
+        console.print(f"the other version has other functions for: {', '.join(left_out)}")
     for heading, code in IMPORTS.items():
         medians[heading] = ratio([lambda v=v, c=code: v.start_up(c) for v in versions], max(15, 3 * rounds))
         console.print(f"{heading}: {medians[heading]:.2f}")

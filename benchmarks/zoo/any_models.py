@@ -36,7 +36,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.zoo.run_only.models import FAILS_ALONE, OTHER_ROWS, Model
+from benchmarks.zoo.run_only.models import OTHER_ROWS, Model
 from benchmarks.zoo.run_only.people import TRAINING_ROWS, counterparts, load_frame
 
 FAMILIES = (
@@ -149,7 +149,7 @@ def _require(model: Model, outcome: Outcome) -> None:
         for what, others in (("run again", model.scores(made, X)), ("built again", model.scores(again, X))):
             if others.tobytes() != scores.tobytes():
                 raise AssertionError(f"{(others != scores).sum()} of {JUDGED} scores differ when it is {what}")
-        if model.refused != FAILS_ALONE:
+        if not model.fails_alone:
             batches = [X[row : row + 1] for row in range(4)] + [X[row : row + 7] for row in range(4, JUDGED, 7)]
             others = np.concatenate([model.scores(made, batch) for batch in batches])
             if np.allclose(others, scores, rtol=1e-4, atol=1e-4) == (model.refused == OTHER_ROWS):

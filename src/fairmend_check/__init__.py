@@ -7,23 +7,23 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 1. The verdict
    - main.py: the command line; prints the verdict
    - check.py: the rules, from the files to a result
-   - result.py, errors.py: the result, and why there is none
-   - printable.py: names from files, safe to print
+   - result.py, errors.py: the result, names from files that are safe to print, and why there is none
    - json_reader.py: JSON from an untrusted file
    - spec_toml.py: a spec file, to compare with that of a certificate
 2. kernel/: the mathematics; read it front to back
    - certificate.py: the certificate as typed data, and its inputs, block by block
    - spec.py: the spec, with its links
-   - claim.py: what is claimed of margins and of scores, and the sentence that says so
+   - claim.py, statement.py: what is claimed of classes and of scores, and the sentence that says so
    - neighbourhood.py: which inputs count as similar to an input
    - rounding.py: arithmetic that rounds outward
    - model.py: a network is a graph of operations; the digests of its weights and of all
    - assemble.py: builds graphs from the steps of a file
    - description.py, condition.py: the JSON form of a network, and what it says about the module of a state dict
    - operations/: a class for each operation, with all of its mathematics; base.py says what is needed; affine.py has
-     layers and the norms beside them, columns.py inputs, choices, tables, sums and concatenations
+     layers and the norms beside them, columns.py inputs, choices, tables, sums and concatenations, product.py products
+     of two nodes, groups.py softmax and normalisation
    - functions/: a class for each elementwise function; base.py says what is needed; straight.py has those of lines,
-     curve.py what those that bend have in common, curved.py each of these
+     curve.py what those that bend have in common, curved.py each of these, elementary.py exp, log, roots and waves
    - bounds.py: lower bounds of margins and of other forms of a model's outputs
    - inference_error.py: rounding errors of inference
    - blindness.py: which columns the outputs can depend on
@@ -46,7 +46,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
 5. readers/: from bytes to a network
    - read_model.py: selects the reader by suffix
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
-   - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_graph.py: .onnx
+   - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_axes.py, onnx_sizes.py, onnx_graph.py: .onnx
    - onnx_edges.py, onnx_entry.py, onnx_operators.py: the entry and the edges of an .onnx file that is not read further
    - state_dict.py: tensors of a state dict, in the steps that the certificate names, and .safetensors
    - read_torch.py: .pth, .pt and .ckpt, in which no code runs, and .pt2, the weights of an exported program

@@ -16,14 +16,15 @@ import numpy as np
 from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedError
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate, read_certificate
-from fairmend_check.kernel.claim import Score, describe_claim, describe_encoding, scalings
+from fairmend_check.kernel.claim import ScoreClaim
 from fairmend_check.kernel.classes import why_not_constant
 from fairmend_check.kernel.description import WHERE, contained_tensors, described_model
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Array, Precision
-from fairmend_check.kernel.spec import HALF, ScoreClaim, Spec, first_difference
+from fairmend_check.kernel.spec import Spec, first_difference
+from fairmend_check.kernel.statement import describe_claim, describe_encoding, scalings
 from fairmend_check.readers.onnx_edges import check_structure
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
@@ -243,15 +244,13 @@ def _run_or_refusal(run_in: RunIn, runtime: Runtime) -> ModelRun | NotRunError:
 def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> None:
     """Check some inputs after the others, and stop after some that do not hold; read the list even if it is empty."""
     found.covers_inference = None
-    cover, claim = Cover(network, claimed.spec), claimed.spec.claim
+    cover = Cover(network, claimed.spec)
+    judge = claimed.spec.claim.choose({"class": _margins, "score": _scores})
     before, covers, done = len(found.reasons), True, 0
     for inputs in claimed.read_inputs(network):
         if not all(_are_rows(inputs[:, column], rows) for column, rows in network.tables):
             raise NotConfirmedError("an input holds a number that is no row of the table it is looked up in")
-        if claim is None:
-            block = _margins(found, claimed, cover, inputs, done)
-        else:
-            block = _scores(found, claimed, claim, cover, inputs, done)
+        block = judge(found, claimed, cover, inputs, done)
         if cover.reasons:
             found.reasons = [*found.reasons[:before], *cover.reasons]
             return
@@ -315,9 +314,11 @@ def _margins(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array
     return bool(proven.covers.all())
 
 
-def _scores(found: _Findings, claimed: Certificate, claim: ScoreClaim, cover: Cover, inputs: Array, first: int) -> bool:
+def _scores(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array, first: int) -> bool:
     """Note which scores can differ by more than is claimed, and return whether none can in inference."""
-    score = Score.of(claim, cover.model.outputs)
+    claim = claimed.spec.claim
+    assert isinstance(claim, ScoreClaim)
+    score = claim.score(cover.model.outputs)
     proven = prove_scores(cover, inputs, first, score, claim.delta)
     bounds = proven.low, proven.high, proven.error
     inference = score.difference(*bounds, Precision.of(cover.model.dtype))
@@ -342,16 +343,10 @@ def _condition(claimed: Certificate, network: Model) -> str:
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
     found = network.condition
-    if claim is not None and claim.on == "probability" and not network.closed and (claimed.count or claimed.shares):
+    left, about = claim.after_the_file(threshold, network.outputs, closed=network.closed)
+    if left and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
-        found = f"{first} file does not compute probabilities. The claim is about the {score}, {exact}."
-    if claim is None and threshold != HALF and (claimed.count or claimed.shares):
-        first = f"{found} The" if found else "the"
-        second = "" if network.outputs == 1 else ", the second one,"
-        found = (
-            f"{first} file does not decide at {threshold!r}. The claim is about a program that predicts class 1 if the "
-            f"probability{second} is at least {threshold!r}: the {score}, {exact}."
-        )
+        found = f"{first} file does not {left}. The claim is about {about}the {score}, {exact}."
     scaled = [feature for feature in claimed.spec.features if feature.scale]
     if scaled and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
@@ -365,14 +360,20 @@ def _condition(claimed: Certificate, network: Model) -> str:
 
 def matching_model(claimed: Certificate, path: Path) -> Model:
     """Return the model in the file, if the certificate is about it."""
-    if claimed.network["tensors"] is not None:
+    contained = claimed.network["tensors"] is not None
+    if contained:
         contained_model(claimed)  # refused unless it has the digests; what is proven is what the file holds
     network, file_sha256 = read_model(path, claimed.network)
-    if weights_digest(network) != claimed.weights_sha256:
+    same_network, same_weights = (
+        network_digest(network) == claimed.network_sha256,
+        weights_digest(network) == claimed.weights_sha256,
+    )
+    # A file may store the same network in other arrays, such as with norms folded into its layers.
+    if not same_weights and not (same_network and contained):
         raise NotConfirmedError(f"model {path.name}: the certificate is about other weights (weights_sha256 differs)")
     if claimed.file_sha256 not in (None, file_sha256):
         raise NotConfirmedError(f"model {path.name}: the certificate is about another file (file_sha256 differs)")
-    if network_digest(network) != claimed.network_sha256:
+    if not same_network:
         raise NotConfirmedError(
             f"model {path.name}: the file holds another network than the certificate (network.sha256 differs)"
         )
@@ -443,11 +444,13 @@ def _index_reasons(claimed: Certificate, network: Model) -> list[str]:
     reasons = []
     for column, rows in network.tables:
         feature = owners[column]
-        low, high = (0.0, 1.0) if feature.one_hot else (feature.low, feature.high)
-        if not feature.whole or feature.scale or not 0 <= low <= high < rows:
+        offset, factor = feature.affine
+        low, high = (0.0, 1.0) if feature.one_hot else (feature.low - offset, feature.high - offset)
+        shifted = factor == 1 and float(offset).is_integer()  # then values are encoded exactly
+        if not feature.whole or not shifted or not 0 <= low <= high < rows:
             reasons.append(
                 f'certificate.spec: feature "{feature.name[:40]}" is looked up in a table of {rows:,} rows; its values '
-                f"must be whole numbers from 0 to {rows - 1:,}, not scaled"
+                f"must be encoded as whole numbers from 0 to {rows - 1:,}, shifted at most"
             )
     return list(dict.fromkeys(reasons))
 

@@ -20,9 +20,8 @@ from fairmend_check._version import __version__
 from fairmend_check.check import check_files
 from fairmend_check.errors import CannotAnswerError
 from fairmend_check.kernel.claim import percent
-from fairmend_check.printable import at_least, at_most, printable
 from fairmend_check.readers.read_model import FORMATS
-from fairmend_check.result import CheckResult
+from fairmend_check.result import CheckResult, at_least, at_most, printable
 
 NO_ANSWER, INTERRUPTED = 2, 130
 EXIT_CODES = {"valid": 0, "invalid": 1, "unreadable": NO_ANSWER}
@@ -130,7 +129,8 @@ def _lines(result: CheckResult, certificate: Path, file: Path | None) -> list[st
         lines += _wrapped(f"Run in {run.program}: {people}, {run.found}.")
     if result.not_run:
         missing = "It was not run elsewhere" if result.runs else "The model was not run"
-        lines += _wrapped(f"{missing}: {result.not_run}.")
+        alone = "" if result.runs else " VALID rests on reading the file alone: no program confirmed it."
+        lines += _wrapped(f"{missing}: {result.not_run}.{alone}")
     return [*lines, f"Checked in {result.seconds:.2f} s, independently of the code that wrote the certificate."]
 
 

@@ -9,7 +9,6 @@ from fairmend.prove.vnnlib import region_boxes
 from fairmend.repairing.baselines.neighbours import draw_neighbours, flip_protected
 from fairmend.searching.oracle import Oracle
 from support.band_cases import band_case, band_spec
-from support.spec_cases import refused
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -63,12 +62,6 @@ def test_boxes_for_other_verifiers_hold_every_similar_person():
         inside = ((lower[None] <= points[:, None]) & (points[:, None] <= upper[None])).all(axis=2).any(axis=1)
         assert inside.all()
         assert len(lower) == len(points)
-
-
-def test_quantify_refuses_bands_by_name():
-    spec, net, _ = band_case()
-    with refused('feature "age" has bands', "quantify", "audit or certify"):
-        fairmend.quantify(net, spec, seconds=1)
 
 
 def test_a_similarity_in_words():

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.auditing.comparisons import ScoreSpread, SpreadTracker, enclose_differences, find_widest_pairs
 from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.spec import Claim
 from support.audit_cases import SPEC, network, people
 from support.score_cases import score_spec

@@ -1,5 +1,7 @@
 """The method is chosen by cost, and the estimate is a line that people can read."""
 
+import itertools
+
 import pytest
 
 from fairmend.auditing import plan
@@ -29,6 +31,11 @@ def test_large_ones_are_bounded_and_infinite_ones_too():
     assert chosen.method == "branch"
     assert choose(CONTINUOUS, 100).method == "branch"
     assert choose(CONTINUOUS, 100).neighbours is None
+
+
+def test_a_machine_that_does_other_things_changes_no_choice(monkeypatch):
+    monkeypatch.setattr("time.perf_counter", itertools.count(0, 1000).__next__)
+    assert choose(NEAR, 22_407).method == "branch"
 
 
 def test_what_takes_too_long_is_sampled_with_an_estimate(monkeypatch):

@@ -11,7 +11,7 @@ import fairmend
 from fairmend.auditing.result import make_pairs, user_values, wilson_interval
 from fairmend.base.files import to_json
 from fairmend.network import Affine, Network
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from support.audit_cases import SPEC, network, people
 from support.probabilities import pair_probability
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fairmend.base.data_source import DataURL, data_source
+from fairmend.base.paths import DataURL, data_source
 
 
 def test_urls_and_paths_are_told_apart():

@@ -3,7 +3,7 @@
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.inside import require_inside, require_plain_name
+from fairmend.base.paths import require_inside, require_plain_name
 
 
 @pytest.mark.parametrize(

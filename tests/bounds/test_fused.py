@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairmend.bounds import fused
-from fairmend.bounds.fused import product, through_lines
+from fairmend.bounds import stacked
 from fairmend.bounds.linear import _through_activation
+from fairmend.bounds.stacked import product, through_lines
 from fairmend.network.functions import Lines
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -49,7 +49,7 @@ def test_a_product_has_the_gradients_of_a_product():
 @needs_gpu
 @pytest.mark.parametrize("tf32", [False, True])
 def test_gradients_may_have_three_digits_and_products_have_all(monkeypatch, tf32):
-    monkeypatch.setattr(fused, "TF32_GRADIENTS", tf32)
+    monkeypatch.setattr(stacked, "TF32_GRADIENTS", tf32)
     A, weight = (normal(*shape, seed=0, device="cuda").detach().float() for shape in ((3, 64, 128), (128, 64)))
     A.requires_grad_()
     found = product(A, weight)
@@ -68,7 +68,7 @@ def test_the_kernels_compile_and_compute_the_plain_step(tmp_path):
         pytest.skip("needs a C++ compiler")
     source, library = tmp_path / "kernels.cpp", tmp_path / "kernels.so"
     calls = []
-    for code in (fused._FORWARD, fused._BACKWARD):
+    for code in (stacked._FORWARD, stacked._BACKWARD):
         torch.cuda.jiterator._create_multi_output_jit_fn(code, 2)  # raises an error if it cannot read the code
         name, names = re.search(r"void (\w+)\((.*?)\) \{", code, re.DOTALL).groups()
         inputs, outputs = sum("&" not in each for each in names.split(",")), names.count("&")
@@ -80,8 +80,8 @@ def test_the_kernels_compile_and_compute_the_plain_step(tmp_path):
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
     kernels = ctypes.CDLL(str(library))
     for run, plain, inputs, outputs in (
-        (kernels.run_through_lines, fused._forward, 5, 2),
-        (kernels.run_through_lines_backward, fused._backward, 7, 5),
+        (kernels.run_through_lines, stacked._forward, 5, 2),
+        (kernels.run_through_lines_backward, stacked._backward, 7, 5),
     ):
         for sign, seed in itertools.product((-1.0, 0.0, 1.0), range(3)):
             given = np.random.default_rng(seed).normal(size=inputs)
@@ -96,5 +96,5 @@ def test_a_gpu_without_a_compiler_runs_the_plain_step_and_says_so(monkeypatch, c
         raise RuntimeError("no compiler\nand more")
 
     monkeypatch.setattr(torch.cuda.jiterator, "_create_multi_output_jit_fn", lambda code, outputs: fails)
-    assert fused._compile.__wrapped__(torch.device("cpu")) is None
+    assert stacked._compile.__wrapped__(torch.device("cpu")) is None
     assert "step 1 runs without compiled kernels: no compiler" in caplog.text

@@ -13,12 +13,7 @@ from safetensors.numpy import save_file
 
 from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
-from support.cli_case import Case, run, small_network, small_people, small_spec
-
-
-@pytest.fixture
-def case(tmp_path):
-    return Case(tmp_path)
+from support.cli_case import run, small_network, small_people, small_spec
 
 
 def refused(case, result, *words):

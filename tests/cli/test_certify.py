@@ -14,24 +14,12 @@ from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Feature, Spec
 from fairmend.tables import FIRST_ROW
 from fairmend.workers.plain_data import dump, load
-from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.cli_case import make_fair, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
-
-
-@pytest.fixture
-def case(tmp_path):
-    return Case(tmp_path)
 
 
 def certify(case, *more):
     return run("certify", case.model, "--data", case.data, "--spec", case.spec, *more)
-
-
-def make_fair(case):
-    """A network that reads income only."""
-    weight = np.zeros((1, small_spec().width), np.float32)
-    weight[0, small_spec().columns("income")] = 1
-    Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)
 
 
 def test_unfair_people_are_counted_shown_in_words_and_exit_1(case):

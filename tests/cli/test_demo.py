@@ -95,7 +95,7 @@ def test_the_whole_demo_tells_its_story_and_its_figures_are_good(tmp_path):
     for sentence in (
         "5,000 people applied for a loan",
         f"But {before['data']['count']:,} of 5,000 applicants ({percent(before['data']['idi_rate'])}) would get",
-        f"Repair inputs treated unequally (CUR) {before['repair_inputs']['count']} of 100 0 of 100",
+        f"Repair inputs treated unequally {before['repair_inputs']['count']} of 100 0 of 100",
         "The same applicants after the repair",
         "The certificate is valid",
         "fairmend repair fairmend-demo/model.onnx --data fairmend-demo/applicants.csv",

@@ -3,12 +3,10 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fairmend.cli.group import COULD_NOT_ANSWER, INTERRUPTED
-from fairmend.network import Affine, Network
-from support.cli_case import Case, run, small_spec
+from support.cli_case import Case, make_fair, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 GOOD, BAD = 0, 1
@@ -18,13 +16,6 @@ GOOD, BAD = 0, 1
 def case(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return Case(tmp_path)
-
-
-def make_fair(case):
-    """A network that reads income only."""
-    weight = np.zeros((1, small_spec().width), np.float32)
-    weight[0, small_spec().columns("income")] = 1
-    Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)
 
 
 def test_the_page_lists_the_codes_there_are():

@@ -2,14 +2,7 @@
 
 import json
 
-import pytest
-
-from support.cli_case import Case, run
-
-
-@pytest.fixture
-def case(tmp_path):
-    return Case(tmp_path)
+from support.cli_case import run
 
 
 def export(case, *more):

@@ -1,5 +1,6 @@
 """`fairmend repair` of models that are only run, and of networks with links: files, words, and what is proven."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 import fairmend
+import fairmend.report
 from fairmend.spec import Spec
 from support.canonical_cases import FEATURES, LINKS, SPEC, forest, people
 from support.cli_case import run
@@ -47,6 +49,64 @@ def test_a_forest_is_repaired_for_everyone_and_checked(folder):
     assert result["after"]["data"]["count"] == 0
     page = (out / "report.html").read_text()
     assert "Proven for everyone" in page
+    assert "the last layer, weight by weight" not in page  # of a forest
+
+
+def test_a_repair_shows_who_lost_before_and_after_and_groups_of_a_column_that_the_model_does_not_read(folder):
+    frame = pd.read_csv(folder / "people.csv")
+    frame["district"] = np.where(frame["sex"] == "Male", "north", "south")  # told by sex
+    frame.to_csv(folder / "districts.csv", index=False)
+    out = folder / "effects"
+    arguments = ["--data", folder / "districts.csv", "--spec", folder / "spec.toml", "--out", out]
+    done = run("repair", folder / "forest.onnx", *arguments, "--group", "district", "--method", "average")
+    assert done.exit_code == 0, done.output
+    assert "The features tell district with an AUC of 1.000" in " ".join(done.output.split())
+    result = json.loads((out / "result.json").read_text())
+    before, after = (result[side]["effects"] for side in ("before", "after"))
+    for one, other in zip(before, after, strict=True):
+        assert [value["value"] for value in one["values"]] == [value["value"] for value in other["values"]]
+        assert {value["direction"] for value in one["values"]} == {"gains", "loses"}
+        assert {value["direction"] for value in other["values"]} == {"neither"}
+        assert {value[of][end] for value in other["values"] for of in ("score", "decision") for end in value[of]} == {0}
+    assert [feature["feature"] for feature in result["before"]["groups"]] == ["sex", "age", "district"]
+    assert ["district"] in [table["features"] for table in result["outcomes"]["tables"]]
+    assert [proxy["column"] for proxy in result["proxies"]] == ["district"]
+    assert {person["state"] for person in result["page"]["ranges"]["after"]} == {"one"}
+    for text in ((out / "report.html").read_text(), fairmend.report.load_report(out).markdown):
+        assert "Who loses, and by how much" in text
+        assert "Features that stand for others" in text
+
+
+def test_a_group_that_the_data_does_not_have_is_refused_before_anything_is_written(folder):
+    for column, reason in {"sex": "the model reads this column", "paid": "the label", "x": "no such column"}.items():
+        done, out = repaired(folder, "no-group", "--group", column)
+        assert done.exit_code == 2
+        assert reason in " ".join(done.output.split())
+        assert not out.exists()
+
+
+@pytest.mark.runs_models
+def test_a_file_that_no_program_loads_is_valid_and_says_that_nothing_was_run(folder, tmp_path):
+    import onnx
+
+    done, out = repaired(folder, "unloadable", "--method", "average")
+    assert done.exit_code == 0, done.output
+    model = onnx.load(str(out / "model.onnx"))
+    model.graph.node[-1].input.extend([model.graph.node[-1].input[0]] * 9)  # behind the entry, more than it takes
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    head, _, rest = (out / "certificate.json").read_text().partition("\n")
+    old = json.loads(head + "]}")["model"]["file_sha256"]
+    new = hashlib.sha256((tmp_path / "model.onnx").read_bytes()).hexdigest()
+    (tmp_path / "certificate.json").write_text(f"{head.replace(old, new)}\n{rest}")
+    names = tmp_path / "certificate.json", tmp_path / "model.onnx"
+    checked = run("check", *names)
+    assert checked.exit_code == 0, checked.output
+    said = " ".join(checked.output.split())
+    assert "The model was not run: ONNX Runtime" in said
+    assert "does not load the file" in said
+    assert "VALID rests on reading the file alone: no program confirmed it." in said
+    assert "Not run." in repr(fairmend.check(*names))
+    assert run("check", *names, "--require-run").exit_code == 2
 
 
 def test_the_repaired_file_takes_the_place_of_the_original(folder):

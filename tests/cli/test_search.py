@@ -7,12 +7,7 @@ import pytest
 
 from fairmend.network import Affine, Network
 from fairmend.tables import read_table
-from support.cli_case import Case, run, small_network, small_spec
-
-
-@pytest.fixture
-def case(tmp_path):
-    return Case(tmp_path)
+from support.cli_case import run, small_network, small_spec
 
 
 def search(case, *more):

@@ -23,18 +23,13 @@ from fairmend.spec import Claim, Spec
 from fairmend.spec.draft.draft import require_columns
 from fairmend.workflows.spec import _refuse_overwriting as refuse_overwriting
 from support.cli_case import run
-from support.drafting_cases import ROWS, people
+from support.drafting_cases import ROWS, model, people
 from support.price_case import price_people
 from support.strategies import random_network
 
 
 def init(*more, data="people.csv", protected="sex,race", label="approved"):
     return run("spec", "init", data, "--protected", protected, "--label", label, *more)
-
-
-def model(inputs, path="model.onnx"):
-    random_network(np.random.default_rng(0), inputs, [6]).save(path)
-    return path
 
 
 def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):

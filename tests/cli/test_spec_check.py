@@ -8,12 +8,6 @@ import pandas as pd
 from fairmend.spec import Spec
 from fairmend.spec.toml import parse_toml, toml_bytes
 from support.cli_case import Case, run
-from support.strategies import random_network
-
-
-def model(inputs, path="model.onnx"):
-    random_network(np.random.default_rng(0), inputs, [6]).save(path)
-    return path
 
 
 def test_check_explains_a_spec_in_sentences(tmp_path):

@@ -9,15 +9,14 @@ import pytest
 
 import fairmend
 from fairmend.auditing.disparity import ScoreSummary
+from fairmend.auditing.figures import AboveLimit
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.document import AboveLimit, UtilityFigures
+from fairmend.evaluate.document import UtilityFigures
 from fairmend.evaluate.document_parts import (
     class_names,
     describe_origin,
     describe_similarity,
-    disparity_figures,
     file_digest,
-    score_figures,
     utility_figures,
 )
 from fairmend.evaluate.utility import RegressionUtility, Utility
@@ -91,12 +90,12 @@ SCORES = ScoreSummary(Claim("score", 0.1, "logit"), np.array([0.0, 0.05, 0.1, 0.
 
 
 def test_the_histogram_counts_every_input_and_reaches_to_the_largest_difference_or_delta():
-    figures = score_figures(SCORES)
+    figures = SCORES.figures()
     assert (sum(figures.counts), figures.edges[0], figures.edges[-1]) == (4, 0.0, 0.4)
     assert (figures.on, figures.delta, figures.largest) == ("logit", 0.1, 0.4)
-    small = score_figures(ScoreSummary(SCORES.claim, np.array([0.0, 0.01])))
+    small = ScoreSummary(SCORES.claim, np.array([0.0, 0.01])).figures()
     assert small.edges[-1] == 0.1
-    assert score_figures(SCORES, end=2.0).edges[-1] == 2.0
+    assert SCORES.figures(end=2.0).edges[-1] == 2.0
 
 
 def test_classes_and_numbers_have_one_set_of_figures():
@@ -112,7 +111,7 @@ def test_classes_and_numbers_have_one_set_of_figures():
 def test_the_figures_are_those_of_the_audit():
     spec = small_spec()
     found = fairmend.audit(small_network(), spec, small_people()).disparity
-    figures = disparity_figures(found)
+    figures = found.figures()
     assert (figures.on, figures.exact, figures.largest) == ("probability", True, found.largest)
     assert figures.p99 == found.quantiles["p99"]
     counts = list(found.above.values())
@@ -128,7 +127,7 @@ def test_the_figures_are_those_of_the_audit():
 def test_both_people_of_the_worst_pair_are_there():
     spec = small_spec()
     found = fairmend.audit(small_network(), spec, small_people()).disparity
-    pair = disparity_figures(found).worst
+    pair = found.figures().worst
     assert (pair.output, list(pair.values)) == (None, ["age", "gender", "income", "credits"])
     both = np.stack([found.worst.x, found.worst.other])
     assert pair.scores == pytest.approx(small_network().probabilities(both), abs=1e-6)
@@ -139,6 +138,6 @@ def test_both_people_of_the_worst_pair_are_there():
 def test_a_regression_network_has_no_curve_and_no_class():
     spec = price_spec()
     found = fairmend.audit(price_network(), spec, price_people()).disparity
-    figures = disparity_figures(found)
+    figures = found.figures()
     assert (figures.threshold, figures.curve, figures.above) == (None, [], [])
     assert figures.worst.answers is None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.groups import group_metrics, group_metrics_of
+from fairmend.evaluate.outcomes import tabulate_groups
 from fairmend.spec import Feature, Spec
 from support.strategies import random_network
 from support.strategies_spec import unhurried
@@ -53,7 +54,7 @@ def test_figures_are_those_of_counting(rows):
 
 @unhurried
 @given(
-    st.lists(st.tuples(st.sampled_from("fmx"), st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=60),
+    st.lists(st.tuples(st.sampled_from("fmx"), st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=50),
 )
 def test_figures_are_those_of_fairlearn(rows):
     gender, y, predicted = (np.array(side) for side in zip(*rows, strict=True))
@@ -65,6 +66,32 @@ def test_figures_are_those_of_fairlearn(rows):
     if found.equalized_odds_difference is not None:
         odds = equalized_odds_difference(y, predicted, sensitive_features=gender)
         assert found.equalized_odds_difference == pytest.approx(odds, abs=1e-12)
+
+
+def test_groups_with_less_than_2_percent_of_the_rows_decide_no_gap():
+    rng = np.random.default_rng(0)
+    gender = np.array(["f"] * 49 + ["m"] * 50 + ["x"], dtype=object)
+    y, predicted = rng.integers(0, 2, (2, 100))
+    predicted[-1] = 1 - round(predicted.mean())  # the one "x" would have the highest or the lowest rate
+    (found,) = group_metrics_of(ONE, {"gender": gender}, predicted, y)
+    assert (found.groups, found.small, found.reason) == ({"f": 49, "m": 50, "x": 1}, ("x",), None)
+    rest = {"y_true": y[:-1], "y_pred": predicted[:-1], "sensitive_features": gender[:-1]}
+    assert found.demographic_parity_difference == pytest.approx(demographic_parity_difference(**rest))
+    assert found.equalized_odds_difference == pytest.approx(equalized_odds_difference(**rest))
+    (classes,) = group_metrics_of(ONE, {"gender": gender}, predicted, classes=3)
+    assert {name for rates in classes.class_rates.values() for name in rates} == {"f", "m"}
+    (table,) = tabulate_groups(ONE, {"gender": gender}, [found], predicted, classes=1)
+    assert (table.small_groups, len(table.groups)) == (1, 3)
+
+
+@pytest.mark.parametrize(("groups", "reason"), [("f" * 99 + "m", "only one group has"), (None, "no group has")])
+def test_without_two_groups_to_compare_there_is_a_reason(groups, reason):
+    many = tuple(f"g{number}" for number in range(60))
+    spec = Spec([Feature("place", "categorical", categories=("f", "m") if groups else many, protected=True)])
+    place = np.array(list(groups) if groups else many * 2, dtype=object)
+    (found,) = group_metrics_of(spec, {"place": place}, np.arange(len(place)) % 2)
+    assert found.demographic_parity_difference is None
+    assert reason in found.reason
 
 
 def test_figures_of_many_rows_are_those_of_fairlearn():

@@ -4,7 +4,7 @@ import numpy as np
 
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate.nearest_counterfactuals import find_nearest_counterfactuals, pick_evenly
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from support.cli_case import small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people

@@ -9,7 +9,6 @@ from fairmend.auditing.run import audit
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.people import RowNumbers, choose_policy, number_pairs, take_people
 from fairmend.network import Affine, Network
-from fairmend.spec import Spec
 from fairmend.tables import read_table
 from support.cli_case import small_network, small_people, small_spec
 
@@ -69,11 +68,6 @@ def test_pairs_get_the_rows_and_ids_of_their_people():
 NET = small_network()
 
 
-def spec_with_ids():
-    spec = small_spec()
-    return Spec(spec.features, spec.label, id_column="customer")
-
-
 @pytest.fixture
 def path(tmp_path):
     frame = small_people(50).assign(customer=[f"C-{i}" for i in range(50)])
@@ -96,6 +90,6 @@ def test_nobody_is_refused_for_a_range_that_the_network_does_not_read():
     blind = Network([Affine(weight, NET.affines[0].bias), *NET.affines[1:]], NET.activations)
     assert reads_what_varies(NET, spec)
     assert not reads_what_varies(blind, spec)
-    assert choose_policy("refuse", needs_range=False) == "widen"
-    assert choose_policy("refuse", needs_range=True) == "refuse"
-    assert choose_policy("clip", needs_range=False) == "clip"
+    assert choose_policy("refuse", spec, needs_range=False) == "widen"
+    assert choose_policy("refuse", spec, needs_range=True) == "refuse"
+    assert choose_policy("clip", spec, needs_range=False) == "clip"

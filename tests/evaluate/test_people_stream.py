@@ -8,16 +8,10 @@ import pytest
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.people import take_people
 from fairmend.evaluate.people_stream import PeopleStream
-from fairmend.spec import Spec
 from fairmend.tables import read_table, stream_table
-from support.cli_case import small_network, small_people, small_spec
+from support.cli_case import small_network, small_people, small_spec, spec_with_ids
 
 NET = small_network()
-
-
-def spec_with_ids():
-    spec = small_spec()
-    return Spec(spec.features, spec.label, id_column="customer")
 
 
 @pytest.fixture(params=["one CSV file", "Parquet files"])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.group_columns import GroupColumns, require_group_columns
+from fairmend.evaluate.groups import GroupColumns, require_group_columns
 from fairmend.evaluate.proxies import proxy_table
 from fairmend.spec import Feature, Spec
 from support.cli_case import small_people, small_spec

@@ -1,5 +1,7 @@
 """The report on a repair: its figures are those of the result and of brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,12 @@ from fairmend.evaluate import repair_document as module
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.repair_document import compare_weights
 from fairmend.evaluate.utility import utility
-from fairmend.network import Affine, Network
+from fairmend.network import Affine, Columns, Concatenate, Input, Lookup, Network, Node
+from fairmend.repairing import repair
 from fairmend.report import repair_report
+from fairmend.spec import Spec
 from support.cli_case import small_network, small_spec
+from support.graph_cases import SPEC, residual_network
 from support.html_page import Page
 from support.report_cases import repair_of, repaired
 
@@ -59,6 +64,35 @@ def test_a_bias_that_the_head_does_not_store_is_not_shown():
     bare = Network([*net.affines[:-1], Affine.without_bias(net.head.weight)], net.activations)
     found = compare_weights(bare, bare, small_spec())
     assert len(found.head) == found.layers[-1].total == net.head.weight.size
+
+
+def test_the_numbers_of_tables_are_counted_as_weights():
+    before = residual_network(np.random.default_rng(0))
+    spec = Spec([*(replace(f, protected=f.name == "job") for f in SPEC.features)])
+    X = spec.sample_inputs(40, np.random.default_rng(1), np.float32)
+    y = before.predict(X)
+    result = repair(before, spec, X_repair=X, X_cal=X, y_cal=y, method="blind")
+    table = result.network.tables["jobs"]
+    assert (table == table[0]).all(), "a blind repair makes the rows of the protected table equal"
+    brute = sum(
+        int((old != new).sum())
+        for was, now in zip(before.nodes, result.network.nodes, strict=True)
+        if isinstance(was.operation, Affine | Lookup)
+        for old, new in zip(was.operation.arrays, now.operation.arrays, strict=True)
+    )
+    assert result.changed_weights == brute > 0
+    document = repair_report(result, spec, before, X, X, y).document
+    assert (document.changed_weights, document.total_weights) == (brute, before.weights)
+    assert [(layer.name, layer.table) for layer in document.weights.layers][:2] == [("jobs", True), ("first", False)]
+    assert sum(layer.changed for layer in document.weights.layers) == brute
+    assert sum(layer.total for layer in document.weights.layers) == before.weights
+
+
+def test_a_table_of_several_columns_is_counted_once():
+    table, head = Lookup(np.ones((3, 2), np.float32)), Affine(np.ones((1, 4), np.float32), np.zeros(1, np.float32))
+    nodes = [Node(Input(2)), Node(Columns((0,)), (0,)), Node(table, (1,), "places"), Node(Columns((1,)), (0,))]
+    nodes += [Node(table, (3,), "places"), Node(Concatenate(), (2, 4)), Node(head, (5,), "head")]
+    assert Network.from_nodes(nodes).weights == 6 + 5
 
 
 @pytest.mark.parametrize("method", ["auto", "prof", "flip"])

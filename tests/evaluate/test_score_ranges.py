@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fairmend.auditing.neighbours import find_unequal, sample_unequal
 from fairmend.evaluate import score_ranges as module
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from support.cli_case import small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.split import class_warnings, read_classes, split_data
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from support.cli_case import small_network, small_people, small_spec
 
 SPEC, NET = small_spec(), small_network()

@@ -5,8 +5,8 @@ import pytest
 
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.network import Affine, Network
+from fairmend.network.model import ScoredRows
 from fairmend.network.operations.elementwise import Activation
-from fairmend.network.scores import ScoredRows
 
 SIZES = (6, 24, 2)
 

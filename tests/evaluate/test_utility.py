@@ -162,6 +162,16 @@ def test_auc_of_several_classes_is_the_mean_of_each_against_the_rest():
     assert utility_of(logits, np.zeros(200, int)).auc is None
 
 
+def test_scores_without_a_relation_to_the_labels_stay_below_the_auc_by_chance_in_39_of_40_cases():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3 == 0
+    found = [utility_of(rng.normal(size=60), y.astype(int)) for _ in range(2_000)]
+    assert len({each.auc_by_chance for each in found}) == 1
+    assert np.mean([each.auc > each.auc_by_chance for each in found]) == pytest.approx(0.025, abs=0.008)
+    several = [utility_of(rng.normal(size=(60, 3)), np.arange(60) % 3) for _ in range(500)]
+    assert np.mean([each.auc > each.auc_by_chance for each in several]) <= 0.025, "the mean of classes varies less"
+
+
 def test_changed_compares_with_the_original():
     rng = np.random.default_rng(0)
     before, after = random_network(rng, 3, [4]), random_network(rng, 3, [4])

@@ -2,10 +2,14 @@
 
 import flint
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from fairmend.network import Activation, Affine, Concatenate, Input, Network, Node
+from fairmend import Feature, Spec, check
+from fairmend.network import Activation, Affine, Concatenate, Input, Network, Node, load_network
+from fairmend.prove.certificate import certificate_of_fair
 from fairmend_check.kernel.bounds import form_bounds, interval_layers, interval_margins, leads
 from fairmend_check.kernel.inference_error import output_errors
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs, program_outputs
@@ -69,3 +73,36 @@ def test_programs_stay_within_the_error_of_inference(network, seed, thorough, fl
         for output, exact in enumerate(exact_outputs(model, x)):
             if np.isfinite(allowed[row, output]):
                 assert not abs(arb(computed[row, output]) - exact) > arb(allowed[row, output])
+
+
+def test_a_file_with_norms_folded_into_its_layers_is_the_same_network(tmp_path):
+    class Skip(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.norm, self.c, self.head = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4), nn.Linear(4, 1)
+
+        def forward(self, x):
+            h = torch.relu(self.norm(self.a(x)))
+            return self.head(h + torch.relu(self.c(h)))
+
+    torch.manual_seed(0)
+    module = Skip()
+    module(torch.randn(50, 3))
+    network = load_network(module.eval())
+    features = [Feature(name, "continuous", range=(-1, 1), tolerance=0.001) for name in "ab"]
+    spec = Spec([*features, Feature("c", "continuous", range=(-1e-3, 1e-3), protected=True)])
+    X = (np.random.default_rng(0).uniform(-1, 1, (5, 3)) * [1, 1, 0.001]).astype(np.float32)
+    certificate, _ = certificate_of_fair(network, spec, X)
+    certificate.save(tmp_path / "c.json")
+    network.save(tmp_path / "m.onnx")
+    assert check(tmp_path / "c.json", tmp_path / "m.onnx").valid
+    other = network.with_affines([affine if i else replace_bit(affine) for i, affine in enumerate(network.affines)])
+    other.save(tmp_path / "m.onnx")
+    assert "weights_sha256 differs" in str(check(tmp_path / "c.json", tmp_path / "m.onnx"))
+
+
+def replace_bit(affine):
+    """The layer with the last bit of a weight changed."""
+    weight = affine.weight.copy()
+    weight[0, 0] = np.nextafter(weight[0, 0], np.float32(9))
+    return Affine(weight, affine.bias)

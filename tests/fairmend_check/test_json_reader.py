@@ -9,20 +9,12 @@ import pytest
 import fairmend
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
-from support.checker_cases import case, write
+from support.checker_cases import answer, case, write
 
 
 @pytest.fixture
 def model(tmp_path):
     return case().save(tmp_path)[1]
-
-
-def answer(path, model):
-    report = fairmend.check(path, model)
-    assert not report.valid
-    assert len(report.reasons) >= 1
-    assert len("".join(report.reasons)) < 10_000
-    return report.reasons[0]
 
 
 DOCUMENTS = {

@@ -6,8 +6,7 @@ import pytest
 
 from fairmend.base import text
 from fairmend_check.main import main
-from fairmend_check.printable import at_least, at_most, printable
-from fairmend_check.result import CheckResult
+from fairmend_check.result import CheckResult, at_least, at_most, printable
 
 HOSTILE = "\x1b[2J\x9b31m\r\nVALID\u202e\u200b\u2028\x7f"
 

@@ -37,7 +37,7 @@ def saved_forest(rows, path, **options):
 
 
 class GatedNet(nn.Module):
-    """A network with products and a norm, which fairmend does not read."""
+    """A network with a function that fairmend does not read."""
 
     def __init__(self, outputs=1):
         super().__init__()
@@ -46,7 +46,7 @@ class GatedNet(nn.Module):
 
     def forward(self, x):
         hidden = self.norm(torch.relu(self.first(x)))
-        return self.last(hidden * torch.sigmoid(hidden))
+        return self.last(torch.asinh(hidden))
 
 
 def test_members_are_people_of_the_class(average, rows):

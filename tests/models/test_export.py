@@ -18,9 +18,11 @@ from torch import nn
 
 import fairmend
 from fairmend.models import RunModel, load_model
+from fairmend.models.export_module import export_module
 from fairmend.spec import Feature, Spec
 
 skl2onnx = pytest.importorskip("skl2onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 FEATURES = (
     Feature("sex", "categorical", categories=("man", "woman"), protected=True),
@@ -106,6 +108,18 @@ def test_a_module_that_one_exporter_writes_wrongly_is_written_by_another(tmp_pat
     inputs = {"sex": "codes", "job": "codes", "age": "numbers", "income": "numbers"}
     spec = Spec([replace(feature, input=inputs[feature.name]) for feature in FEATURES])
     repaired_and_checked(load_model(Columns(), outputs="logit", spec=spec), tmp_path, spec)
+
+
+def test_torchscript_writes_columns_of_two_types_for_any_number_of_rows(tmp_path):
+    X, _ = rows()
+    module = Columns().eval()
+    given = {"codes": torch.from_numpy(X[:, :2]).long(), "numbers": torch.from_numpy(X[:, 2:])}
+    some = {name: tensor[:5] for name, tensor in given.items()}
+    export_module(module, some, lambda tensors: module(**tensors), "TorchScript", tmp_path / "columns.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "columns.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {name: tensor.numpy() for name, tensor in given.items()})
+    with torch.no_grad():
+        np.testing.assert_allclose(found, module(**given).numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.network.scores import compute_scores, scores_of
+from fairmend.network.model import compute_scores, scores_of
 from support.audit_cases import network, people
 
 

@@ -8,16 +8,7 @@ from fairmend import FairmendError
 from fairmend.paper import protocol, tables
 from fairmend.paper import run as bench_run
 from fairmend.paper.protocol import Sources
-
-
-def fake_cell(setting, method):
-    value = float(len(setting) + len(method)) / 4
-    keys = ("CUR", "IDI-D", "IDI-S", "accuracy", "balanced", "AUC", "positive", "seconds")
-    return {
-        **dict.fromkeys(keys, value),
-        "certificate": "everyone" if method == "auto" else "97 of 100",
-        "objective": value,
-    }
+from support.bench_cases import fake_cell
 
 
 @pytest.fixture

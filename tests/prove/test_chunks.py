@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+import fairmend.prove.certify as certifying
 from fairmend.base.errors import FairmendError
-from fairmend.prove import chunks
-from fairmend.prove.certify import certify
+from fairmend.prove.certify import HERE, _cut, certify
 from fairmend.spec import Claim, Feature, Spec
 from support.certify_cases import AGE, GENDER, HOURS, INCOME, balanced_network
 from support.engines import PickledEngine
@@ -19,8 +19,8 @@ X = SPEC.sample_inputs(23, np.random.default_rng(0))
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "_FEWEST", 5)
-    monkeypatch.setattr(chunks, "_SMALL", 5)
+    monkeypatch.setattr(certifying, "_FEWEST", 5)
+    monkeypatch.setattr(certifying, "_FEW_INPUTS", 5)
 
 
 def content(result):
@@ -94,9 +94,9 @@ def test_what_does_not_fit_is_one_line(options, message):
         certify(NET, SPEC, X, **options)
 
 
-@pytest.mark.parametrize("workers", [PickledEngine(), chunks.HERE], ids=["elsewhere", "here"])
+@pytest.mark.parametrize("workers", [PickledEngine(), HERE], ids=["elsewhere", "here"])
 def test_every_chunk_has_its_share_of_the_time(workers):
-    cut = list(chunks._cut(X, 10, 60.0, None, workers))
+    cut = list(_cut(X, 10, 60.0, None, workers))
     assert [len(chunk.X) for chunk in cut] == [10, 10, 3]
     if workers.is_here:
         assert cut[0].seconds == pytest.approx(60 * 10 / 23, rel=0.1)

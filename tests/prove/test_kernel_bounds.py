@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend.network import Activation, Network
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.prove.certify import certify
 from fairmend.prove.engines.findings import ClassFindings
 from fairmend.prove.kernel_bounds import KernelBounds, require_scores

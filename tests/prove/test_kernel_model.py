@@ -11,7 +11,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Columns, Lookup, Network, Sum, load_network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Input
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import form_bounds
 from fairmend_check.kernel.inference_error import output_errors

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend import Feature, Spec
 from fairmend.network import Activation, Affine, Network
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.prove.proof import Proof, prove_inputs

@@ -67,6 +67,7 @@ def _in_fractions(activation: Activation, z: float) -> Fraction:
     return {
         "relu": lambda: max(x, Fraction(0)),
         "identity": lambda: x,
+        "abs": lambda: abs(x),
         "leaky_relu": lambda: x if x >= 0 else numbers[0] * x,
         "prelu": lambda: x if x >= 0 else numbers[0] * x,
         "clip": lambda: min(max(x, numbers[0]), numbers[1]),

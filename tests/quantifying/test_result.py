@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
+from fairmend.quantifying.decide import Decider
 from fairmend.quantifying.unequal_map import _words
 from fairmend.spec import Feature, Spec
 from support.quantify_cases import SMALL, linear
@@ -27,7 +28,8 @@ SPEC = Spec([*SMALL.features, Feature(name="income", kind="continuous", range=(0
     ],
 )
 def test_a_range_in_words(axis, first, last, words):
-    assert _words(SPEC.features[1 + axis], first, last) == words
+    people = Decider(linear([1, 0, 0, 0, 0, 0, 0], 0), SPEC).people
+    assert _words(SPEC.features[1 + axis], people.axes[axis], first, last) == words
 
 
 def test_a_result_in_plain_values_and_in_a_line():

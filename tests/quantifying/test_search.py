@@ -55,11 +55,12 @@ def test_a_part_is_listed_or_split():
     decider = Decider(NET, SPEC)
     boxes = decider.people.everyone.halved(np.array([0]))
     error, rows = np.full(2, decider.prover.errors(decider.people.everyone)[0]), np.array([0])
-    halves = decide_part(decider, Part(rows, boxes, error, listed=False))
+    halves = decide_part(decider, Part(rows, boxes, error))
     assert halves.counts.fair.tobytes() == decider.decide(boxes, error).counts.fair.tobytes()
     cell = boxes.__class__(boxes.first, boxes.first)
-    listed = decide_part(decider, Part(rows, cell, error, listed=True))
-    assert listed.counts.fair.tobytes() == decider.list_people(cell, error).counts.fair.tobytes()
+    for decided in (0.0, 1.0):  # with and without the forms of the boxes
+        listed = decide_part(decider, Part(rows, cell, error, np.full(2, decided)))
+        assert listed.counts.fair.tobytes() == decider.list_people(cell, error).counts.fair.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,22 @@ def test_a_batch_of_all_rows_is_the_full_batch():
     assert calibrate(*case(13), steps=4, batch_size=1000).network == calibrate(*case(13), steps=4).network
 
 
+def test_the_parts_of_the_regions_take_turns_and_each_stands_for_all():
+    network, regions, X, y = case(3, dtype=np.float64)
+    still = calibrate(network, regions, X, y, steps=2 * regions.count, learning_rate=1e-15, parts=regions.count).history
+    assert still.fair == pytest.approx([1.0] * len(still), abs=1e-9)
+    assert still.task == pytest.approx([cross_entropy(network, X, y)] * len(still))
+    whole, parts = (calibrate(network, regions, X, y, steps=30, learning_rate=0.01, parts=n) for n in (1, 3))
+    assert parts.history.fair[-1] < 0.95
+    assert parts.history.fair[1] != whole.history.fair[1]
+    assert (
+        calibrate(network, regions, X, y, steps=3, parts=1).history
+        == calibrate(network, regions, X, y, steps=3).history
+    )
+    with pytest.raises(FairmendError, match="patience compares losses on the same regions"):
+        calibrate(network, regions, X, y, patience=1, parts=2)
+
+
 def test_interval_bounds_train_too_and_agree_on_one_layer_of_stable_units():
     deep = calibrate(*case(14), steps=20, learning_rate=0.01, bounds="interval")
     assert deep.history.fair[0] == pytest.approx(1.0, abs=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend import FairmendError, Feature, Spec
-from fairmend.auditing.neighbours import find_unequal
+from fairmend.auditing.neighbours import UnequalInputs, find_unequal
 from fairmend.base.metrics import balanced_accuracy
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing import candidates
@@ -88,7 +88,7 @@ def test_nobody_is_compared_in_features_that_the_network_ignores_and_the_rate_is
     blind = fix_columns(network, [0, 1], np.array([20, 1]))
     fewer = candidates._spec_of_differences(spec, blind)
     assert [feature.name for feature in fewer.varying] == ["amount"]
-    rate = candidates.unequal_rate(blind, task, X_cal)
+    rate = candidates.unequal_rows(blind, task, X_cal).rate
     assert rate == find_unequal(blind, spec, X_cal).rate
     assert rate > 0
     assert candidates._spec_of_differences(spec, network) == spec
@@ -99,3 +99,30 @@ def test_one_calibration_row_cannot_be_split():
     task = prepare_task(network, SPEC, X_repair, X_cal[:1], y_cal[:1], HeadOptions(), 0)
     with pytest.raises(FairmendError, match=f"at least {FOLDS} calibration rows"):
         make_folds(task)
+
+
+def found(*numbers, exact=True, rows=100):
+    """Return that these of the rows are treated unequally."""
+    return UnequalInputs(np.isin(np.arange(rows), numbers), exact)
+
+
+def test_one_person_more_is_more_where_everyone_was_compared():
+    assert candidates.are_more([found(1, 2)], [found(1, 2, 3)])
+    assert candidates.are_more([found(1), found()], [found(2), found(7)])
+    assert not candidates.are_more([found(1, 2)], [found(1, 3)])
+    assert not candidates.are_more([found(1, 2)], [found(3)])
+    assert not candidates.are_more([found(1), found(7)], [found(2), found()])
+
+
+def test_chance_is_allowed_for_where_random_counterfactuals_were_tried():
+    assert not candidates.are_more([found(exact=False)], [found(1, 2, 3, exact=False)])
+    assert candidates.are_more([found(exact=False)], [found(*range(4), exact=False)])
+    assert not candidates.are_more([found(*range(20), exact=False)], [found(*range(12, 42), exact=False)])
+    assert candidates.are_more([found(*range(20), exact=False)], [found(*range(12, 60), exact=False)])
+    assert not candidates.are_more([found(exact=True)], [found(1, exact=False)])
+
+
+def test_only_rows_that_both_know_are_compared():
+    """A network that ignores a feature has smaller neighbourhoods, so more of its rows are compared in time."""
+    assert not candidates.are_more([found(1, rows=5)], [found(1, 50, 60)])
+    assert candidates.are_more([found(1, rows=5)], [found(1, 3, 60)])

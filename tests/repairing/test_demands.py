@@ -7,7 +7,7 @@ import pytest
 
 import fairmend
 from fairmend import FairmendError, Spec
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.spec import Claim, Label
 from support.prof_cases import SPECS, case, repair
 

@@ -1,5 +1,7 @@
 """A recipe ends in a proven network, or in an error."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import fairmend
 from fairmend import FairmendError, Feature, Spec
 from fairmend.network import Affine
 from fairmend.prove.proof import prove_inputs
+from fairmend.repairing import recipe
 from fairmend.repairing.blind import columns_of
 from fairmend.repairing.options import HeadOptions
 from fairmend.repairing.recipe import _blind_regions
@@ -73,6 +76,38 @@ def test_the_time_limit_ends_training_but_not_the_proof(method, patience):
     unlimited = repair(network, spec, X, X_cal, y_cal, **options, time_limit=1e6)
     assert len(unlimited.history) > 1
     assert "ended the training" not in str(unlimited.warnings)
+
+
+def test_steps_take_parts_of_the_repair_inputs_where_all_of_them_do_not_fit_the_time_limit(monkeypatch):
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=16)
+    monkeypatch.setattr(recipe, "_MUCH_WORK", 0)
+    monkeypatch.setattr(recipe, "expected_seconds", lambda *_, **__: 600_000.0)
+
+    def run(**options):
+        result = repair(network, spec, X, X_cal, y_cal, steps=4, **options)
+        check(network, result, spec, X)
+        return result, "one of 2 parts" in str(result.warnings)
+
+    whole, warned = run()
+    assert not warned, "there is no limit"
+    parts, warned = run(time_limit=1e6)
+    assert warned
+    assert len(parts.history) == 4
+    assert parts.history != whole.history
+    roomy, warned = run(time_limit=1.3e6)
+    assert not warned
+    assert roomy.history == whole.history
+
+
+def test_the_time_of_step_1_is_told_before_it_starts(monkeypatch, caplog):
+    network, spec, X, X_cal, y_cal = case(SPECS["tolerance"], seed=16)
+    plain = repair(network, spec, X, X_cal, y_cal, steps=4)
+    monkeypatch.setattr(recipe, "_MUCH_WORK", 0)
+    with caplog.at_level("INFO", "fairmend"):
+        told = repair(network, spec, X, X_cal, y_cal, steps=4)
+    lines = [record.message for record in caplog.records]
+    assert any(re.match(r"step 1 will take about \d+ s: 4 steps with linear bounds", line) for line in lines)
+    assert told.history == plain.history, "measuring a step changes nothing"
 
 
 def test_points_cost_no_more_than_linear_and_linear_no_more_than_box():

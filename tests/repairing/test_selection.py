@@ -14,7 +14,7 @@ from fairmend.repairing import selection as auto
 from fairmend.repairing.choice import Judgement
 from fairmend.repairing.head.solve import repair_head
 from fairmend.repairing.options import HeadOptions, Policy
-from fairmend.repairing.recipe import Recipe
+from fairmend.repairing.recipe import Recipe, blind_and_distil
 from fairmend.repairing.task import Deadline, prepare_task
 from support.blind_cases import SPEC, TOLERANT, case
 
@@ -84,6 +84,21 @@ def test_with_few_rows_the_network_that_is_only_blind_is_preferred():
         task = prepare_task(network, spec, X_repair, X_cal, y_cal, HeadOptions(), 0, X_unlabelled=unlabelled)
         names[len(unlabelled)] = [recipe.name for recipe in auto.everyone_recipes(task)]
     assert list(names.values()) == [["blind", "blind, distilled"], ["blind, distilled", "blind"]]
+
+
+@pytest.mark.parametrize(
+    ("labelled", "unlabelled", "learnt"), [(120, 0, True), (500, 0, False), (200, 799, False), (200, 800, True)]
+)
+def test_distillation_learns_labels_where_rows_are_few_or_most_have_none(labelled, unlabelled, learnt):
+    network, spec, X_repair, X_cal, y_cal = arguments(SPEC, 1)
+    X, rest = (np.resize(X_cal, (rows, X_cal.shape[1])) for rows in (labelled, unlabelled))
+    y = np.resize(y_cal, labelled)
+    distilled = []
+    for labels in (y, 1 - y):
+        task = prepare_task(network, spec, X_repair, X, labels, HeadOptions(), 0, X_unlabelled=rest)
+        (recipe,) = [recipe for recipe in auto.everyone_recipes(task) if recipe.distil_steps]
+        distilled += blind_and_distil(recipe, [task])
+    assert (distilled[0] != distilled[1]) == learnt
 
 
 def test_recipes_that_cannot_win_are_not_run_and_say_why():

@@ -64,3 +64,27 @@ def test_an_audit_without_its_data_is_reported_without_accuracy():
     assert (bare.utility, full.labelled_rows) == (None, 600)
     assert bare.page.pairs == full.page.pairs
     assert bare.origin.files == []
+
+
+def test_reports_from_python_have_columns_that_the_model_does_not_read():
+    result, spec, net, frame, y = repaired("prof")
+    frame = frame.assign(district=np.where(np.arange(len(frame)) % 2, "north", "south"))
+    repair = repair_report(result, spec, net, frame[:30], frame, y, group=["district"]).document
+    audit = audit_report(fairmend.audit(net, spec, frame), net, spec, frame, y, group=["district"]).document
+    for document, groups in ((repair, repair.after.groups), (audit, audit.groups)):
+        assert [proxy.column for proxy in document.proxies] == ["district"]
+        assert [feature.feature for feature in groups] == [*document.similar.protected, "district"]
+    with pytest.raises(FairmendError, match="Pass the data as a DataFrame"):
+        repair_report(result, spec, net, frame[:30], spec.encode(frame), y, group=["district"])
+    with pytest.raises(FairmendError, match="no such column"):
+        repair_report(result, spec, net, frame[:30], frame, y, group=["distrct"])
+
+
+def test_a_repair_of_a_model_that_is_only_run_has_a_report_in_python():
+    spec, frame = small_spec(), people()
+    y = spec.labels(frame)
+    model = fairmend.load_model(lambda X: 1 / (1 + np.exp(-X[:, 0] - X[:, -1])))
+    result = fairmend.repair(model, spec, frame[:20], frame[20:120], y[20:120], method="average")
+    found = repair_report(result, spec, model, frame[:20], frame, y).document
+    assert found.everyone
+    assert all(value.score.mean == 0 for feature in found.after.effects for value in feature.values)

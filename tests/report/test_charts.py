@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fairmend.evaluate.document import AboveLimit, AtThreshold, DisparityFigures, ScoreFigures, ScoreRange
+from fairmend.auditing.figures import AboveLimit, AtThreshold, DisparityFigures, ScoreFigures
+from fairmend.evaluate.document import ScoreRange
 from fairmend.report.charts import (
     _FLOOR,
     _TOP,

@@ -46,10 +46,10 @@ def test_what_is_saved_is_what_is_read(name, tmp_path):
         ("[" * 100_000, "not valid JSON"),
         ("[]", "not a result of fairmend"),
         ('{"format": "fairmend result", "version": 99}', "has version 99"),
-        ('{"format": "fairmend result", "version": 1}', "kind is None; only a repair, an audit and quantify"),
-        ('{"format": "fairmend result", "version": 1, "kind": "search"}', "kind is 'search'; only a repair"),
-        ('{"format": "fairmend result", "version": 1, "kind": "audit"}', "fairmend: the field is missing"),
-        ('{"format": "fairmend result", "version": 1, "kind": "audit", "evil": 1}', "evil: unknown field"),
+        ('{"format": "fairmend result", "version": 2}', "kind is None; only a repair, an audit and quantify"),
+        ('{"format": "fairmend result", "version": 2, "kind": "search"}', "kind is 'search'; only a repair"),
+        ('{"format": "fairmend result", "version": 2, "kind": "audit"}', "fairmend: the field is missing"),
+        ('{"format": "fairmend result", "version": 2, "kind": "audit", "evil": 1}', "evil: unknown field"),
     ],
 )
 def test_a_folder_without_good_data_is_exit_2(case, content, message):

@@ -132,7 +132,7 @@ def test_every_report_fits(name, tmp_path):
     [
         lambda plain: plain.update(evil=1),
         lambda plain: plain.pop("origin"),
-        lambda plain: plain.update(version=2),
+        lambda plain: plain.update(version=1),
         lambda plain: plain["about"].update(owner=7),
         lambda plain: plain["outcomes"]["tables"][0]["groups"][0]["before"].update(rate="high"),
     ],

@@ -67,7 +67,7 @@ CHANGES = {
     "base64": lambda w: replace(w, before=_with_bias(w, "!!!!")),
     "not finite": lambda w: replace(w, before=_with_bias(w, "AADAfw==")),
     "no tensor": lambda w: replace(w, before=_with_step(w, 1, weight="other")),
-    "kind of a step": lambda w: replace(w, before=_with_step(w, 2, kind="softmax")),
+    "kind of a step": lambda w: replace(w, before=_with_step(w, 2, kind="maximum")),
     "function": lambda w: replace(w, before=_with_step(w, 2, name="swish")),
     "parameters": lambda w: replace(w, before=_with_step(w, 2, name="clip", parameters=[1.0])),
     "slopes in a tensor": lambda w: replace(w, before=_with_step(w, 2, name="prelu", parameters="layers.0.bias")),

@@ -12,13 +12,13 @@ from torch import nn
 import fairmend
 from fairmend.evaluate.what_if import add_what_if
 from fairmend.network import Activation, Affine, Network, load_network
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.report import audit_report
 from fairmend.report.what_if import what_if_data
 from fairmend.spec import Feature, Label, Spec
 from support.browser import NO_CHROMIUM, Opened, launch
 from support.cli_case import small_people
-from support.functions import FUNCTIONS
+from support.functions import FUNCTIONS, PARTIAL, WHOLE
 from support.graphs import residual_network
 from support.link_cases import HOURS, family_spec
 from support.report_cases import audit_of, repair_of, repaired
@@ -324,6 +324,22 @@ def test_the_page_computes_every_activation(compute, dtype):
     cases = [*((a, (12, 7)) for a in FUNCTIONS if a.name != "prelu"), (slopes, (12,))]
     for activation, hidden in cases:
         net = network_for(spec, activation=activation, hidden=hidden, dtype=dtype)
+        outputs = np.array(compute(spec, net, people, "outputs"))[:, 0]
+        bound = carried(spec, net)[0].before.margin_error
+        assert bound < (1e-2 if dtype == "float32" else 1e-4), str(activation)
+        for values in (net.logits(X), net.astype(np.float64).logits(X)):
+            assert np.abs(outputs - values).max() <= bound, str(activation)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_page_computes_elementary_functions(compute, dtype):
+    spec, frame = every_kind(), people_of_every_kind(60, seed=12)
+    X, people = spec.encode(frame, np.dtype(dtype)), as_numbers(spec, frame)
+    for activation in (*WHOLE, *PARTIAL):
+        net = network_for(spec, activation=activation, hidden=(12,), dtype=dtype)
+        first, head = net.affines
+        near_2 = type(first)(first.weight / 64, np.full(12, 2, first.weight.dtype))
+        net = net.with_affines([near_2, head])
         outputs = np.array(compute(spec, net, people, "outputs"))[:, 0]
         bound = carried(spec, net)[0].before.margin_error
         assert bound < (1e-2 if dtype == "float32" else 1e-4), str(activation)

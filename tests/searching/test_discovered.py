@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fairmend.searching.discovered import DiscoveredInstances, confirm
 from fairmend.searching.oracle import Oracle
+from fairmend.searching.result import DiscoveredInstances, confirm
 from support.search_cases import biased, people, spec
 
 

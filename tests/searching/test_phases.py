@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.phases import LocalRule, agreed_moves, follow_gradients, run_local_phase
+from fairmend.searching.result import DiscoveredInstances
 from fairmend.searching.testers import loss_gradient
 from support.search_cases import biased, people, spec
 

@@ -9,8 +9,8 @@ from fairmend.base.device import compute_on
 from fairmend.base.gpu import CPU
 from fairmend.network import Activation, Affine, Network
 from fairmend.searching import testers
-from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Oracle
+from fairmend.searching.result import DiscoveredInstances
 from fairmend.searching.testers import (
     METHODS,
     _evolve,

@@ -9,7 +9,7 @@ import pytest
 
 import fairmend
 from fairmend.spec import About, Claim, Feature, Label, Spec
-from fairmend.spec.claim import as_about, load_about
+from fairmend.spec.label import as_about, load_about
 from fairmend_check.kernel.spec import first_difference, read_spec
 from fairmend_check.spec_toml import read_spec_file
 from support.cli_case import small_network, small_people, small_spec

@@ -9,18 +9,57 @@ import pytest
 from click.testing import CliRunner
 
 from fairmend.cli.main import main
+from fairmend.report import load_report
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, spec_warnings
+from fairmend.spec.out_of_range import (
+    OutOfRange,
+    Outside,
+    apply_policy,
+    find_wider_ranges,
+    regression_warnings,
+    spec_warnings,
+)
+from support.cli_case import Case, run, small_people
 from support.spec_cases import refused
+from support.strategies import random_network
 
 
 def test_a_constant_prediction_and_a_low_auc_get_a_warning():
-    assert spec_warnings(np.array([0, 1] * 20), 0.9) == []
-    assert spec_warnings(np.ones(5, int), 0.1) == []  # too few people to say anything
+    assert spec_warnings(np.array([0, 1] * 20), 0.9, by_chance=0.6) == []
+    assert spec_warnings(np.ones(5, int), 0.1, by_chance=0.6) == []  # too few people to say anything
     (one,) = spec_warnings(np.ones(30, int))
     assert one.startswith("The network gives all 30 people the same prediction (class 1). Check that")
-    (against,) = spec_warnings(np.array([0, 1] * 20), 0.04)
-    assert "AUC 0.040" in against
+    (against,) = spec_warnings(np.array([0, 1] * 20), 0.04, by_chance=0.6)
+    assert "against their labels (AUC 0.040)" in against
+    for auc in (0.45, 0.6):
+        (chance,) = spec_warnings(np.array([0, 1] * 20), auc, by_chance=0.6)
+        assert "not better than chance" in chance
+
+
+def test_a_regression_network_that_is_worse_than_the_mean_gets_a_warning():
+    assert regression_warnings(0.1, 100) == regression_warnings(-1.0, 5) == regression_warnings(None, 100) == []
+    assert "worse than the mean of the targets (R² -0.250)" in regression_warnings(-0.25, 100)[0]
+
+
+@pytest.mark.parametrize("command", ["audit", "repair"])
+def test_labels_without_a_relation_to_the_scores_are_a_warning_above_every_figure(tmp_path, command):
+    case = Case(tmp_path)
+    frame = small_people(400)
+    case.write(frame.assign(good=np.random.default_rng(1).permutation(frame["good"])))
+    report = tmp_path / "out"
+    if command == "repair":
+        result = case.repair()
+        text = result.output
+    else:
+        text = run("audit", case.model, "--spec", case.spec, "--data", case.data, "--report", report).output
+    doubt = text.index("not better than chance on the labels")
+    assert text.count("not better than chance") == 1
+    assert doubt < text.index("reated unequally"), text
+    document = load_report(report).document
+    assert document.doubts == document.warnings[:1]
+    page = (report / "report.html").read_text()
+    assert page.index("not better than chance") < page.index("<h1>")
+    assert page.count("not better than chance") == 1
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +200,61 @@ def test_a_widened_spec_keeps_everything_else(spec):
     named = Spec(spec.features, spec.label, spec.claim, spec.links, "customer")
     wide = named.widen({"age": (0, 120)})
     assert (wide.id_column, wide.label, wide.links) == ("customer", spec.label, spec.links)
+
+
+# Ranges that spec init took from one file are widened to the next one.
+
+
+@pytest.fixture
+def drafted(tmp_path):
+    """A spec from the first rows, and other rows with an income and an age that the first ones do not reach."""
+    case = Case(tmp_path)
+    frame = small_people(200).drop(columns="remark")
+    frame[:100].to_csv(tmp_path / "train.csv", index=False)
+    later = frame[100:].reset_index(drop=True)
+    later.loc[:2, "income"] = [120.5, -3.0, 140.0]
+    later.loc[5, "age"] = 17
+    case.write(later)
+    case.spec.unlink()
+    run("spec", "init", tmp_path / "train.csv", "--label", "good", "--protected", "gender", "--out", case.spec)
+    network = random_network(np.random.default_rng(3), Spec.load(case.spec).width, [6])
+    network.save(case.model)
+    return case
+
+
+def test_a_guessed_range_is_widened_with_a_note(drafted):
+    assert Spec.load(drafted.spec).guessed_ranges
+    assert Spec.from_dict(Spec.load(drafted.spec).to_dict()).guessed_ranges
+    found = run("audit", drafted.model, "--spec", drafted.spec, "--data", drafted.data, "--no-report")
+    assert found.exit_code in (0, 1), found.output
+    words = " ".join(found.output.split())
+    assert "4 rows with a value out of range: the range was widened (widen)" in words
+    assert "income: 1 below, 2 above, now -3 to 140" in words
+    checked = run("spec", "check", drafted.spec, "--data", drafted.data, "--json")
+    assert json.loads(checked.output)["data"]["fits"]
+
+
+def test_a_repair_takes_test_rows_out_of_a_guessed_range_and_its_certificate_is_valid(drafted):
+    train = drafted.folder / "train.csv"
+    options = {"--data": train, "--test-data": drafted.data, "--spec": drafted.spec, "--out": drafted.out}
+    flat = [part for option in options.items() for part in option]
+    found = run("repair", drafted.model, *flat, "--repair-rows", 20, "--calibration-rows", 60, "--method", "prof")
+    assert found.exit_code in (0, 1), found.output
+    assert "the range was widened" in " ".join(found.output.split())
+    assert run("check", drafted.out / "certificate.json", drafted.out / "model.onnx").exit_code == 0
+
+
+def test_a_range_that_is_not_guessed_is_refused_and_the_way_out_is_said_once(drafted):
+    text = drafted.spec.read_text()
+    assert 'ranges = "guessed"' in text
+    drafted.spec.write_text(text.replace('ranges = "guessed"', ""))
+    found = run("audit", drafted.model, "--spec", drafted.spec, "--data", drafted.data, "--no-report")
+    assert (found.exit_code, found.output.count("--out-of-range")) == (2, 1)
+    checked = run("spec", "check", drafted.spec, "--data", drafted.data).output
+    assert checked.count("is above the range") + checked.count("is below the range") == 2
+    assert checked.count("--out-of-range") == 1
+
+
+def test_ranges_can_only_be_guessed():
+    with refused('ranges can only be "guessed"'):
+        Spec.from_dict({"table": {"ranges": "sure"}, "feature": []})

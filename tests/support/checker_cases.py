@@ -226,3 +226,12 @@ def rounding_case() -> Case:
     certificate, covered = certificate_of_fair(network, TWO_FEATURES, np.array([[1, 1]], np.float32))
     assert covered.all()
     return Case(network, TWO_FEATURES, certificate)
+
+
+def answer(path, model):
+    """Return the first reason why a certificate is not valid."""
+    report = fairmend.check(path, model)
+    assert not report.valid
+    assert len(report.reasons) >= 1
+    assert len("".join(report.reasons)) < 10_000
+    return report.reasons[0]

@@ -7,7 +7,7 @@ import pandas as pd
 from click.testing import CliRunner, Result
 
 from fairmend.cli.main import main
-from fairmend.network import Network
+from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Label, Spec
 from support.strategies import random_network
 
@@ -101,3 +101,16 @@ def run(*arguments: object) -> Result:
     return CliRunner(catch_exceptions=False).invoke(
         main, [str(argument) for argument in arguments], prog_name="fairmend"
     )
+
+
+def make_fair(case):
+    """A network that reads income only."""
+    weight = np.zeros((1, small_spec().width), np.float32)
+    weight[0, small_spec().columns("income")] = 1
+    Network([Affine(weight, np.array([0.1], np.float32))], []).save(case.model)
+
+
+def spec_with_ids():
+    """The small spec, with a column of ids."""
+    spec = small_spec()
+    return Spec(spec.features, spec.label, id_column="customer")

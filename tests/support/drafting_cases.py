@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from support.strategies import random_network
+
 ROWS = 120
 
 
@@ -20,3 +22,9 @@ def people(rows=ROWS, seed=0):
             "approved": rng.choice(["no", "yes"], rows),
         }
     )
+
+
+def model(inputs, path="model.onnx"):
+    """Save a network with so many inputs."""
+    random_network(np.random.default_rng(0), inputs, [6]).save(path)
+    return path

@@ -44,6 +44,15 @@ EXACT = {
     "gelu": lambda z: z * (-z / flint.arb(2).sqrt()).erfc() / 2,
     "gelu_tanh": gelu_tanh,
     "hardswish": lambda z: z * clipped(z + 3, arb(0), arb(6)) / 6,
+    "abs": abs,
+    "square": lambda z: z**2,
+    "exp": lambda z: z.exp(),
+    "log": lambda z: z.log(),
+    "reciprocal": lambda z: 1 / z,
+    "sqrt": lambda z: z.sqrt(),
+    "rsqrt": lambda z: z.rsqrt(),
+    "sin": lambda z: z.sin(),
+    "cos": lambda z: z.cos(),
 }
 
 

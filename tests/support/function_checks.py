@@ -32,11 +32,16 @@ def check_inference(
     activation: Activation,
     *functions: Callable[[torch.Tensor], torch.Tensor],
     onnx_node: tuple[str, dict] | None = None,
+    positive: bool = False,
 ) -> None:
-    """Assert that NumPy, PyTorch and ONNX Runtime err by no more than the bound at each point; and apply as well."""
+    """Assert that NumPy, PyTorch and ONNX Runtime err by no more than the bound at each point; and apply as well.
+
+    With ``positive``, the points are those above 0.
+    """
     for dtype in DTYPES:
         rounded = activation.astype(dtype)
         z = points(dtype)
+        z = z[z > 0] if positive else z
         computed = [_applied(rounded, z), *(f(torch.from_numpy(z)).numpy() for f in functions)]
         computed.append(rounded.function.torch(torch.from_numpy(z)).numpy())
         if onnx_node is not None and dtype == np.float32:

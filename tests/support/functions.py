@@ -43,6 +43,15 @@ DEFINITIONS: dict[str, Callable] = {
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "hardswish": lambda z: z * min(max(z + 3, 0), 6) / 6,
+    "abs": abs,
+    "square": lambda z: z * z,
+    "exp": mpmath.exp,
+    "log": mpmath.log,
+    "reciprocal": lambda z: 1 / z,
+    "sqrt": mpmath.sqrt,
+    "rsqrt": lambda z: 1 / mpmath.sqrt(z),
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
 }
 
 KINKED = (
@@ -53,6 +62,7 @@ KINKED = (
     Activation("prelu", parameters=(0.25,)),
     Activation("prelu", parameters=(-0.5,)),
     Activation("prelu", parameters=(1.5,)),
+    Activation("abs"),
 )
 CLIPPED = (
     Activation("clip", parameters=(0.0, 6.0)),
@@ -81,10 +91,30 @@ CURVED = (
     Activation("hardswish"),
 )
 FUNCTIONS = (*KINKED, *CLIPPED, *S_SHAPED, *CURVED)
-"""All of them, with several parameters each; those per unit have one unit."""
+"""Activations of deep networks, with several parameters each; those per unit have one unit."""
+WHOLE = tuple(map(Activation, ("square", "exp", "sin", "cos")))
+"""Other functions of all numbers."""
+PARTIAL = tuple(map(Activation, ("log", "reciprocal", "sqrt", "rsqrt")))
+"""Those that have bounds for some numbers only, and among them for all above 0."""
 
 
 def exact_function(activation: Activation, z: float) -> mpmath.mpf:
     """f(z) to the working precision of mpmath."""
     numbers = (activation.slope,) if activation.name == "leaky_relu" else activation.parameters
     return mpmath.mpf(DEFINITIONS[activation.name](mpmath.mpf(z), *map(mpmath.mpf, numbers)))
+
+
+INTERVALS = [
+    (0, 0),
+    (0, 1),
+    (-1, 0),
+    (3, 3),
+    (-3, -3),
+    (-1, 1),
+    (-1e-12, 1e-12),
+    (0, 1e-12),
+    (-50, 50),
+    (30, 90),
+    (-90, -30),
+]
+"""Ends of intervals on which lines are compared with a function."""

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 
 import fairmend
-from fairmend.prove import chunks
+import fairmend.prove.certify as certifying
 from fairmend.quantifying import search as quantify_search
 from fairmend.searching import run as search_run
 from fairmend.spec import Feature, Spec
@@ -20,7 +20,12 @@ COMMANDS = ("certify", "search", "quantify")
 
 def small_parts(monkeypatch):
     """Cut the runs into many parts; how they are cut is decided by the client."""
-    for module, name in ((chunks, "_FEWEST"), (chunks, "_SMALL"), (search_run, "_FEWEST"), (search_run, "_MOST")):
+    for module, name in (
+        (certifying, "_FEWEST"),
+        (certifying, "_FEW_INPUTS"),
+        (search_run, "_FEWEST"),
+        (search_run, "_MOST"),
+    ):
         monkeypatch.setattr(module, name, 8)
     monkeypatch.setattr(quantify_search, "_MOST_BOXES", 8)
 

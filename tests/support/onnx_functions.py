@@ -47,7 +47,6 @@ WRITTEN = {
     ),
 }
 NEAR_MISSES = {
-    "another gate": ([node("Sigmoid", "x2", "g"), node("Mul", "p g", "q")], {}),
     "gelu with another factor": (
         [node("Mul", "p r", "d"), node("Erf", "d", "e"), *GELU],
         {"r": np.float32(0.708), "one": ONE, "half": HALF},
@@ -82,6 +81,9 @@ NEAR_MISSES = {
             "u": np.float32(2.0**48),
         },
     ),
+}
+PRODUCTS = {  # functions of one value times another one
+    "another gate": ([node("Sigmoid", "x2", "g"), node("Mul", "p g", "q")], {}),
     "softsign of another value": (
         [node("Abs", "x2", "a"), node("Add", "a one", "d"), node("Div", "p d", "q")],
         {"one": ONE},

@@ -64,7 +64,7 @@ def save_tree_pipeline(pipeline: object, path: Path) -> Path:
 
 
 class Attention(nn.Module):
-    """Embeddings, attention and layer normalisation over three tokens."""
+    """Embeddings, attention and layer normalisation over three tokens, of which it takes the median: it is only run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Attention(nn.Module):
         """Return the logit."""
         tokens = torch.stack([self.sex(x_cat[:, 0]), self.job(x_cat[:, 1]), self.numbers(x_num / 50)], dim=1)
         tokens = self.norm(tokens + self.attention(tokens, tokens, tokens)[0])
-        return self.head(self.drop(tokens.mean(dim=1)))
+        return self.head(self.drop(tokens.median(dim=1).values))
 
 
 def attention() -> Attention:
@@ -91,19 +91,18 @@ def attention_spec() -> Spec:
 
 
 def save_one_node(path: Path, kind: str = "Sigmoid", width: int = 4) -> Path:
-    """Write LayerNormalization, a product and a closing function, which is not read as a network."""
+    """Write LpNormalization, a product and a closing function, which is not read as a network."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     rng = np.random.default_rng(5)
     numbers = {
-        "gain": np.ones(width),
         "weight": rng.normal(size=(width, 1)),
         "scale": np.array([0.02, 1.0, 0.5, 0.02])[:width],
     }
     nodes = [
         helper.make_node("Mul", ["x", "scale"], ["scaled"]),
-        helper.make_node("LayerNormalization", ["scaled", "gain"], ["normal"]),
+        helper.make_node("LpNormalization", ["scaled"], ["normal"]),
         helper.make_node("MatMul", ["normal", "weight"], ["score"]),
         helper.make_node(kind, ["score"], ["p"]),
     ]

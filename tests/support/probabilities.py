@@ -1,4 +1,4 @@
-"""The probability by which pairs are compared, computed independently of `fairmend.network.scores`."""
+"""The probability by which pairs are compared, computed independently of `fairmend.network.model`."""
 
 import numpy as np
 

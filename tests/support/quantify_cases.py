@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine, Network
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.spec import Feature, Spec
 from fairmend.spec.encoding import encode_values
 from fairmend_check.shares.people import Boxes

@@ -108,7 +108,7 @@ def smallest_change(weight, bias, features, margin, delta_limit=np.inf, bias_shi
         for label in range(max(2, outputs)):
             demand(region, label)
             descend(region + 1)
-            program.truncate(before)
+            program.remove_rows(np.arange(before, program.rows))
 
     descend(0)
     return best

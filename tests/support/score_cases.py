@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.spec import Claim, Spec
 from support.audit_cases import SPEC
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fairmend.network import Activation, Affine, Network
-from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Oracle
+from fairmend.searching.result import DiscoveredInstances
 from fairmend.spec import Feature, Spec
 
 METHODS = ("adf", "eidig", "neuronfair", "grft")

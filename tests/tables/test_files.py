@@ -5,8 +5,8 @@ import builtins
 import fsspec
 import pytest
 
-from fairmend.base.data_source import DataURL
 from fairmend.base.errors import FairmendError
+from fairmend.base.paths import DataURL
 from fairmend.tables.files import TableFile, find_files, local_files
 
 

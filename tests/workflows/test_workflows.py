@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from fairmend import workflows
-from fairmend.base.data_source import data_source
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import to_json
+from fairmend.base.paths import data_source
 from fairmend.workflows import repair as repair_workflow
 from support.cli_case import Case, run
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.zoo.run_only.models import BOTH, FAILS_ALONE, Model, installed, module_models
+from benchmarks.zoo.run_only.models import BOTH, Model, installed, module_models
 from benchmarks.zoo.run_only.people import CODED, CODES, NUMBERS, SIZES
 
 # The options of each class, beside its columns.
@@ -30,7 +30,7 @@ CLASSES: dict[str, dict[str, Any]] = {
     "AFN": {"ltl_hidden_size": 8, "afn_dnn_hidden_units": (16, 8)},
     "MLR": {"region_num": 3},
 }
-REFUSED = {"DCNMix": FAILS_ALONE}  # it drops the dimension of the rows if there is one
+FAILS_ALONE = ["DCNMix"]  # it drops the dimension of the rows if there is one
 EXPORTED = dict.fromkeys(["DeepFM", "DCN", "AutoInt", "FiBiNET"], BOTH)
 
 
@@ -38,7 +38,7 @@ def cases() -> Iterator[Model]:
     """Yield the models if the package is installed."""
     if installed("deepctr-torch", "deepctr_torch"):
         table: dict[str, Any] = {name: (CODED, "probability", _maker(name)) for name in CLASSES}
-        yield from module_models("deepctr-torch", table, EXPORTED, fit=_fit, refused=REFUSED)
+        yield from module_models("deepctr-torch", table, EXPORTED, fit=_fit, fails_alone=FAILS_ALONE)
 
 
 def _maker(name: str) -> Callable[[], Any]:

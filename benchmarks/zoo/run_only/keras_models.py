@@ -194,7 +194,7 @@ def _maker(reading: Reading, make: Callable[[Any, Any], Any], export: bool) -> C
         model.fit(_inputs(X), y, epochs=6, batch_size=128, verbose=0)
         if export:
             return _export(model, reading, folder)
-        return lambda rows: model.predict(_inputs(rows), verbose=0, batch_size=256)
+        return lambda rows: model(_inputs(rows), training=False).numpy()
 
     return build
 
@@ -218,4 +218,4 @@ def _inputs(X: Rows) -> Any:
     import tensorflow as tf
 
     text = {name: tf.constant(X[[name]].to_numpy(dtype=str)) for name in VALUES}
-    return text | {name: X[[name]].to_numpy(np.float32) for name in NUMBERS}
+    return text | {name: tf.constant(X[[name]].to_numpy(np.float32)) for name in NUMBERS}

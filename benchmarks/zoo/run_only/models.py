@@ -19,8 +19,7 @@ from benchmarks.zoo.run_only.people import Reading
 MODULE, ESTIMATOR, CALLABLE = "module", "estimator", "callable"
 DYNAMO, TORCHSCRIPT, CONVERTED = "ONNX, torch.export", "ONNX, TorchScript", "ONNX, converted"
 BOTH = (DYNAMO, TORCHSCRIPT)
-# Why a model is refused: its scores depend on the other rows, or it cannot score one person.
-OTHER_ROWS, FAILS_ALONE = "who else is in the batch", "fails on 1 rows"
+OTHER_ROWS = "who else is in the batch"  # why a model is refused
 PROTECTED = (("sex",), ("sex", "race"), ("sex", "age"))
 
 Rows = pd.DataFrame | np.ndarray
@@ -34,7 +33,8 @@ class Model:
     ``form`` says what that is: a module, an estimator with `predict_proba`, a callable, or the path of an ONNX file,
     which is made in one of three ways. ``output`` says what it computes for a person: one "logit" or "probability", or
     two "logits" or "probabilities", of the classes 0 and 1. ``refused`` is what a refusal must name, if this model
-    cannot be repaired for everyone.
+    cannot be repaired for everyone. ``fails_alone`` tells that it fails on a single person, which a repaired one does
+    not, as it runs several members of a class.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Model:
     output: str
     make: Make
     refused: str = ""
+    fails_alone: bool = False
 
     @property
     def protected(self) -> tuple[str, ...]:
@@ -172,6 +173,7 @@ def module_models(
     fit: Fit = train_module,
     one_row: Iterable[str] = (),
     refused: Mapping[str, str] | None = None,
+    fails_alone: Iterable[str] = (),
 ) -> Iterator[Model]:
     """Yield the modules of a table, name: (reading, output, how it is made), and ONNX files with some of them.
 
@@ -191,4 +193,5 @@ def module_models(
 
     for name, (reading, output, _) in table.items():
         for form in (MODULE, *exported.get(name, ())):
-            yield Model(name, library, form, reading, output, maker(name, form), (refused or {}).get(name, ""))
+            why = (refused or {}).get(name, "")
+            yield Model(name, library, form, reading, output, maker(name, form), why, name in fails_alone)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.network import Model
-from fairmend.network.scores import class_probability, scores_of
+from fairmend.network.model import class_probability, scores_of
 from fairmend.prove.result import Witness
 from fairmend.spec import Claim, Spec
 

@@ -9,16 +9,16 @@ many have low < t, and how many have high < t.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairmend.auditing.comparisons import ScoreSpread
+from fairmend.auditing.figures import AboveLimit, AtThreshold, DisparityFigures, ScoreFigures
 from fairmend.auditing.rows import RowStore
-from fairmend.base.arrays import Floats, Ints, count_above, quantiles
-from fairmend.base.text import html_pairs, in_points, number, percent
+from fairmend.base.arrays import Floats, Ints, count_above, histogram, quantiles
 from fairmend.spec import Claim, Spec
 
 if TYPE_CHECKING:
@@ -57,15 +57,19 @@ class ScoreSummary:
         """The difference that 90 % of the inputs do not exceed."""
         return quantiles(self.differences, [0.9])[0]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the summary as plain data."""
-        return {
-            "on": self.claim.on,
-            "delta": self.claim.delta,
-            "largest": self.largest,
-            "median": self.median,
-            "p90": self.most,
-        }
+    def figures(self, end: float | None = None) -> ScoreFigures:
+        """Return the figures, with a histogram from 0 to `end`: the largest difference by default, or delta."""
+        end = max(self.largest, self.claim.limit) if end is None else end
+        counts, edges = histogram(self.differences, _BINS, end)
+        return ScoreFigures(
+            on=str(self.claim.on),
+            delta=self.claim.limit,
+            largest=self.largest,
+            median=self.median,
+            p90=self.most,
+            edges=edges.tolist(),
+            counts=counts.tolist(),
+        )
 
 
 LIMITS = (0.01, 0.05, 0.10)
@@ -73,6 +77,7 @@ LIMITS = (0.01, 0.05, 0.10)
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
+_BINS = 40  # of a histogram
 _STEPS = 100  # thresholds lie 1/100 apart
 _CELLS = 128  # of the same width, from 0 to 1; a power of two, so that no rounding moves a number to another cell
 
@@ -120,10 +125,10 @@ class ThresholdCurve:
         counts[self.thresholds == self.decision] = count
         return replace(self, counts=counts)
 
-    def as_list(self) -> list[dict[str, Any]]:
-        """Return the points of the curve as plain data."""
+    def points(self) -> list[AtThreshold]:
+        """Return the points of the curve."""
         columns = zip(self.thresholds.tolist(), self.counts.tolist(), self.shares.tolist(), strict=True)
-        return [{"threshold": threshold, "count": count, "share": share} for threshold, count, share in columns]
+        return [AtThreshold(*each) for each in columns]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,63 +168,36 @@ class ScoreDisparity:
 
     def describe(self) -> str:
         """Return the disparity as a line of text."""
-        least = "" if self.exact else "at least "
-        median, largest = self._shown(self.quantiles["median"]), self._shown(self.largest)
-        what = "scores of" if self.on == "probability" else "outputs for"
-        line = f"the {what} similar people differ by {least}{median} (median), and by up to {largest}"
-        above = ", ".join(f"{share} by more than {limit}" for limit, share in self._shares_above.items())
-        return f"{line}; {least}{above} points" if above else line
+        return self.figures().describe()
 
     def __repr__(self) -> str:
         """Return the same line."""
         return f"ScoreDisparity({self.describe()})"
 
+    def figures(self, end: float | None = None) -> DisparityFigures:
+        """Return the figures, with a histogram from 0 to `end`, by default the largest difference."""
+        counts, edges = histogram(self.differences, _BINS, end or self.largest or 1.0)
+        total = len(self.differences)
+        return DisparityFigures(
+            on=self.on,
+            exact=self.exact,
+            **self.quantiles,
+            largest=self.largest,
+            above=[AboveLimit(round(100 * limit), count, count / total) for limit, count in self.above.items()],
+            edges=edges.tolist(),
+            counts=counts.tolist(),
+            worst=None if self.worst is None else self.worst.figures(),
+            threshold=None if self.curve is None else self.curve.decision,
+            curve=[] if self.curve is None else self.curve.points(),
+        )
+
     def _repr_html_(self) -> str:
         """Show the disparity in a notebook: its distribution, the two people who differ most, and other thresholds."""
-        least = "" if self.exact else "at least "
-        rows = [
-            (f"{share:.0%} of the inputs have at most".replace("%", " %"), f"{least}{self._shown(value)}")
-            for share, value in zip(QUANTILES.values(), self.quantiles.values(), strict=True)
-        ]
-        rows.append(("The largest is", f"{least}{self._shown(self.largest)}"))
-        rows += [
-            (f"Above {limit} point{'' if limit == '1' else 's'}", f"{least}{share}")
-            for limit, share in self._shares_above.items()
-        ]
-        if self.worst is not None:
-            rows.append(("The two who differ most", self.worst.describe()))
-        if self.curve is not None:
-            at, most = self.curve.peak
-            mine = self.curve.decision
-            rows.append(
-                (f"Treated unequally at {mine:g}, the threshold", f"{least}{percent(self.curve.share_at(mine))}")
-            )
-            rows.append((f"Treated unequally at {at:g}, where it is highest", f"{least}{percent(most)}"))
-        return html_pairs("Score disparity: how far the scores of similar people differ", rows)
-
-    def _shown(self, difference: float) -> str:
-        return in_points(difference) if self.on == "probability" else number(difference)
-
-    @property
-    def _shares_above(self) -> dict[str, str]:
-        return {f"{100 * limit:.0f}": percent(count / len(self.differences)) for limit, count in self.above.items()}
+        return self.figures().as_html()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the disparity as plain data."""
-        total = len(self.differences)
-        return {
-            "on": self.on,
-            "exact": self.exact,
-            **self.quantiles,
-            "largest": self.largest,
-            "above": [
-                {"points": round(100 * limit), "count": count, "share": count / total}
-                for limit, count in self.above.items()
-            ],
-            "worst": None if self.worst is None else self.worst.as_dict(),
-            "threshold": None if self.curve is None else self.curve.decision,
-            "curve": None if self.curve is None else self.curve.as_list(),
-        }
+        return asdict(self.figures())
 
 
 class DisparityCollector:

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmend.auditing.branch_scan import BranchScan, can_branch
+from fairmend.auditing.branch_scan import can_branch
 from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import suggest
 from fairmend.network import Model, Network
+from fairmend.prove.engines.branch import certify_by_branching
+from fairmend.prove.engines.findings import findings_of
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
@@ -196,12 +198,13 @@ class _Costs:
     def branching(self) -> float:
         """Return the seconds that branch and bound takes for one input; a lower bound if it takes very long."""
         assert isinstance(self.net, Network)
-        scanner = BranchScan(self.net, self.spec, self._per_row, self._seed)
         started = time.thread_time()
-        found = scanner.scan(self.pilot, seconds=_PILOT_SECONDS)
-        seconds = time.thread_time() - started
-        open_rows = 0 if found.unknown is None else int(found.unknown.sum())
-        return seconds / max(1, len(self.pilot) - open_rows)
+        unequal = RandomScan(self.net, self.spec, self._per_row, self._seed).scan(self.pilot).unequal
+        rest = self.pilot[~unequal]
+        findings = findings_of(self.net, self.spec.claim, rest, _PILOT_SECONDS, clock=time.thread_time)
+        certify_by_branching(self.spec, findings)
+        decided = int(unequal.sum()) + int((findings.fair | findings.unfair).sum())
+        return (time.thread_time() - started) / max(1, decided)
 
 
 def _spread_out(X: FloatArray, rows: int) -> FloatArray:

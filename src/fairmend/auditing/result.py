@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairmend.auditing.comparisons import widest_output
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
+from fairmend.auditing.figures import Pair, name_row
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.rows import AuditedRows
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.text import (
     condition_text,
     html_table,
-    number,
     percent,
-    printable,
-    probabilities,
     score_difference,
-    short,
 )
 from fairmend.network import Model
-from fairmend.network.scores import ScoredRows, scores_of
+from fairmend.network.model import ScoredRows, scores_of
 from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
@@ -36,7 +33,8 @@ if TYPE_CHECKING:
     from fairmend.spec import Label
 
 
-_Z = 1.959963984540054  # the normal quantile of a two-sided 95 % interval
+NORMAL_QUANTILE = 1.959963984540054
+"""Of a two-sided 95 % interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,38 +90,29 @@ class AuditPair:
             return self
         return replace(self, answer_names=(names[self.answers[0]], names[self.answers[1]]))
 
+    def figures(self) -> Pair:
+        """Return the pair as documents have it, without what the network reads."""
+        return Pair(
+            row=self.row,
+            id=self.id,
+            values=dict(self.values),
+            other_values=dict(self.other_values),
+            answers=None if self.answers is None else list(self.answers),
+            answer_names=None if self.answer_names is None else list(self.answer_names),
+            scores=list(self.scores),
+            on=self.on,
+            output=self.output,
+            gap=self.gap,
+            difference=self.difference,
+        )
+
     def describe(self) -> str:
         """Return the pair as a line of text."""
-        shown = probabilities(self.scores) if self.on == "probability" else map(number, self.scores)
-        first, second = (f"{self._score_name} {score}" for score in shown)
-        if self.answer_names is not None:
-            first, second = (f"{printable(a)}, {s}" for a, s in zip(self.answer_names, (first, second), strict=True))
-        return f"{self.name}: {first}; {self.difference}: {second}"
-
-    @property
-    def _score_name(self) -> str:
-        """What the scores are: "probability of yes", or "logit 2" of several outputs."""
-        if self.on != "probability":
-            return self.on if self.output is None else f"{self.on} {self.output}"
-        number = 1 if self.output is None else self.output
-        names = {} if self.answers is None else dict(zip(self.answers, self.answer_names or (), strict=True))
-        return f"probability of {printable(names.get(number, f'class {number}'))}"
+        return self.figures().describe()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the pair as plain data."""
-        return {
-            "row": self.row,
-            "id": self.id,
-            "values": dict(self.values),
-            "other_values": dict(self.other_values),
-            "answers": None if self.answers is None else list(self.answers),
-            "answer_names": None if self.answer_names is None else list(self.answer_names),
-            "scores": list(self.scores),
-            "on": self.on,
-            "output": self.output,
-            "gap": self.gap,
-            "difference": self.difference,
-        }
+        return asdict(self.figures())
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,16 +276,11 @@ class AuditResult:
             "sampled": self.sampled,
             "evaluations": self.evaluations,
             "seconds": self.seconds,
-            "scores": None if self.scores is None else self.scores.as_dict(),
+            "scores": None if self.scores is None else asdict(self.scores.figures()),
             "disparity": self.disparity.as_dict(),
             "pairs": [pair.as_dict() for pair in self.pairs],
             "condition": self.condition,
         }
-
-
-def name_row(row: int, person: str | None) -> str:
-    """Return "row 5", or "row 5 (C-1017)" with the id of a person."""
-    return f"row {row}" if person is None else f"row {row} ({short(person, 40)})"
 
 
 def make_pairs(
@@ -358,8 +342,8 @@ def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
 
 def wilson_interval(count: int, total: int) -> tuple[float, float]:
     """Return the 95 % interval of a rate, given `count` of `total` samples (Wilson, 1927)."""
-    rate, square = count / total, _Z**2
+    rate, square = count / total, NORMAL_QUANTILE**2
     middle = (rate + square / (2 * total)) / (1 + square / total)
-    half = _Z * math.sqrt(rate * (1 - rate) / total + square / (4 * total**2)) / (1 + square / total)
+    half = NORMAL_QUANTILE * math.sqrt(rate * (1 - rate) / total + square / (4 * total**2)) / (1 + square / total)
     # At the ends the formula gives 0 and 1 up to rounding.
     return (0.0 if count == 0 else middle - half), (1.0 if count == total else middle + half)

@@ -39,7 +39,7 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import as_text
 from fairmend.models import ModelSource
 from fairmend.network import Model
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from fairmend.prove.condition import model_condition
 from fairmend.prove.fit import model_of_spec
 from fairmend.prove.kernel_bounds import require_scores

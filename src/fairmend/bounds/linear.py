@@ -27,7 +27,9 @@ from fairmend.bounds.stacked import Stacked
 from fairmend.bounds.symbols import Symbols
 from fairmend.network import Activation, Concatenate, Lookup, Network, Sum
 from fairmend.network.functions import Lines
+from fairmend.network.graph import describe
 from fairmend.network.operations.base import Numbers, Operation, as_like
+from fairmend.network.operations.products import PLANAR, GroupPlanes, ProductPlanes
 
 __all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate", "takes_symbols"]
 
@@ -43,7 +45,7 @@ that their number counts, and results keep every digit."""
 # On a GPU, symbols take some milliseconds for each layer, as long as so many products.
 _WORK_FOR_SYMBOLS = 10**10
 
-_KINKED_AT_0 = ("relu", "leaky_relu", "prelu", "identity")
+_KINKED_AT_0 = ("relu", "leaky_relu", "prelu", "identity", "abs")
 
 
 class Propagation:
@@ -128,6 +130,7 @@ class _Graph:
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
         self.lines: dict[int, Lines] = {}
+        self.planes: dict[int, ProductPlanes | GroupPlanes] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
         for i, node in enumerate(self.nodes):
@@ -135,7 +138,10 @@ class _Graph:
             if numbers is not None:
                 self.numbers[i] = numbers
             self._find_exact(i, node.operation, node.sources)
-        self.wide = not self.hulls and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
+        self.planar = any(isinstance(node.operation, PLANAR) for node in self.nodes)
+        self.wide = (
+            not self.hulls and not self.planar and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
+        )
         symbols = Symbols(network.nodes, self.exact, self.numbers, self.parameters, boxes.first)
         self._symbols = symbols if self.wide else None
         known = {**self.exact, **self.hulls}
@@ -158,7 +164,7 @@ class _Graph:
             forms = [self.exact[source].lower for source in sources]
             form = operation.form(forms, self.boxes.first, self.numbers.get(i))
             self.exact[i] = Forms(form, form)
-        elif not operation.linear and not isinstance(operation, Activation):
+        elif not operation.linear and not isinstance(operation, (Activation, *PLANAR)):
             self._intervals.clear()  # those that look-ups needed have no gradients
             low, high = self.interval(i)
             self.hulls[i] = Forms(self.boxes.first * low, self.boxes.first * high)
@@ -188,11 +194,14 @@ class _Graph:
         """Find the lines of every function, in the order of the nodes."""
         for i, node in enumerate(self.nodes):
             if isinstance(node.operation, Activation):
-                self.lines[i] = self._relax(node.operation, node.sources[0])
+                self.lines[i] = self._relax(i, node.operation, node.sources[0])
                 if self._symbols is not None:
                     self._symbols.add(i, self.lines[i])
+            elif isinstance(node.operation, PLANAR):
+                lower, upper = zip(*(self.forms(source).concretise() for source in node.sources), strict=True)
+                self.planes[i] = node.operation.relax(lower, upper)
 
-    def _relax(self, activation: Activation, source: int) -> Lines:
+    def _relax(self, i: int, activation: Activation, source: int) -> Lines:
         lower, upper = self.forms(source).concretise()
         if source in self.exact:
             self._intervals[source] = (lower.detach(), upper.detach())
@@ -202,7 +211,27 @@ class _Graph:
                 stable = ((low >= 0) | (high <= 0)).all(dim=0)
             if stable.is_cuda or stable.any():  # to ask a GPU is to wait for it
                 lower, upper = torch.where(stable, low, lower), torch.where(stable, high, upper)
+        if activation.function.domain:
+            if source not in self.exact:  # the intersection, because lines may leave what intervals do not
+                low, high = self.interval(source)
+                lower, upper = lower.maximum(low), upper.minimum(high)
+            self._require_domain(i, activation, lower, upper)
+            self._intervals[i] = activation.function.torch_image(lower, upper)  # from here on, so for intervals
         return activation.function.relax(lower, upper)
+
+    def _require_domain(self, i: int, activation: Activation, lower: Tensor, upper: Tensor) -> None:
+        """Refuse a function of numbers that it is not defined for: it has no bounds to train with."""
+        function = activation.function
+        if not function.domain:
+            return
+        low, high = lower.detach(), upper.detach()
+        outside = ~function.defined(low, high)
+        if outside.any():
+            raise FairmendError(
+                f"{describe(self.nodes, i)} may read {float(low[outside].min()):.3g} to "
+                f"{float(high[outside].max()):.3g} in a neighbourhood, and has bounds for {function.domain} alone; add "
+                "a positive number to what it reads, or make the tolerances smaller"
+            )
 
     def interval(self, node: int) -> Interval:
         """Return the interval of a node by interval arithmetic from exact nodes on, each ``(pieces, units)``."""
@@ -221,6 +250,8 @@ class _Graph:
         if i in self.hulls:
             return self.hulls[i].concretise()
         below, above = zip(*sources, strict=True)
+        if isinstance(operation, Activation):
+            self._require_domain(i, operation, below[0], above[0])
         return operation.interval(below, above, self.numbers.get(i))
 
     def forms(self, i: int) -> Forms:
@@ -237,7 +268,7 @@ class _Graph:
         if isinstance(operation, Activation):
             return self.forms(sources[0]).through(self.lines[i], self.boxes.first, operation.increasing)
         met = isinstance(operation, Sum) and sum(source not in self.exact for source in sources) > 1
-        if i in self.parameters or met:
+        if i in self.parameters or met or i in self.planes:
             symbols = self._cheaper_symbols(i)
             return self._backward(i, operation, sources) if symbols is None else symbols.forms(i)
         parts = [self.forms(source) for source in sources]
@@ -261,23 +292,22 @@ class _Graph:
         return None
 
     def _backward(self, root: int, operation: Operation, sources: Sequence[int]) -> Forms:
-        """Return the forms of an affine layer or a sum, substituted back to the nodes where that ends."""
+        """Return the forms of an affine layer, a sum or a product, substituted back to the nodes where that ends."""
         first = self.boxes.first
         layer = self.parameters.get(root)
         stop = None if layer is None else self._stop(sources[0])
         if stop is not None:
             return Forms(*operation.forms([stop.lower], [stop.upper], first, layer))
-        if _stacks(first.device):
+        if _stacks(first.device) and not self.planar:
             return self._stacked.forms(root)
         if layer is not None:
-            start, value = layer[0].unsqueeze(0), layer[1]
+            start, rows = layer[0].unsqueeze(0), _Rows(layer[1])
+            rows.carry(sources[0], start, start)
         else:
             width = self.widths[root]
-            start, value = torch.eye(width, dtype=first.dtype, device=first.device).unsqueeze(0), first.new_zeros(width)
-        rows = _Rows(value)
-        for source in sources:
-            rows.carry(source, start, start)
-        for i in range(root - 1, -1, -1):
+            start, rows = torch.eye(width, dtype=first.dtype, device=first.device)[None], _Rows(first.new_zeros(width))
+            rows.carry(root, start, start)
+        for i in range(root, -1, -1):
             if i in rows.carried:
                 self._substitute(rows, i)
         return Forms(
@@ -299,6 +329,12 @@ class _Graph:
             upper_A, upper_constant = _through_activation(upper_A, flipped)
             rows.add_constants(lower_constant, upper_constant)
             rows.carry(sources[0], lower_A, upper_A)
+        elif i in self.planes:
+            below, lower_constant = self.planes[i].substitute(lower_A, above=False)
+            above, upper_constant = self.planes[i].substitute(upper_A, above=True)
+            rows.add_constants(lower_constant, upper_constant)
+            for source, lower, upper in zip(sources, below, above, strict=True):
+                rows.carry(source, lower, upper)
         else:
             numbers, widths = self.numbers.get(i), [self.widths[source] for source in sources]
             if numbers is not None:

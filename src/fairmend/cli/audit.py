@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     cluster_option,
     common_options,
     device_option,
+    group_option,
     ignore_scores_option,
     insert_formats,
     jobs_option,
@@ -38,12 +39,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fairmend.auditing.disparity import ScoreSummary
+    from fairmend.auditing.figures import ScoreFigures
     from fairmend.auditing.plan import AuditPlan
-    from fairmend.auditing.result import AuditResult
     from fairmend.evaluate.document import AuditDocument, MeanEffect
-    from fairmend.evaluate.labelled import LabelledFigures
-    from fairmend.spec import Spec
     from fairmend.workflows import AuditedFiles
 
 
@@ -56,13 +54,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @spec_option
 @click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
 @keep_going_option
-@click.option(
-    "--group",
-    multiple=True,
-    metavar="COLUMN",
-    help="A column of the data that the model does not read, such as race: its groups are compared, and a table says "
-    "how well the features tell it. Can be given several times.",
-)
+@group_option
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
@@ -150,26 +142,34 @@ def command(
         show_json(audited.document.printed())
     else:
         _show_all(console(), audited)
-    ctx.exit(SOME_UNEQUAL if audited.result.count else NONE_UNEQUAL)
+    ctx.exit(SOME_UNEQUAL if audited.document.count else NONE_UNEQUAL)
 
 
 def _show_all(screen: Console, audited: AuditedFiles) -> None:
     """Print the figures, the pairs, what was done about the data, and where the files are."""
     from rich.text import Text
 
-    from fairmend.cli.console import show_condition, show_out_of_range, show_report, show_runtime, show_warnings
-    from fairmend.cli.figures import show_disparity
+    from fairmend.cli.console import (
+        show_condition,
+        show_doubts,
+        show_other_warnings,
+        show_out_of_range,
+        show_report,
+        show_runtime,
+    )
+    from fairmend.cli.figures import show_disparity, show_proxies
 
-    result, outputs, files = audited.result, audited.network.outputs, audited.files
+    document, files = audited.document, audited.files
     show_runtime(screen, audited.network)
-    _show(screen, audited.title, result, audited.labelled)
-    show_disparity(screen, audited.spec, outputs, result)
-    _show_effects(screen, audited.document)
-    _show_proxies(screen, audited.document)
-    _show_pairs(screen, audited.spec, outputs, result)
-    show_condition(screen, result.condition)
-    show_out_of_range(screen, audited.out_of_range, files["widened_spec"])
-    show_warnings(screen, audited.warnings)
+    show_doubts(screen, document)
+    _show(screen, document)
+    show_disparity(screen, document)
+    _show_effects(screen, document)
+    show_proxies(screen, document.proxies)
+    _show_pairs(screen, document)
+    show_condition(screen, document.condition)
+    show_out_of_range(screen, document.out_of_range, files["widened_spec"])
+    show_other_warnings(screen, document)
     if files["out"] is not None:
         screen.print()
         screen.print(Text.assemble("Everyone who is treated unequally: ", (str(files["out"]), "bold")), soft_wrap=True)
@@ -189,91 +189,83 @@ def _announce(plan: AuditPlan) -> None:
     stderr_console().print(line)
 
 
-def _show(screen: Console, title: str, result: AuditResult, labelled: LabelledFigures) -> None:
+def _show(screen: Console, document: AuditDocument) -> None:
     from rich.text import Text
 
     from fairmend.base.text import percent
     from fairmend.cli.console import figures_table
     from fairmend.cli.figures import add_disparity
 
-    table = figures_table(title, "", " ", right=(" ",))
-    least = "" if result.exact else "at least "
-    style = "bold red" if result.count else "bold green"
-    table.add_row("Random samples of the input space" if result.sampled else "People in the data", f"{result.total:,}")
-    figure = "IDI-S" if result.sampled else "IDI-D"
-    none_found = not result.exact and not result.count
-    people = "none found" if none_found else f"{least}{result.count:,}"
-    table.add_row(f"Treated unequally ({figure})", Text(people, style=style))
+    table = figures_table(document.title, "", " ", right=(" ",))
+    least = "" if document.exact else "at least "
+    style = "bold red" if document.count else "bold green"
+    table.add_row(
+        "Random samples of the input space" if document.sampled else "People in the data", f"{document.total:,}"
+    )
+    none_found = not document.exact and not document.count
+    people = "none found" if none_found else f"{least}{document.count:,}"
+    table.add_row("Treated unequally", Text(people, style=style))
     if not none_found:
-        table.add_row("Share treated unequally", Text(f"{least}{percent(result.idi_rate, 2)}", style=style))
-    if result.unknown and result.method == "branch":
-        table.add_row("Undecided", f"{result.unknown:,}")
-    if result.interval:
-        low, high = result.interval
+        table.add_row("Share treated unequally", Text(f"{least}{percent(document.idi_rate, 2)}", style=style))
+    if document.unknown and document.method == "branch":
+        table.add_row("Undecided", f"{document.unknown:,}")
+    if document.interval:
+        low, high = document.interval
         table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
-    table.add_row("Scores compared", f"{result.evaluations:,} in {result.seconds:.2f} s")
-    if result.scores is not None:
+    table.add_row("Scores compared", f"{document.evaluations:,} in {document.seconds:.2f} s")
+    if document.scores is not None:
         _add_scores(
             table,
-            result.scores,
-            "" if result.method == "enumerate" else "at least ",
-            same=result.scores.claim.on == result.disparity.on,
+            document.scores,
+            "" if document.method == "enumerate" else "at least ",
+            same=document.scores.on == document.disparity.on,
         )
-    _add_utility(table, labelled)
-    add_disparity(table, result.disparity)
+    _add_utility(table, document)
+    add_disparity(table, document.disparity)
     screen.print(table)
-    if not result.exact:
-        screen.print(Text(_explain_lower_bound(result), style="yellow"))
+    if not document.exact:
+        screen.print(Text(_explain_lower_bound(document), style="yellow"))
 
 
-def _explain_lower_bound(result: AuditResult) -> str:
+def _explain_lower_bound(document: AuditDocument) -> str:
     from fairmend.auditing.plan import describe_seconds
 
-    if result.method == "branch":
+    if document.method == "branch":
         return (
-            f"{result.unknown:,} more may be treated unequally: their scores come within rounding error of the "
+            f"{document.unknown:,} more may be treated unequally: their scores come within rounding error of the "
             "decision, or the time limit was reached."
         )
     line = "Only random counterfactuals were tried: more people may be treated unequally."
-    seconds = result.plan.exact_seconds
+    seconds = document.exact_seconds
     if seconds is not None:
         line += f" An exact count would take about {describe_seconds(seconds)} or more: pass --method exact."
     return line
 
 
-def _add_scores(table: Table, scores: ScoreSummary, least: str, *, same: bool) -> None:
+def _add_scores(table: Table, scores: ScoreFigures, least: str, *, same: bool) -> None:
     """Add what the claim allows, and the differences unless the disparity shows the same ones."""
-    claim = scores.claim
     table.add_section()
-    table.add_row(f"Allowed difference of the {claim.on}", f"{claim.delta:.4g}")
+    table.add_row(f"Allowed difference of the {scores.on}", f"{scores.delta:.4g}")
     if not same:
         table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.most:.4g}")
+        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.p90:.4g}")
 
 
-def _add_utility(table: Table, labelled: LabelledFigures) -> None:
-    from fairmend.base.text import percent
-    from fairmend.cli.console import group_figures, group_heading, regression_figures
+def _add_utility(table: Table, document: AuditDocument) -> None:
+    from fairmend.cli.console import group_figures, group_heading
+    from fairmend.cli.figures import kept_figures
 
-    utility, regression = labelled.utility, labelled.regression
-    caption = f"* on the {labelled.rows:,} rows with a label"
-    if regression is not None:
-        table.add_section()
-        for name, figure in regression_figures(regression):
-            table.add_row(f"{name} *", figure)
-        table.caption = caption
+    utility = document.utility
     if utility is None:
         return
     table.add_section()
-    table.add_row("Accuracy *", percent(utility.accuracy))
-    table.add_row("Balanced accuracy *", percent(utility.balanced_accuracy))
-    if utility.positive_rate is not None:
-        table.add_row("Positive rate *", percent(utility.positive_rate))
-    if utility.auc is not None and utility.average_precision is not None:
-        table.add_row("AUC / average precision *", f"{utility.auc:.3f} / {utility.average_precision:.3f}")
-    for group in labelled.groups:
+    for name, figure in kept_figures(utility):
+        if name == "AUC" and utility.average_precision is not None:
+            name, figure = "AUC / average precision", f"{figure} / {utility.average_precision:.3f}"
+        table.add_row(f"{name} *", figure)
+    for group in document.groups:
         table.add_row(f"{group_heading(group)} *", group_figures(group))
-    table.caption = caption
+    table.caption = f"* on the {document.labelled_rows:,} rows with a label"
 
 
 def _show_effects(screen: Console, document: AuditDocument) -> None:
@@ -310,28 +302,13 @@ def _show_effects(screen: Console, document: AuditDocument) -> None:
     screen.print(table)
 
 
-def _show_proxies(screen: Console, document: AuditDocument) -> None:
-    """Print how well the features tell the columns of --group, and which of them."""
-    from rich.text import Text
-
-    for proxy in document.proxies:
-        screen.print()
-        if proxy.auc is None:
-            screen.print(Text(f"How well the features tell {proxy.column} is not known: {proxy.reason}."))
-            continue
-        told = f"The features tell {proxy.column} with an AUC of {proxy.auc:.3f} (0.5 by chance)"
-        most = ", ".join(f"{each.feature} {each.drop:.3f}" for each in proxy.features)
-        screen.print(Text(f"{told}. What each adds: {most}." if most else f"{told}."))
-
-
-def _show_pairs(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:
+def _show_pairs(screen: Console, document: AuditDocument) -> None:
     from fairmend.cli.console import show_pairs
 
-    if not result.pairs:
+    if not document.pairs:
         return
-    shown = len(result.pairs)
-    if result.scores is not None:
+    if document.scores is not None:
         screen.print("\nThe largest differences:")
     else:
-        screen.print("\nThe worst pairs:" if shown < result.count else "\nTreated unequally:")
-    show_pairs(screen, spec, outputs, result.pairs, "sample" if result.sampled else "row")
+        screen.print("\nThe worst pairs:" if len(document.pairs) < document.count else "\nTreated unequally:")
+    show_pairs(screen, document, document.pairs, "sample" if document.sampled else "row")

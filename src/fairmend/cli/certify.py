@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -36,8 +36,7 @@ from fairmend.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.evaluate.people import People
-    from fairmend.prove.result import CertifyResult
+    from fairmend.evaluate.document import CertifyDocument
     from fairmend.spec import Claim
     from fairmend.workflows import CertifiedFiles
 
@@ -94,7 +93,6 @@ def command(
     """
     from fairmend.cli.console import console, progress_bars, show_json
     from fairmend.workflows import certify_files
-    from fairmend.workflows.inputs import at_threshold
 
     refuse_together(ctx, "jobs", "cluster")
     with progress_bars(quiet=json_output) as progress:
@@ -102,26 +100,33 @@ def command(
     if json_output:
         show_json(certified.document.printed())
     else:
-        _show_all(console(), certified, f"{model.name} on {data.name}{at_threshold(certified.spec)}")
-    counts = certified.result.counts
-    ctx.exit(SOME_UNFAIR if counts["unfair"] else UNDECIDED if counts["unknown"] else ALL_FAIR)
+        _show_all(console(), certified)
+    counts = certified.document.counts
+    ctx.exit(SOME_UNFAIR if counts.unfair else UNDECIDED if counts.unknown else ALL_FAIR)
 
 
-def _show_all(screen: Console, certified: CertifiedFiles, title: str) -> None:
+def _show_all(screen: Console, certified: CertifiedFiles) -> None:
     """Print the verdicts, what was done about the data, and what a certificate covers."""
     from rich.text import Text
 
-    from fairmend.cli.console import show_condition, show_out_of_range, show_runtime, show_warnings
+    from fairmend.cli.console import (
+        show_condition,
+        show_doubts,
+        show_other_warnings,
+        show_out_of_range,
+        show_runtime,
+    )
 
-    result, people, document = certified.result, certified.people, certified.document
+    document = certified.document
     show_runtime(screen, certified.network)
-    _show(screen, result, people, certified.negative, title)
-    show_condition(screen, result.condition)
-    show_out_of_range(screen, people.out_of_range, certified.files["widened_spec"])
-    show_warnings(screen, certified.warnings)
+    show_doubts(screen, document)
+    _show(screen, document)
+    show_condition(screen, document.condition)
+    show_out_of_range(screen, document.out_of_range, certified.files["widened_spec"])
+    show_other_warnings(screen, document)
     if document.certificate is None:
         return
-    covered, fair = document.certificate.inputs, result.counts["fair"]
+    covered, fair = document.certificate.inputs, document.counts.fair
     inputs = f"{covered:,} of the {fair:,} FAIR inputs"
     if covered == fair:
         inputs = "the FAIR input" if fair == 1 else f"all {fair:,} FAIR inputs"
@@ -138,30 +143,30 @@ def _meanings(claim: Claim, runtime: str) -> dict[str, str]:
     return {"fair": f"{'run' if runtime else 'proven'}: {words.equal}", "unfair": words.unequal, "unknown": _UNDECIDED}
 
 
-def _show(screen: Console, result: CertifyResult, people: People, negative: str | None, title: str) -> None:
+def _show(screen: Console, document: CertifyDocument) -> None:
     from rich.text import Text
 
-    from fairmend.auditing.result import name_row
     from fairmend.base.text import percent
     from fairmend.cli.console import ROW_NUMBERS, Rows, figures_table
+    from fairmend.prove.result import decided_by
 
-    spec = people.spec
-    table = figures_table(title, "verdict", "people", "share", "meaning", right=("people", "share"))
+    table = figures_table(document.title, "verdict", "people", "share", "meaning", right=("people", "share"))
     for verdict, style in _STYLE.items():
-        count = result.counts[verdict]
+        count = getattr(document.counts, verdict)
         name = Text(verdict.upper(), style=style if count else "dim")
-        table.add_row(name, f"{count:,}", percent(count / len(result)), _meanings(spec.claim, result.runtime)[verdict])
-    table.caption = f"{len(result):,} people, {result.how}, {result.seconds:.2f} s"
+        meaning = _meanings(document.claim, document.runtime)[verdict]
+        table.add_row(name, f"{count:,}", percent(count / document.inputs), meaning)
+    how = decided_by(document.engine, document.runtime)
+    table.caption = f"{document.inputs:,} people, {how}, {document.seconds:.2f} s"
     screen.print(table)
-    names = [name_row(row, person) for row, person in zip(people.rows.tolist(), people.ids, strict=True)]
-    pairs = [(name, pair) for name, pair in zip(names, result.witnesses, strict=True) if pair is not None]
+    pairs = [pair for pair in document.witnesses if pair is not None]
     if pairs:
         some = "" if len(pairs) <= _SHOWN else f" ({_SHOWN} of {len(pairs):,})"
         screen.print(f"\nTreated unequally{some}:")
         lines = Rows.grid(padding=(0, 1))
-        for person, pair in pairs[:_SHOWN]:
-            lines.add_row(Text(f"  {person}:"), Text(pair.describe(spec, negative)))
+        for pair in pairs[:_SHOWN]:
+            lines.add_row(Text(f"  {pair.name}:"), Text(pair.describe_witness()))
         screen.print(lines)
         screen.print(Text(f"  {ROW_NUMBERS}", style="dim"))
-    for reason in dict.fromkeys(reason for reason in result.reasons if reason):
-        screen.print(Text(f"UNKNOWN for {result.reasons.count(reason):,}: {reason}", style="yellow"))
+    for reason in dict.fromkeys(reason for reason in document.reasons if reason):
+        screen.print(Text(f"UNKNOWN for {document.reasons.count(reason):,}: {reason}", style="yellow"))

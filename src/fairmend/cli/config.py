@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.inside import require_inside, require_plain_name
+from fairmend.base.paths import require_inside, require_plain_name
 
 _FILE_NAME = "fairmend.toml"
 _SHARED = "defaults"

@@ -27,13 +27,11 @@ from fairmend.base.text import percent, printable, probabilities
 
 if TYPE_CHECKING:
     from fairmend import CheckResult
-    from fairmend.auditing.result import AuditPair
-    from fairmend.evaluate.groups import GroupMetrics
+    from fairmend.auditing.figures import Pair
+    from fairmend.evaluate.document import Document, FeatureGroups, OutOfRangeValues, UtilityFigures
     from fairmend.evaluate.utility import RegressionUtility
     from fairmend.models import RunModel
     from fairmend.network import Network
-    from fairmend.spec import Spec
-    from fairmend.spec.out_of_range import OutOfRange
 
 
 ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
@@ -224,22 +222,25 @@ def progress_bars(quiet: bool = False) -> Iterator[Bars]:
     bars.pause()
 
 
-def group_heading(group: GroupMetrics) -> str:
+def group_heading(group: FeatureGroups) -> str:
     """Return the heading of the group figures of one feature."""
-    what = "widest gap of a class" if group.class_rates else "parity / odds"
-    return f"Gaps by {group.feature}{f' in {len(group.groups)} bins' if group.binned else ''} ({what})"
+    what = "parity / odds" if group.widest_class is None else "widest gap of a class"
+    bins = f" in {len(group.groups) + group.groups_left_out} bins" if group.binned else ""
+    small = f", without {group.small_groups} small" if group.small_groups else ""
+    return f"Gaps by {group.feature}{bins} ({what}{small})"
 
 
-def group_figures(group: GroupMetrics) -> str:
+def group_figures(group: FeatureGroups) -> str:
     """Return the differences in demographic parity and in equalized odds; with many classes, that of the widest one."""
     if group.widest_class is not None:
-        name, spread = group.widest_class
-        return printable(f"{percent(spread)} ({name})")
+        return printable(f"{percent(group.widest_difference)} ({group.widest_class})")
     return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
-def regression_figures(utility: RegressionUtility) -> list[tuple[str, str]]:
-    """Return the figures of a regression network with their names."""
+def regression_figures(utility: UtilityFigures | RegressionUtility) -> list[tuple[str, str]]:
+    """Return the figures of a regression network with their names; none of one that decides."""
+    if utility.mean_absolute_error is None:
+        return []
     share = [] if utility.r2 is None else [("R²", f"{utility.r2:.3f}")]
     return [
         *share,
@@ -255,52 +256,57 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
         screen.print(Text(f"Warning: {warning}{end}", style="yellow"))
 
 
+def show_doubts(screen: Console, document: Document) -> None:
+    """Print the warnings that make the figures doubtful: before the first figure."""
+    show_warnings(screen, document.doubts)
+    if document.doubts:
+        screen.print()
+
+
+def show_other_warnings(screen: Console, document: Document) -> None:
+    """Print the warnings after the figures."""
+    show_warnings(screen, document.warnings[len(document.doubts) :])
+
+
 def warn_before(warning: str) -> None:
     """Print a warning on stderr before the work begins; nothing if there is none."""
     if warning:
         show_warnings(stderr_console(), [warning])
 
 
-def show_out_of_range(screen: Console, done: OutOfRange, spec_file: Path | None = None) -> None:
+def show_out_of_range(screen: Console, done: OutOfRangeValues | None, spec_file: Path | None = None) -> None:
     """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
-    if not done.rows:
+    if done is None or not done.rows:
         return
-    screen.print(Text(done.describe(), style="yellow"), soft_wrap=True)
+    screen.print(Text(done.text, style="yellow"), soft_wrap=True)
     if spec_file is not None:
         screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
 
 
-def show_pairs(screen: Console, spec: Spec, outputs: int, pairs: Sequence[AuditPair], what: str) -> None:
+def show_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what: str) -> None:
     """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
-    if spec.claim.is_score:
-        _show_score_pairs(screen, spec, pairs, what)
+    if document.claim.is_score:
+        _show_score_pairs(screen, document, pairs, what)
         return
     lines = Rows.grid(padding=(0, 1))
+    threshold = document.threshold if len(document.class_names) <= 2 else None
     for pair in pairs:
         assert pair.answers is not None
-        scores = probabilities(pair.scores, spec.threshold if outputs <= 2 else None)
-        first, second = (f"{name} ({score})" for name, score in zip(_answers(spec, outputs, pair), scores, strict=True))
+        assert pair.scores is not None
+        scores = probabilities(pair.scores, threshold)
+        answers = map(document.quoted_class, pair.answers)
+        first, second = (f"{name} ({score})" for name, score in zip(answers, scores, strict=True))
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(" ", Text(f"{_name(pair, what)}: {first}. {difference}: {second}."))
-    positive = prediction_name(spec, outputs, 1)
-    meaning = (
-        "the probability of the first prediction"
-        if outputs > 2
-        else f"the probability of {positive}; from {percent(spec.threshold, _digits(spec.threshold))}, the prediction "
-        f"is {positive}"
-    )
+        lines.add_row(" ", Text(f"{name_pair(pair, what)}: {first}. {difference}: {second}."))
+    meaning = "the probability of the first prediction"
+    if threshold is not None:
+        positive = document.quoted_class(1)
+        meaning = (
+            f"the probability of {positive}; from {percent(threshold, _digits(threshold))}, the prediction is "
+            f"{positive}"
+        )
     lines.add_row(" ", Text(f"In parentheses: {meaning}. {_numbering(what)}", style="dim"))
     screen.print(lines)
-
-
-def _answers(spec: Spec, outputs: int, pair: AuditPair) -> list[str]:
-    """Return what both predictions mean: "no" if the data shows that the other value is "no", else not "yes"."""
-    assert pair.answers is not None
-    assert pair.answer_names is not None
-    return [
-        prediction_name(spec, outputs, answer) if name == spec.name_class(answer, outputs) else printable(f'"{name}"')
-        for answer, name in zip(pair.answers, pair.answer_names, strict=True)
-    ]
 
 
 def _digits(share: float) -> int:
@@ -308,45 +314,28 @@ def _digits(share: float) -> int:
     return next((digits for digits in range(_MOST_DIGITS) if round(share, digits + 2) == share), _MOST_DIGITS)
 
 
-def _show_score_pairs(screen: Console, spec: Spec, pairs: Sequence[AuditPair], what: str) -> None:
+def _show_score_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what: str) -> None:
     """Print the two people of each neighbourhood whose scores differ most."""
     lines = Rows.grid(padding=(0, 1))
     for pair in pairs:
         output = "" if pair.output is None else f"output {pair.output}, "
         first, second = (
             f"{score:.5g} with {values}"
-            for score, values in zip(pair.scores, differing_values(spec, pair), strict=True)
+            for score, values in zip(pair.scores or (), document.differing_values(pair), strict=True)
         )
-        where = f"  {_name(pair, what)}: {output}differs by {pair.gap:.4g}."
+        where = f"  {name_pair(pair, what)}: {output}differs by {pair.gap:.4g}."
         lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
     screen.print(lines)
-    screen.print(Padding(Text(f"The score is the {spec.claim.on}. {_numbering(what)}", style="dim"), (0, 0, 0, 2)))
+    screen.print(Padding(Text(f"The score is the {document.claim.on}. {_numbering(what)}", style="dim"), (0, 0, 0, 2)))
 
 
-def _name(pair: AuditPair, what: str) -> str:
+def name_pair(pair: Pair, what: str) -> str:
+    """Return the number of a pair: "row 5", or "sample 5" if that is what its number counts."""
     return pair.name if what == "row" else f"{what} {pair.row}"
 
 
 def _numbering(what: str) -> str:
     return ROW_NUMBERS if what == "row" else f"{what.capitalize()}s are numbered from 1."
-
-
-def differing_values(spec: Spec, pair: AuditPair) -> tuple[str, str]:
-    """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
-    changed = [f for f in spec.features if pair.other_values[f.name] != pair.values[f.name]]
-    first, second = (
-        ", ".join(f"{f.name} {f.show(values[f.name])}" for f in changed) for values in (pair.values, pair.other_values)
-    )
-    return first, second
-
-
-def prediction_name(spec: Spec, outputs: int, answer: int) -> str:
-    """Return what a predicted class means, by the label of the spec."""
-    if spec.label is not None and spec.label.classes:
-        return printable(f'"{spec.label.name_class(answer)}"')
-    if spec.label is None or outputs > 2:
-        return f"class {answer}"
-    return f'"{spec.label.positive}"' if answer else f'not "{spec.label.positive}"'
 
 
 def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:

@@ -79,10 +79,9 @@ def run_demo(
         comparison = repair_and_compare(
             biased.network, biased.people, biased.before, seed=seed, progress=progress, options={"method": method}
         )
-    show_comparison(screen, comparison, "The network before and after the repair")
-    _show_again(screen, comparison, biased)
-
     written = write_demo(out, biased, comparison, seed=seed, command=typed)
+    show_comparison(screen, written.document, "The network before and after the repair")
+    _show_again(screen, comparison, biased)
     if json_output:
         show_json(written.document.printed())
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import (
     DATA,

@@ -10,28 +10,32 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import in_points, listed, loss, number, percent, printable
+from fairmend.base.text import listed, loss, number, percent, printable
 from fairmend.cli.console import (
     Rows,
-    differing_values,
     figures_table,
     group_figures,
     group_heading,
-    prediction_name,
+    name_pair,
     regression_figures,
-    show_warnings,
+    show_doubts,
+    show_other_warnings,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fairmend.auditing.disparity import ScoreDisparity, ThresholdCurve
-    from fairmend.auditing.result import AuditPair, AuditResult
-    from fairmend.evaluate.compare import Measurement, RepairComparison
-    from fairmend.repairing.result import RepairResult
-    from fairmend.repairing.selection import Candidate
-    from fairmend.spec import Spec
+    from fairmend.auditing.figures import DisparityFigures, Pair
+    from fairmend.evaluate.document import (
+        AuditDocument,
+        Document,
+        PolicySummary,
+        ProxyTable,
+        RecipeSummary,
+        RepairDocument,
+        UtilityFigures,
+    )
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -62,159 +66,146 @@ _REGRESSION_NOTE = (
 )
 
 
-def show_comparison(screen: Console, comparison: RepairComparison, title: str) -> None:
+def show_comparison(screen: Console, document: RepairDocument, title: str) -> None:
     """Print the tables, the warnings and what is proven."""
-    if comparison.result.candidates:
-        show_candidates(screen, comparison.result)
+    show_doubts(screen, document)
+    if document.candidates:
+        show_candidates(screen, document.candidates, document.policy)
         screen.print()
-    screen.print(_comparison_table(comparison, title))
-    spec, outputs = comparison.split.spec, comparison.result.network.outputs
-    show_compared_disparity(screen, spec, outputs, comparison.before.disparity, comparison.after.disparity)
-    show_warnings(screen, comparison.warnings)
+    screen.print(_comparison_table(document, title))
+    show_compared_disparity(screen, document)
+    show_other_warnings(screen, document)
     screen.print()
-    proven, _, rest = comparison.statement.partition(":")
+    proven, _, rest = document.guarantee.partition(":")
     style = "bold green" if proven == "Proven" else "bold yellow"
     screen.print(Text.assemble((f"{proven}:", style), rest))
 
 
-def _comparison_table(comparison: RepairComparison, title: str) -> Table:
+def _comparison_table(document: RepairDocument, title: str) -> Table:
     """Return a table of each figure before and after the repair."""
-    before, after, people = comparison.before, comparison.after, comparison.split
-    inputs, rows = comparison.result.regions, len(people.X)
-    sampled = "" if before.data.exact and after.data.exact else ", a lower bound"
+    before, after, inputs = document.before, document.after, document.repair_inputs
+    sampled = "" if before.data.exact and after.data.exact else " (a lower bound)"
     table = figures_table(title, "", "before", "after", right=("before", "after"))
+    left = after.repair_inputs.count
     table.add_row(
-        "Repair inputs treated unequally (CUR)",
-        f"{before.repair.count:,} of {inputs:,}",
-        Text(f"{after.repair.count:,} of {inputs:,}", style="bold red" if after.repair.count else "bold green"),
+        "Repair inputs treated unequally",
+        f"{before.repair_inputs.count:,} of {inputs:,}",
+        Text(f"{left:,} of {inputs:,}", style="bold red" if left else "bold green"),
     )
     table.add_row(
-        f"All {rows:,} rows: treated unequally (IDI-D{sampled})",
+        f"All {document.data_rows:,} rows: treated unequally{sampled}",
         percent(before.data.idi_rate),
         percent(after.data.idi_rate),
     )
-    if before.data.scores is not None and after.data.scores is not None:
+    if before.largest_difference is not None and after.largest_difference is not None:
         table.add_row(
-            f"Largest difference, {people.spec.claim.delta:g} allowed",
-            f"{before.data.scores.largest:.4g}",
-            f"{after.data.scores.largest:.4g}",
+            f"Largest difference, {document.claim.delta:g} allowed",
+            f"{before.largest_difference:.4g}",
+            f"{after.largest_difference:.4g}",
         )
-    mark = "*" if people.held_out or people.test is not None else "†"
-    for name, first, second in _kept_figures(before, after):
-        table.add_row(f"{name} {mark}", first, second)
+    mark = "*" if document.scored_rows_are_held_out else "†"
+    kept = dict(kept_figures(after.utility))
+    for name, first in kept_figures(before.utility):
+        if name in kept:
+            table.add_row(f"{name} {mark}", first, kept[name])
     for old, new in zip(before.groups, after.groups, strict=True):
         table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
-    result = comparison.result
     add_disparity(table, before.disparity, after.disparity)
     table.add_section()
-    if comparison.changed is not None:
-        table.add_row("Predictions changed, of all rows", "", percent(comparison.changed))
-    if not result.by_classes:
-        table.add_row("Weights changed", "", f"{result.changed_weights:,} of {result.total_weights:,}")
-    if result.objective:
-        table.add_row("Change of the head in step 2 (l1 norm)", "", f"{result.objective:.4g}")
-    table.add_row("Seconds", "", f"{result.seconds['total']:.2f}")
-    table.caption = f"{mark} on {people.describe_scored()}"
-    claim = people.spec.claim
-    if claim.stated:
-        table.caption += f"\nunequally: {claim.words().unequal}"
+    if document.changed_predictions is not None:
+        table.add_row("Predictions changed, of all rows", "", percent(document.changed_predictions))
+    if document.by_classes is None:
+        table.add_row("Weights changed", "", f"{document.changed_weights:,} of {document.total_weights:,}")
+    if document.head_change:
+        table.add_row("Change of the head in step 2 (l1 norm)", "", f"{document.head_change:.4g}")
+    table.add_row("Seconds", "", f"{document.seconds['total']:.2f}")
+    table.caption = f"{mark} on {document.scored_on}"
+    if document.claim.stated:
+        table.caption += f"\nunequally: {document.claim.words().unequal}"
     return table
 
 
-def _kept_figures(before: Measurement, after: Measurement) -> list[tuple[str, str, str]]:
-    """Return the name of each figure of a network's utility, and its value before and after."""
-    if before.regression is not None and after.regression is not None:
-        new = dict(regression_figures(after.regression))
-        return [(name, value, new[name]) for name, value in regression_figures(before.regression) if name in new]
-    old_figures, new_figures = before.utility, after.utility
-    if old_figures is None or new_figures is None:
-        return []
-    pairs = {
-        "Accuracy": (old_figures.accuracy, new_figures.accuracy),
-        "Balanced accuracy": (old_figures.balanced_accuracy, new_figures.balanced_accuracy),
-        "Positive rate": (old_figures.positive_rate, new_figures.positive_rate),
+def kept_figures(utility: UtilityFigures) -> list[tuple[str, str]]:
+    """Return the name of each figure of a network's utility that is known, and its value."""
+    shares = {
+        "Accuracy": utility.accuracy,
+        "Balanced accuracy": utility.balanced_accuracy,
+        "Positive rate": utility.positive_rate,
     }
-    rows = [(name, percent(old), percent(new)) for name, (old, new) in pairs.items() if None not in (old, new)]
-    if old_figures.auc is not None and new_figures.auc is not None:
-        rows.append(("AUC", f"{old_figures.auc:.3f}", f"{new_figures.auc:.3f}"))
-    return rows
+    rows = [(name, percent(value)) for name, value in shares.items() if value is not None]
+    if utility.auc is not None:
+        rows.append(("AUC", f"{utility.auc:.3f}"))
+    return rows + regression_figures(utility)
 
 
-def show_candidates(screen: Console, result: RepairResult) -> None:
+def show_candidates(screen: Console, candidates: Sequence[RecipeSummary], policy: PolicySummary | None) -> None:
     """Print what auto tried, grouped by guarantee, the strongest first, and why the others were not taken."""
-    from fairmend.evaluate.summary import accuracy_measure, describe_policy, describe_unrun, was_run
+    from fairmend.evaluate.summary import describe_unrun
+    from fairmend.repairing.candidates import GUARANTEES
 
-    regression = result.original_accuracy is None
+    assert policy is not None
+    regression = policy.original_accuracy is None
     figures = _REGRESSION_FIGURES if regression else _CLASS_FIGURES
-    numbered = list(enumerate(result.candidates, 1))
+    numbered = list(enumerate(candidates, 1))
     screen.print(Text("Candidates of auto", style="bold"))
-    if result.policy is not None:
-        screen.print(Text(describe_policy(result.policy, accuracy_measure(result))))
+    screen.print(Text(policy.text))
     screen.print()
-    names = [_ORIGINAL, *(c.recipe.name for c in result.candidates if was_run(c))]
+    names = [_ORIGINAL, *(c.name for c in candidates if c.ran)]
     width = min(max(map(len, names)), screen.width - sum(figures.values()) - 2 * len(figures) - 6)
-    original = ("", "", _ORIGINAL, "", *_figures_of_original(result))
-    screen.print(_table(width, figures, [original], header=True))
-    for level in (2, 1, 0, None):
-        members = [(number, c) for number, c in numbered if was_run(c) and _level(c) == level]
+    kept = _accuracy(policy.original_accuracy, policy.original_balanced_accuracy)
+    screen.print(_table(width, figures, [("", "", _ORIGINAL, "", *kept, percent(1.0), "")], header=True))
+    for guarantee in (*reversed(GUARANTEES), None):
+        members = [(number, c) for number, c in numbered if c.ran and (c.guarantee if c.proven else None) == guarantee]
         if members:
-            guarantee = members[0][1].guarantee
-            screen.print(Text("Not proven" if level is None else f"Proven for {guarantee}", style="bold"))
+            screen.print(Text("Not proven" if guarantee is None else f"Proven for {guarantee}", style="bold"))
             screen.print(_table(width, figures, (_row(number, c, regression) for number, c in members)))
-    _show_reasons(screen, [(number, c) for number, c in numbered if was_run(c) and not c.chosen])
-    unrun = describe_unrun([c.problem for c in result.candidates if not was_run(c)])
+    _show_reasons(screen, [(number, c) for number, c in numbered if c.ran and not c.chosen])
+    unrun = describe_unrun([c.problem for c in candidates if not c.ran])
     if unrun:
         screen.print(Text(unrun))
-    marks = {_mark(candidate) for candidate in result.candidates}
+    marks = {_mark(candidate) for candidate in candidates}
     legend = "".join(meaning for mark, meaning in _MARKS.items() if mark in marks)
     screen.print(Text(legend + _NOTE + (_REGRESSION_NOTE if regression else _CLASS_NOTE), style="dim italic"))
 
 
-def add_disparity(table: Table, disparity: ScoreDisparity, after: ScoreDisparity | None = None) -> None:
+def add_disparity(table: Table, disparity: DisparityFigures, after: DisparityFigures | None = None) -> None:
     """Add the distribution of the differences to a table of figures, and of those after a repair in a third column."""
     table.add_section()
-    columns = [_figures(side) for side in (disparity, after) if side is not None]
+    columns = [side.rows() for side in (disparity, after) if side is not None]
     for (name, value), *others in zip(*columns, strict=True):
         table.add_row(name, value, *(other for _, other in others))
 
 
-def _figures(disparity: ScoreDisparity) -> list[tuple[str, str]]:
-    """Return the figures with their names, one for each line of a table."""
-    least, total = "" if disparity.exact else "≥ ", len(disparity.differences)
-    points = disparity.on == "probability"
-    names = ("median", "90 % at most", "95 % at most", "99 % at most", "largest")
-    values = (*disparity.quantiles.values(), disparity.largest)
-    shown = [in_points(value) if points else number(value) for value in values]
-    rows = [(f"Score disparity: {name}", f"{least}{value}") for name, value in zip(names, shown, strict=True)]
-    for limit, count in disparity.above.items():
-        unit = "point" if limit == 0.01 else "points"
-        rows.append((f"Score disparity above {100 * limit:g} {unit}", f"{least}{percent(count / total)}"))
-    return rows
-
-
-def show_disparity(screen: Console, spec: Spec, outputs: int, result: AuditResult) -> None:
+def show_disparity(screen: Console, document: AuditDocument) -> None:
     """Print the two similar people whose scores differ most, and who would be treated unequally at other thresholds."""
-    disparity = result.disparity
-    if disparity.worst is not None and disparity.on == "probability" and spec.claim.on != "probability":
+    disparity = document.disparity
+    if disparity.worst is not None and disparity.on == "probability" and document.claim.on != "probability":
         screen.print()
-        line = _describe_worst(spec, outputs, disparity.worst, "sample" if result.sampled else "row")
+        line = _describe_worst(document, disparity.worst, "sample" if document.sampled else "row")
         screen.print(Text(f"Largest score disparity, {line}"))
-    if disparity.curve is not None:
-        _show_curve(screen, disparity.curve)
+    if disparity.threshold is not None:
+        _show_curve(screen, disparity, disparity.threshold)
     if not disparity.exact:
-        also = ", and so are the shares at other thresholds" if disparity.curve is not None else ""
+        also = ", and so are the shares at other thresholds" if disparity.curve else ""
         note = f"Not every similar person was computed: score disparities are at least these (≥){also}."
         screen.print(Text(note, style="yellow"))
 
 
-def show_compared_disparity(
-    screen: Console, spec: Spec, outputs: int, before: ScoreDisparity, after: ScoreDisparity
-) -> None:
+def show_proxies(screen: Console, proxies: Sequence[ProxyTable]) -> None:
+    """Print how well the features tell the columns of --group, and which of them."""
+    from fairmend.evaluate.proxies import describe_proxy
+
+    for proxy in proxies:
+        screen.print()
+        screen.print(Text(describe_proxy(proxy)))
+
+
+def show_compared_disparity(screen: Console, document: RepairDocument) -> None:
     """Print the two similar people whose scores differ most, before and after a repair."""
     screen.print()
-    for when, disparity in (("before", before), ("after", after)):
+    for when, disparity in (("before", document.before.disparity), ("after", document.after.disparity)):
         if disparity.worst is not None:
-            line = _describe_worst(spec, outputs, disparity.worst, "row")
+            line = _describe_worst(document, disparity.worst, "row")
             screen.print(Text(f"Largest score disparity {when} the repair, {line}"))
         elif disparity.exact:
             screen.print(Text(f"{when.capitalize()} the repair, similar people get equal scores."))
@@ -222,35 +213,35 @@ def show_compared_disparity(
             screen.print(Text(f"{when.capitalize()} the repair, no similar people with different scores were found."))
 
 
-def _describe_worst(spec: Spec, outputs: int, pair: AuditPair, what: str) -> str:
+def _describe_worst(document: Document, pair: Pair, what: str) -> str:
     """Return where the two are, and the score of each with the values in which they differ."""
     probability = pair.on == "probability"
-    name = prediction_name(spec, outputs, 1 if pair.output is None else pair.output)
+    name = document.quoted_class(1 if pair.output is None else pair.output)
     score_name = f"{name} has probability" if probability else "the output is"
     first, second = (
         f"{percent(score) if probability else number(score)} with {values}"
-        for score, values in zip(pair.scores, differing_values(spec, pair), strict=True)
+        for score, values in zip(pair.scores or (), document.differing_values(pair), strict=True)
     )
-    where = pair.name if what == "row" else f"{what} {pair.row}"
-    return printable(f"{where}: {score_name} {first}; {second}.")
+    return printable(f"{name_pair(pair, what)}: {score_name} {first}; {second}.")
 
 
-def _show_curve(screen: Console, curve: ThresholdCurve) -> None:
+def _show_curve(screen: Console, disparity: DisparityFigures, decision: float) -> None:
     """Print the share treated unequally against the threshold: one line of blocks, and a few figures."""
-    title, (at, most) = "Treated unequally at each threshold:", curve.peak
+    title, peak = "Treated unequally at each threshold:", disparity.peak
+    at, most = peak.threshold, peak.share
     screen.print()
     if most == 0:
         screen.print(Text(f"{title} {percent(most)}"))
         return
-    line = f"0 {sparkline(curve.shares.tolist())} 1"
+    line = f"0 {sparkline([point.share for point in disparity.curve])} 1"
     if len(title) + 1 + len(line) <= screen.width:
         screen.print(Text(f"{title} {line}"))
     else:
         screen.print(Text(title))
         screen.print(Text(f"  {line}"))
-    shares = {named: percent(curve.share_at(named)) for named in (*_NAMED, curve.decision)} | {at: percent(most)}
+    shares = {named: percent(disparity.share_at(named)) for named in (*_NAMED, decision)} | {at: percent(most)}
     remarks: dict[float, list[str]] = {named: [] for named in shares} | {at: ["most"]}
-    remarks[curve.decision].insert(0, "yours")
+    remarks[decision].insert(0, "yours")
     shown = (
         f"{named:g}{f' ({listed(remarks[named])})' if remarks[named] else ''}: {share}"
         for named, share in sorted(shares.items())
@@ -279,20 +270,20 @@ def _table(width: int, figures: Mapping[str, int], rows: Iterable[Sequence[str]]
     return table
 
 
-def _row(number: int, candidate: Candidate, regression: bool) -> tuple[str, ...]:
+def _row(number: int, candidate: RecipeSummary, regression: bool) -> tuple[str, ...]:
     accuracy = None if regression else candidate.accuracy
     figures = (percent(candidate.unfair_rate), *_accuracy(accuracy, candidate.balanced_accuracy))
     shown = (*figures, percent(candidate.agreement), _fall(candidate))
-    return _mark(candidate), str(number), candidate.recipe.name, *(shown if candidate.proven else "–" * len(shown))
+    return _mark(candidate), str(number), candidate.name, *(shown if candidate.proven else "–" * len(shown))
 
 
-def _fall(candidate: Candidate) -> str:
+def _fall(candidate: RecipeSummary) -> str:
     if candidate.fall is None:
         return "–"
     return number(round(candidate.fall, 3) + 0.0) if candidate.fall_of == "R²" else loss(candidate.fall)
 
 
-def _mark(candidate: Candidate) -> str:
+def _mark(candidate: RecipeSummary) -> str:
     return _SELECTED if candidate.chosen else _FRONTIER if candidate.on_frontier else ""
 
 
@@ -303,15 +294,7 @@ def _accuracy(accuracy: float | None, balanced: float | None) -> tuple[str, ...]
     return percent(accuracy), percent(balanced)
 
 
-def _level(candidate: Candidate) -> int | None:
-    return candidate.level if candidate.proven else None
-
-
-def _figures_of_original(result: RepairResult) -> tuple[str, ...]:
-    return *_accuracy(result.original_accuracy, result.original_balanced_accuracy), percent(1.0), ""
-
-
-def _show_reasons(screen: Console, others: Sequence[tuple[int, Candidate]]) -> None:
+def _show_reasons(screen: Console, others: Sequence[tuple[int, RecipeSummary]]) -> None:
     """Print why candidates were not taken, one line for each reason."""
     reasons: dict[str, list[int]] = {}
     for place, candidate in others:

@@ -25,7 +25,7 @@ import click
 
 from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
-from fairmend.base.inside import require_inside
+from fairmend.base.paths import require_inside
 from fairmend.base.text import printable
 from fairmend.cli.config import OUTPUTS, command_defaults, find_config, key_of
 

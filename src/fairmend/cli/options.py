@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from fairmend.base.data_source import DataURL, is_url
 from fairmend.base.device import is_device_name
 from fairmend.base.errors import FairmendError
+from fairmend.base.paths import DataURL, is_url
 from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, RESUMABLE, VERBOSE
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -71,6 +71,14 @@ device_option = click.option(
     "for work that is large enough.",
 )
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
+group_option = click.option(
+    "--group",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column of the data that the model does not read, such as race: its groups are compared, and a table says "
+    "how well the features tell it. Can be given several times.",
+)
+
 outputs_option = click.option(
     "--outputs",
     type=click.Choice(["logit", "probability", "number"]),

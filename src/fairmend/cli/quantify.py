@@ -34,8 +34,7 @@ from fairmend.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.evaluate.document import CertificateSummary
-    from fairmend.quantifying.result import QuantifyResult
+    from fairmend.evaluate.document import CertificateSummary, QuantifyDocument
     from fairmend.workflows import QuantifiedFiles
 
 
@@ -111,18 +110,27 @@ def command(
     stops. Exits with 0 if no one is proven to be treated unequally and no one is undecided (or at most --share is), 1
     if someone is proven to be treated unequally, 2 otherwise.
     """
-    from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range, show_report, show_warnings
+    from fairmend.cli.console import (
+        console,
+        progress_bars,
+        show_doubts,
+        show_json,
+        show_other_warnings,
+        show_out_of_range,
+        show_report,
+    )
     from fairmend.workflows import quantify_files
 
     refuse_together(ctx, "jobs", "cluster")
     refuse_together(ctx, "report", "no_report")
     refuse_together(ctx, "about", "no_report")
-    screen, boxes, data = console(), options["boxes"], options["data"]
+    screen, data = console(), options["data"]
     with progress_bars(quiet=json_output) as progress:
 
         def show_shares(quantified: QuantifiedFiles) -> None:
             progress.pause()
-            _show(screen, quantified.title, quantified.result, boxes, None if data is None else data.name)
+            show_doubts(screen, quantified.document)
+            _show(screen, quantified.document, None if data is None else data.name)
 
         quantified = quantify_files(
             model,
@@ -139,12 +147,11 @@ def command(
     else:
         if files["certificate"] is not None and quantified.document.certificate is not None:
             _show_certificate(screen, files["certificate"], quantified.document.certificate)
-        if quantified.out_of_range is not None:
-            show_out_of_range(screen, quantified.out_of_range, files["widened_spec"])
-            show_warnings(screen, quantified.warnings)
+        show_out_of_range(screen, quantified.document.out_of_range, files["widened_spec"])
+        show_other_warnings(screen, quantified.document)
         if files["report"] is not None:
             show_report(screen, files["report"])
-    ctx.exit(_exit_code(quantified.result, options["share"]))
+    ctx.exit(_exit_code(quantified.document, options["share"]))
 
 
 def _show_certificate(screen: Console, path: Path, certified: CertificateSummary) -> None:
@@ -158,20 +165,20 @@ def _show_certificate(screen: Console, path: Path, certified: CertificateSummary
     screen.print(Text.assemble(f"Certificate for {shares}: ", (str(path), "bold")), soft_wrap=True)
 
 
-def _exit_code(found: QuantifyResult, share: float | None) -> int:
+def _exit_code(found: QuantifyDocument, share: float | None) -> int:
     if found.unfair > 0 or (found.rows is not None and found.rows.unfair > 0):
         return SOME_UNFAIR
     return ALL_FAIR if found.undecided <= (share or 0.0) else UNDECIDED
 
 
-def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: str | None) -> None:
+def _show(screen: Console, found: QuantifyDocument, data: str | None) -> None:
     from rich.text import Text
 
     from fairmend.base.text import at_least_percent, at_most_percent
     from fairmend.cli.console import figures_table, show_condition
 
     columns = ["", "Of all people"] + ([] if found.rows is None else [f"Rows of {data}"])
-    table = figures_table(title, *columns, right=columns[1:])
+    table = figures_table(found.title, *columns, right=columns[1:])
     rows = found.rows
     for label, name, colour, percent in (
         ("Proven to be treated equally", "fair", "green", at_least_percent),
@@ -188,12 +195,12 @@ def _show(screen: Console, title: str, found: QuantifyResult, boxes: int, data: 
     divided = f"{found.leaves:,} {'box' if found.leaves == 1 else 'boxes'} in {found.seconds:.1f} s."
     screen.print(Text(f"{divided} The proof holds for the network's own arithmetic."))
     show_condition(screen, found.condition)
-    if found.boxes[:boxes]:
+    if found.boxes:
         screen.print()
-        _show_map(screen, found, boxes)
+        _show_map(screen, found)
 
 
-def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
+def _show_map(screen: Console, found: QuantifyDocument) -> None:
     from fairmend.base.text import at_least_percent
     from fairmend.cli.console import figures_table
 
@@ -201,7 +208,7 @@ def _show_map(screen: Console, found: QuantifyResult, boxes: int) -> None:
     table = figures_table(
         "Where people are treated unequally, the largest shares first", *columns, "Box", right=columns
     )
-    for box in found.boxes[:boxes]:
+    for box in found.boxes:
         rows = [] if box.rows is None else [f"{box.rows:,}"]
         table.add_row(at_least_percent(box.share), at_least_percent(box.of_box), *rows, box.text)
     screen.print(table)

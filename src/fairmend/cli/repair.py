@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -19,11 +19,13 @@ from fairmend.cli.options import (
     about_option,
     activation_option,
     common_options,
+    group_option,
     ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
     out_of_range_option,
+    outputs_option,
     refuse_together,
     seed_option,
     spec_option,
@@ -115,6 +117,7 @@ _OF_METHOD = [
     show_default=True,
     help="Number of other rows for the calibration set, which keeps the accuracy.",
 )
+@group_option
 @seed_option
 @click.option(
     "--steps", type=click.IntRange(min=0), help="Training steps. The default depends on the method: 200 for prof."
@@ -160,6 +163,7 @@ _OF_METHOD = [
 @about_option
 @what_if_options
 @activation_option
+@outputs_option
 @ignore_scores_option
 @json_option
 @common_options
@@ -212,7 +216,7 @@ def command(
         show_json(repaired.document.printed())
     else:
         _show(console(), repaired, model)
-    ctx.exit(BAD if repaired.comparison.after.repair.count or repaired.result.collapsed else GOOD)
+    ctx.exit(BAD if repaired.document.after.repair_inputs.count or repaired.document.collapsed else GOOD)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:
@@ -223,20 +227,21 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 def _show(screen: Console, repaired: RepairedFiles, model: Path) -> None:
     """Print the comparison, and what is in the folder."""
     from fairmend.cli.console import show_check, show_files, show_out_of_range, show_report
-    from fairmend.cli.figures import show_comparison
+    from fairmend.cli.figures import show_comparison, show_proxies
     from fairmend.workflows.inputs import at_threshold
 
-    comparison, folder, result = repaired.comparison, repaired.folder, repaired.result
-    spec, done = comparison.split.spec, comparison.split.out_of_range
-    if result.collapsed:
+    comparison, folder, document = repaired.comparison, repaired.folder, repaired.document
+    done, at = document.out_of_range, at_threshold(comparison.split.spec)
+    if document.collapsed:
         _show_collapse(screen, comparison)
-    show_comparison(screen, comparison, f"{model.name}, repaired with method {result.method}{at_threshold(spec)}")
-    show_out_of_range(screen, done, folder / "spec.toml" if done.ranges else None)
+    show_comparison(screen, document, f"{model.name}, repaired with method {document.method}{at}")
+    show_proxies(screen, document.proxies)
+    show_out_of_range(screen, done, folder / "spec.toml" if done is not None and done.ranges else None)
     show_files(screen, folder, repaired.contents)
     if repaired.replaced:
         _show_replaced(screen, folder, repaired.contents, repaired.removed)
-    if result.certificate is not None and repaired.check is not None:
-        covers, real = comparison.guarantee.partial_coverage(), result.certificate.real_only
+    if document.certificate is not None and repaired.check is not None:
+        covers, real = comparison.guarantee.partial_coverage(), document.certificate.arithmetic == "real"
         show_check(screen, repaired.check, folder / "certificate.json", folder / repaired.model, covers, real=real)
     show_report(screen, folder / "report.html")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.inside import require_inside
+from fairmend.base.paths import require_inside
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option
 
@@ -58,7 +58,7 @@ def run_report(
     from fairmend.cli.console import console, show_json, show_report
     from fairmend.report import load_report
     from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
-    from fairmend.spec.claim import load_about
+    from fairmend.spec.label import load_about
 
     if not folder.exists():
         raise FairmendError(

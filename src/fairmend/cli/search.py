@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
     DATA,
@@ -24,6 +24,7 @@ from fairmend.cli.options import (
     keep_going_option,
     model_argument,
     out_of_range_option,
+    outputs_option,
     refuse_together,
     resume_option,
     seed_option,
@@ -34,7 +35,7 @@ from fairmend.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairmend.workflows import SearchedFiles
+    from fairmend.evaluate.document import SearchDocument
 
 
 NONE_FOUND, SOME_FOUND = 0, 1
@@ -51,7 +52,7 @@ NONE_FOUND, SOME_FOUND = 0, 1
     default="adf",
     show_default=True,
     help="adf follows gradients of the loss, eidig of the output, neuronfair of biased neurons; grft uses a genetic "
-    "algorithm.",
+    "algorithm, and takes any model.",
 )
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of people to start from."
@@ -74,6 +75,7 @@ NONE_FOUND, SOME_FOUND = 0, 1
 @out_of_range_option
 @threshold_option
 @activation_option
+@outputs_option
 @ignore_scores_option
 @json_option
 @common_options
@@ -84,14 +86,22 @@ def command(
 ) -> None:
     """Search the input space for unequal treatment.
 
-    MODEL is a file: {formats}. A fairness tester starts from people in the data and searches for inputs that are
-    treated unequally. Exits with 0 if it finds none, 1 if it finds some.
+    MODEL is a file: {formats}. Any other .onnx file is run by ONNX Runtime, with the method grft. A fairness tester
+    starts from people in the data and searches for inputs that are treated unequally. Exits with 0 if it finds none, 1
+    if it finds some.
     """
     from rich.text import Text
 
-    from fairmend.cli.console import console, progress_bars, show_json, show_out_of_range, show_warnings
+    from fairmend.cli.console import (
+        console,
+        progress_bars,
+        show_doubts,
+        show_json,
+        show_other_warnings,
+        show_out_of_range,
+        show_runtime,
+    )
     from fairmend.workflows import search_files
-    from fairmend.workflows.inputs import at_threshold
 
     refuse_together(ctx, "jobs", "cluster")
     with progress_bars(quiet=json_output) as progress:
@@ -99,36 +109,37 @@ def command(
     if json_output:
         show_json(searched.document.printed())
     else:
-        screen = console()
-        _show(screen, f"{model.name}, searched from {data.name}{at_threshold(searched.spec)}", searched)
-        show_out_of_range(screen, searched.out_of_range, searched.files["widened_spec"])
-        show_warnings(screen, searched.warnings)
+        screen, document = console(), searched.document
+        show_runtime(screen, searched.network)
+        show_doubts(screen, document)
+        _show(screen, document)
+        show_out_of_range(screen, document.out_of_range, searched.files["widened_spec"])
+        show_other_warnings(screen, document)
         out = searched.files["out"]
         if out is not None:
             screen.print()
             screen.print(Text.assemble("Everyone found to be treated unequally: ", (str(out), "bold")), soft_wrap=True)
-    ctx.exit(SOME_FOUND if searched.result.count else NONE_FOUND)
+    ctx.exit(SOME_FOUND if searched.document.count else NONE_FOUND)
 
 
-def _show(screen: Console, title: str, searched: SearchedFiles) -> None:
+def _show(screen: Console, document: SearchDocument) -> None:
     from rich.text import Text
 
     from fairmend.cli.console import figures_table, show_pairs
 
-    result = searched.result
-    table = figures_table(title, "", " ", right=(" ",))
-    table.add_row("Tester", result.method)
+    table = figures_table(document.title, "", " ", right=(" ",))
+    table.add_row("Tester", document.method)
     table.add_row(
-        "Found to be treated unequally", Text(f"{result.count:,}", "bold red" if result.count else "bold green")
+        "Found to be treated unequally", Text(f"{document.count:,}", "bold red" if document.count else "bold green")
     )
-    table.add_row("Seeds with a result", f"{result.starts:,} of {result.seeds:,}")
-    table.add_row("Model calls", f"{result.calls:,}")
-    table.add_row("Seconds", f"{result.seconds:.2f}")
+    table.add_row("Seeds with a result", f"{document.starts:,} of {document.seeds:,}")
+    table.add_row("Model calls", f"{document.calls:,}")
+    table.add_row("Seconds", f"{document.seconds:.2f}")
     screen.print(table)
-    if not result.count:
+    if not document.count:
         screen.print(
             Text("The tester found no unequal treatment. This is not a proof: run fairmend certify.", style="yellow")
         )
         return
     screen.print("\nExamples:")
-    show_pairs(screen, searched.spec, searched.network.outputs, searched.pairs, "result")
+    show_pairs(screen, document, document.pairs, "result")

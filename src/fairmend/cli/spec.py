@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, Group, echo_line
 from fairmend.cli.options import (
     DATA,
@@ -19,6 +19,7 @@ from fairmend.cli.options import (
     common_options,
     encoded_option,
     json_option,
+    outputs_option,
     scores_option,
 )
 
@@ -51,9 +52,13 @@ _drafting_options = add_options(
         help="The score of the claim: output for a number to predict, probability (the default) or logit for classes.",
     ),
     click.option(
-        "--model", type=FILE, help="Model file, to check that the spec describes as many columns as it reads."
+        "--model",
+        type=FILE,
+        help="Model file, to check that the spec describes as many columns as it reads. The names of the inputs of an "
+        ".onnx file with an input for each column say which columns it reads.",
     ),
     activation_option,
+    outputs_option,
     click.option("--out", type=FILE, default=Path("spec.toml"), show_default=True, help="File for the spec."),
     click.option("--force", is_flag=True, help="Replace the file if it exists."),
     json_option,
@@ -149,8 +154,8 @@ def _finish(drafted: DraftedSpec, model: Path | None, *, json_output: bool) -> i
     if json_output:
         show_json(drafted.document)
     else:
-        _show(drafted, model)
         show_warnings(console(), drafted.warnings)
+        _show(drafted, model)
     return FITS if drafted.fits and not drafted.draft.several else DOES_NOT_FIT
 
 
@@ -177,6 +182,7 @@ def _show(drafted: DraftedSpec, model: Path | None) -> None:
         screen.print(Text(f'Left out: "{name}": {reason}'), soft_wrap=True)
     if model is not None and not drafted.fits:
         message = f"The spec does not fit {model.name}, which reads {drafted.inputs} columns: see below."
+        message = f"The spec does not fit yet: {drafted.misfit}" if drafted.misfit else message
         screen.print(Text(message, style="bold yellow"), soft_wrap=True)
     if draft.to_review:
         screen.print()

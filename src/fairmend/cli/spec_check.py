@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmend.base.data_source import DataSource
+from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
@@ -18,6 +18,7 @@ from fairmend.cli.options import (
     encoded_option,
     json_option,
     out_of_range_option,
+    outputs_option,
     scores_option,
     threshold_option,
 )
@@ -43,6 +44,7 @@ _DIGITS = 6  # of a scale in the table; --json has all
 @scores_option
 @encoded_option
 @activation_option
+@outputs_option
 @json_option
 @common_options
 @click.pass_context
@@ -61,6 +63,7 @@ def command(
     Exits with 0 if everything fits, 2 if something does not.
     """
     from fairmend.cli.console import console, show_json, show_out_of_range
+    from fairmend.evaluate.document_parts import out_of_range_values
     from fairmend.workflows.spec import check_spec_file
 
     checked = check_spec_file(spec_file, data, model, **options)
@@ -69,7 +72,7 @@ def command(
     else:
         screen = console()
         _show(screen, checked.check, spec_file, data, model)
-        show_out_of_range(screen, checked.out_of_range)
+        show_out_of_range(screen, out_of_range_values(checked.out_of_range))
     ctx.exit(FITS if checked.check.fits else DOES_NOT_FIT)
 
 
@@ -84,8 +87,9 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource |
         _show_problems(screen, check, data.name)
     if model is not None:
         mismatch = check.width_mismatch
-        message = f": {mismatch}" if mismatch else f" reads {check.inputs} columns, as the spec describes."
-        screen.print(Text(f"{model.name}{message}", style="bold red" if mismatch else "green"), soft_wrap=True)
+        message = mismatch or f"{model.name} reads {check.inputs} columns, as the spec describes."
+        named = message if message.startswith(model.name) else f"{model.name}: {message}"
+        screen.print(Text(named, style="bold red" if mismatch else "green"), soft_wrap=True)
     if check.utility is not None:
         figures = f"accuracy {percent(check.utility.accuracy)}"
         figures += f", balanced accuracy {percent(check.utility.balanced_accuracy)}"
@@ -177,6 +181,7 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
 def _show_problems(screen: Console, check: SpecCheck, name: str) -> None:
     from rich.text import Text
 
+    from fairmend.spec.read_values import RANGE_HINT
     from fairmend.workflows.spec import ROWS_NAMED
 
     if not check.problems:
@@ -187,6 +192,7 @@ def _show_problems(screen: Console, check: SpecCheck, name: str) -> None:
         named = ", ".join(str(row) for row in problem.rows[:ROWS_NAMED])
         more = ", …" if problem.rows.size > ROWS_NAMED else ""
         count = f"{problem.rows.size:,} row{'s' if problem.rows.size > 1 else ''} ({named}{more}), the first: "
-        screen.print(
-            Text(f'  - "{problem.feature}": {count if problem.rows.size else ""}{problem.message}'), soft_wrap=True
-        )
+        message = problem.message.removesuffix(RANGE_HINT).rstrip()
+        screen.print(Text(f'  - "{problem.feature}": {count if problem.rows.size else ""}{message}'), soft_wrap=True)
+    if any(problem.message.endswith(RANGE_HINT) for problem in check.problems):
+        screen.print(Text(RANGE_HINT), soft_wrap=True)

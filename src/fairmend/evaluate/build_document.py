@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from fairmend.auditing.figures import Pair
 from fairmend.auditing.result import AuditPair, AuditResult
 from fairmend.base.text import short
 from fairmend.evaluate.document import (
@@ -13,7 +14,6 @@ from fairmend.evaluate.document import (
     CertifyDocument,
     Origin,
     Page,
-    Pair,
     QuantifyDocument,
     RowShares,
     ScoreRanges,
@@ -21,10 +21,9 @@ from fairmend.evaluate.document import (
     UnequalBox,
     VerdictCounts,
 )
-from fairmend.evaluate.document_parts import common_parts, disparity_figures, pair_of, score_figures, utility_figures
+from fairmend.evaluate.document_parts import common_parts, utility_figures
 from fairmend.evaluate.effects import mean_effects
-from fairmend.evaluate.group_columns import GroupColumn
-from fairmend.evaluate.groups import values_of_rows
+from fairmend.evaluate.groups import GroupColumn, values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
@@ -37,7 +36,7 @@ from fairmend.prove.result import CertifyResult, Witness
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.searching.result import SearchResult
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, spec_warnings
+from fairmend.spec.out_of_range import OutOfRange, regression_warnings, spec_warnings
 from fairmend.tables import BrokenFile
 
 _MOST_RANGES = 240
@@ -51,10 +50,15 @@ def audit_warnings(net: Model, spec: Spec, result: AuditResult, labelled: Labell
 
     Samples of the input space give no such sign.
     """
-    if result.sampled or (result.scores is not None and result.scores.claim.on == "output"):
+    if result.sampled:
         return []
-    auc = None if labelled.utility is None else labelled.utility.auc
-    return spec_warnings(result.rows.decide(net), auc, spec.classes)
+    if labelled.regression is not None:
+        return regression_warnings(labelled.regression.r2, labelled.rows)
+    if result.scores is not None and result.scores.claim.on == "output":
+        return []
+    known = labelled.utility
+    auc, by_chance = (None, None) if known is None else (known.auc, known.auc_by_chance)
+    return spec_warnings(result.rows.decide(net), auc, spec.classes, by_chance=by_chance)
 
 
 def audit_document(
@@ -110,11 +114,11 @@ def audit_document(
         exact_seconds=result.plan.exact_seconds,
         evaluations=result.evaluations,
         seconds=result.seconds,
-        scores=None if result.scores is None else score_figures(result.scores),
-        disparity=disparity_figures(result.disparity),
+        scores=None if result.scores is None else result.scores.figures(),
+        disparity=result.disparity.figures(),
         labelled_rows=labelled.rows,
         utility=None if known is None else utility_figures(known),
-        effects=mean_effects(net, spec, examined.X, common["class_names"]),
+        effects=mean_effects([net], spec, examined.X, common["class_names"])[0],
         proxies=[proxy_table(spec, examined.X, examined.rows, column) for column in columns],
         groups=[]
         if classes is None
@@ -130,7 +134,7 @@ def audit_document(
         outcomes=None
         if classes is None or result.sampled
         else tabulate_outcomes(spec, values, [classes], common["class_names"], features),
-        pairs=[pair_of(pair) for pair in result.pairs],
+        pairs=[pair.figures() for pair in result.pairs],
         page=_audit_page(net, spec, result, RowNumbers() if rows is None else rows) if page else None,
     )
 
@@ -334,5 +338,5 @@ def search_document(
         calls=result.calls,
         exact=result.exact,
         seconds=result.seconds,
-        pairs=[pair_of(pair) for pair in pairs],
+        pairs=[pair.figures() for pair in pairs],
     )

@@ -14,13 +14,13 @@ from fairmend.auditing.run import audit
 from fairmend.base.metrics import changed_rate
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
-from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, protected_values
+from fairmend.evaluate.groups import GroupMetrics, group_metrics_of
 from fairmend.evaluate.people import number_pairs
 from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
 from fairmend.network import Model
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from fairmend.prove.claims import Guarantee, UnequalCount
 from fairmend.spec import Spec
 
@@ -41,7 +41,7 @@ class Measurement:
     repair : which repair inputs are treated unequally
     data : the audit of all rows of the data
     utility : accuracy and similar figures, on the scored rows; None for a regression network
-    groups : differences between groups, by protected feature, on the scored rows; empty for a regression network
+    groups : differences between groups, by feature, on the scored rows; empty for a regression network
     regression : the errors of a regression network, on the scored rows; None for a classifier
     inputs, scored : the repair inputs and the scored rows, with what the network computed for them
     repair_scores : how far the scores differ around the repair inputs; None for a claim about classes
@@ -103,7 +103,9 @@ def measure(
         regression = regression_utility_of(scored.logits, y)
     else:
         figures = utility_of(scored.logits, y, threshold=net.threshold)
-        groups = group_metrics_of(spec, protected_values(spec, scored.X), scored.classes, y, classes=net.outputs)
+        groups = group_metrics_of(
+            spec, split.group_values(), scored.classes, y, classes=net.outputs, features=split.group_features
+        )
     return Measurement(repair, number_pairs(data, split.rows), figures, groups, regression, inputs, scored, scores)
 
 

@@ -11,9 +11,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fairmend._version import __version__
-from fairmend.spec.claim import About, Claim
+from fairmend.auditing.figures import DisparityFigures, Pair, ScoreFigures
+from fairmend.base.text import as_text, printable
+from fairmend.spec.claim import Claim
+from fairmend.spec.label import About
 
-FORMAT, VERSION = "fairmend result", 1
+FORMAT, VERSION = "fairmend result", 2
 
 REPAIR, AUDIT, QUANTIFY, CERTIFY, SEARCH = "repair", "audit", "quantify", "certify", "search"
 
@@ -102,7 +105,8 @@ class Document:
     predictions. `favourable` is the one that is good for a person: None for a regression network, and for several
     classes of which none is. `value_names` is what people call the values of a feature, by feature. `threshold` is the
     probability from which a prediction is positive. `condition` is what must be true of the program that runs the
-    model, if its file leaves that open. `files` are those that the command wrote: the path of each, by name.
+    model, if its file leaves that open. `doubts` are the first of the `warnings`: those that make every figure
+    doubtful. `files` are those that the command wrote: the path of each, by name.
     """
 
     format: str = FORMAT
@@ -121,8 +125,27 @@ class Document:
     condition: str
     out_of_range: OutOfRangeValues | None
     broken_files: list[LeftOutFile]
+    doubts: list[str] = field(default_factory=list)
     warnings: list[str]
     files: dict[str, str]
+
+    def quoted_class(self, number: int) -> str:
+        """Return what a class means in quotes: "yes", or not "yes"; class 2 if nothing says what it means."""
+        if number >= len(self.class_names) or self.class_names[number] == f"class {number}":
+            return f"class {number}"
+        positive = self.class_names[-1]
+        if number == 0 and self.class_names[0] == f"not {positive}":
+            return printable(f'not "{positive}"')
+        return printable(f'"{self.class_names[number]}"')
+
+    def differing_values(self, pair: Pair) -> list[str]:
+        """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
+
+        def shown(name: str, value: object) -> object:
+            return self.value_names.get(name, {}).get(as_text(value), value)
+
+        both = pair.values, pair.other_values
+        return [", ".join(f"{name} {shown(name, values[name])}" for name in pair.differing) for values in both]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document as plain data: what result.json holds."""
@@ -180,12 +203,12 @@ class GroupRates:
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """The groups of one protected feature, or column of --group: the largest ones, and the gaps between all of them.
+    """The groups of one protected feature, or column of --group: the largest ones, and the gaps between them.
 
     `binned` says whether the groups are ranges of values. The demographic parity difference is the largest difference
     of selection rates, the equalized odds difference that of true or false positive rates; `reason` says why one is
     None. With more than two classes, `widest_class` is the one whose shares differ most between groups, by
-    `widest_difference`.
+    `widest_difference`. `small_groups` is the number of groups that the gaps leave out, as the impact ratios do.
     """
 
     feature: str
@@ -197,6 +220,7 @@ class FeatureGroups:
     reason: str | None
     widest_class: str | None = None
     widest_difference: float | None = None
+    small_groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -325,105 +349,6 @@ class Outcomes:
     small: float
     tables: list[OutcomeTable]
     tables_left_out: int = 0
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two similar people, the audited one first; in a score disparity, the lower score first.
-
-    `row` and `id` are those of the audited person. `values` and `other_values` are theirs, by feature. `answers` are
-    the classes of both and `answer_names` what they mean, None for a regression network. `scores` are probabilities of
-    the positive class, with more than two classes of the class `output`; for a claim about scores, what the claim is
-    `on`, of the `output` if there are several. `gap` is the difference of the scores, and `difference` says how the two
-    people differ, as text. `tie` says that a score is within the rounding error of inference, so that another library
-    may give both the same prediction.
-    """
-
-    row: int
-    id: str | None
-    values: dict[str, Any]
-    other_values: dict[str, Any]
-    answers: list[int] | None
-    answer_names: list[str] | None
-    scores: list[float] | None
-    on: str
-    output: int | None
-    gap: float | None
-    difference: str
-    tie: bool = False
-
-
-@dataclass(frozen=True)
-class ScoreFigures:
-    """How far the scores of similar people differ, if the spec claims scores; at most `delta` is allowed.
-
-    `counts` says how many inputs have a difference from one of the `edges` to the next.
-    """
-
-    on: str
-    delta: float
-    largest: float
-    median: float
-    p90: float
-    edges: list[float]
-    counts: list[int]
-
-
-@dataclass(frozen=True)
-class AboveLimit:
-    """How many people have a score disparity of more than so many percentage `points`, and their `share`."""
-
-    points: int
-    count: int
-    share: float
-
-
-@dataclass(frozen=True)
-class AtThreshold:
-    """How many people would be treated unequally if this `threshold` decided, and their `share`."""
-
-    threshold: float
-    count: int
-    share: float
-
-
-@dataclass(frozen=True)
-class DisparityFigures:
-    """How far the scores of similar people differ, whatever the claim is about.
-
-    The people are those audited, or the rows of a repair's data. `median` to `p99` are the differences that 50, 90, 95
-    and 99 % of them do not exceed; all figures are lower bounds if not `exact`. `counts` says how many have a
-    difference from one of the `edges` to the next. `worst` are the two similar people whose scores differ most. `curve`
-    has the share treated unequally at each threshold, and `threshold` is the one that decides; empty and None for a
-    regression network or more than two classes.
-    """
-
-    on: str
-    exact: bool
-    median: float
-    p90: float
-    p95: float
-    p99: float
-    largest: float
-    above: list[AboveLimit]
-    edges: list[float]
-    counts: list[int]
-    worst: Pair | None
-    threshold: float | None
-    curve: list[AtThreshold]
-
-    def share_above(self, points: int) -> float:
-        """Return the share of people with a larger difference than so many percentage points."""
-        return next(entry.share for entry in self.above if entry.points == points)
-
-    def share_at(self, threshold: float) -> float:
-        """Return the share treated unequally at one of the thresholds, the nearest one."""
-        return min(self.curve, key=lambda entry: abs(entry.threshold - threshold)).share
-
-    @property
-    def peak(self) -> AtThreshold:
-        """The threshold at which most people are treated unequally, the lowest of several."""
-        return max(self.curve, key=lambda entry: (entry.share, -entry.threshold))
 
 
 # What only the page needs
@@ -682,7 +607,7 @@ class NetworkFigures:
 
     `repair_inputs` and `data` count the repair inputs, and the rows of the data, that are treated unequally. For a
     claim about scores, `scores` is about the repair inputs, and `largest_difference` is the largest one in the rows of
-    the data. `utility` and `groups` are measured on the scored rows, `disparity` on the rows of the data.
+    the data. `utility`, `groups` and `effects` are measured on the scored rows, `disparity` on the rows of the data.
     """
 
     repair_inputs: Unequal
@@ -691,12 +616,16 @@ class NetworkFigures:
     largest_difference: float | None
     disparity: DisparityFigures
     utility: UtilityFigures
+    effects: list[FeatureEffects]
     groups: list[FeatureGroups]
 
 
 @dataclass(frozen=True)
 class LayerChange:
-    """The change of one affine layer: how many weights and biases differ, their l1 distance, the largest change."""
+    """The change of one affine layer: how many weights and biases differ, their l1 distance, the largest change.
+
+    `table`: it is a table that the network looks up, of `inputs` rows with `outputs` numbers each.
+    """
 
     name: str
     inputs: int
@@ -705,6 +634,7 @@ class LayerChange:
     total: int
     l1: float
     largest: float
+    table: bool = False
 
 
 @dataclass(frozen=True)
@@ -870,7 +800,7 @@ class RepairDocument(Document):
     `blind_features` are all in which similar people may differ, or the output depends on a person only through their
     class of similar people: then `by_classes` says what else makes up a class. `collapsed` networks lost a class, or
     agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by
-    `scored_on`.
+    `scored_on`. `proxies` say how well their features tell the columns of --group.
     `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
     `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
     has the duration of each stage, and `examples` are those of the demo.
@@ -900,6 +830,7 @@ class RepairDocument(Document):
     scored_on: str
     before: NetworkFigures
     after: NetworkFigures
+    proxies: list[ProxyTable]
     outcomes: Outcomes | None
     changed_predictions: float | None
     changed_weights: int

@@ -14,25 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
-from fairmend.auditing.result import AuditPair
-from fairmend.base.arrays import histogram
-from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
+from fairmend.base.paths import DataSource
 from fairmend.base.text import short
 from fairmend.evaluate.document import (
-    AboveLimit,
-    AtThreshold,
     CertificateSummary,
     CheckDocument,
-    DisparityFigures,
     LeftOutFile,
     Origin,
     OutOfRangeValues,
     OutsideCounts,
-    Pair,
     Run,
-    ScoreFigures,
     Similarity,
     SourceFile,
     UtilityFigures,
@@ -42,13 +34,12 @@ from fairmend.network import Model
 from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
 from fairmend.spec.describe import describe_bands, describe_links
-from fairmend.spec.out_of_range import OutOfRange
+from fairmend.spec.out_of_range import Doubt, OutOfRange
 from fairmend.tables import BrokenFile, TableFile
 
 _PACKAGES = ("numpy", "torch", "highspy", "onnx", "pandas")  # all are dependencies of fairmend
 _CHUNK = 1 << 20
 _MOST_CLASSES = 1_000
-_BINS = 40
 
 
 # The origin: files with their sha256, the versions of packages, and the date
@@ -160,7 +151,8 @@ def common_parts(
         "condition": condition,
         "out_of_range": None if out_of_range is None else out_of_range_values(out_of_range),
         "broken_files": [LeftOutFile(file.name, file.reason) for file in broken],
-        "warnings": [short(warning, 2_000) for warning in warnings],
+        "doubts": [short(warning, 2_000) for warning in warnings if isinstance(warning, Doubt)],
+        "warnings": [short(each, 2_000) for each in sorted(warnings, key=lambda each: not isinstance(each, Doubt))],
         "files": {name: str(path) for name, path in (files or {}).items()},
     }
 
@@ -237,59 +229,7 @@ def check_document(found: Mapping[str, Any]) -> CheckDocument:
 # Figures
 
 
-def pair_of(pair: AuditPair) -> Pair:
-    """Return a pair of people as data."""
-    return Pair(
-        row=pair.row,
-        id=pair.id,
-        values=dict(pair.values),
-        other_values=dict(pair.other_values),
-        answers=None if pair.answers is None else list(pair.answers),
-        answer_names=None if pair.answer_names is None else list(pair.answer_names),
-        scores=list(pair.scores),
-        on=pair.on,
-        output=pair.output,
-        gap=pair.gap,
-        difference=pair.difference,
-    )
-
-
 def utility_figures(figures: Utility | RegressionUtility | None) -> UtilityFigures:
     """Return how well a network predicts."""
     known = {} if figures is None else asdict(figures)
-    return UtilityFigures(**{name: value for name, value in known.items() if name != "changed"})
-
-
-def score_figures(scores: ScoreSummary, end: float | None = None) -> ScoreFigures:
-    """Return how far scores differ, with a histogram from 0 to `end`: the largest difference by default, or delta."""
-    end = max(scores.largest, scores.claim.limit) if end is None else end
-    counts, edges = histogram(scores.differences, _BINS, end)
-    return ScoreFigures(
-        on=str(scores.claim.on),
-        delta=scores.claim.limit,
-        largest=scores.largest,
-        median=scores.median,
-        p90=scores.most,
-        edges=edges.tolist(),
-        counts=counts.tolist(),
-    )
-
-
-def disparity_figures(disparity: ScoreDisparity, end: float | None = None) -> DisparityFigures:
-    """Return the figures of a score disparity, with a histogram from 0 to `end`, by default the largest difference."""
-    end = end or disparity.largest or 1.0
-    counts, edges = histogram(disparity.differences, _BINS, end)
-    total, curve = len(disparity.differences), disparity.curve
-    points = [] if curve is None else zip(curve.thresholds, curve.counts, curve.shares, strict=True)
-    return DisparityFigures(
-        on=disparity.on,
-        exact=disparity.exact,
-        **disparity.quantiles,
-        largest=disparity.largest,
-        above=[AboveLimit(round(100 * limit), count, count / total) for limit, count in disparity.above.items()],
-        edges=edges.tolist(),
-        counts=counts.tolist(),
-        worst=None if disparity.worst is None else pair_of(disparity.worst),
-        threshold=None if curve is None else curve.decision,
-        curve=[AtThreshold(float(at), int(count), float(share)) for at, count, share in points],
-    )
+    return UtilityFigures(**{name: value for name, value in known.items() if name not in ("changed", "auc_by_chance")})

@@ -13,8 +13,7 @@ import pandas as pd
 from fairmend.auditing.rows import AuditedRows, RowStore
 from fairmend.base.arrays import Bools, in_chunks, select_rows
 from fairmend.base.text import as_text, listed, shown
-from fairmend.evaluate.group_columns import GroupColumn
-from fairmend.evaluate.groups import GroupMetrics, group_metrics_of, values_of_rows
+from fairmend.evaluate.groups import GroupColumn, GroupMetrics, group_metrics_of, values_of_rows
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
 from fairmend.network import Model
 from fairmend.spec import Spec

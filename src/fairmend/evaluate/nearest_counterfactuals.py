@@ -11,7 +11,7 @@ from fairmend.auditing.result import AuditResult
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import DecisiveFeatures
 from fairmend.network import Model, Network
-from fairmend.network.scores import ScoredRows, class_probability
+from fairmend.network.model import ScoredRows, class_probability
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import stream_points
 

@@ -21,7 +21,7 @@ from fairmend.base.metrics import Classes
 from fairmend.base.text import short
 from fairmend.evaluate.document import FeatureGroups, GroupRates, Outcomes, OutcomeTable, Selection, SelectionRates
 from fairmend.evaluate.document_parts import favourable_class
-from fairmend.evaluate.groups import CodedValues, Codes, GroupMetrics, Values, class_shares, grouped
+from fairmend.evaluate.groups import SMALL, CodedValues, Codes, GroupMetrics, Values, class_shares, grouped
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 
@@ -102,14 +102,12 @@ def _feature(
         short(reason, 300) if reason else None,
         None if widest is None else short(widest[0]),
         None if widest is None else widest[1],
+        0 if metrics is None else len(metrics.small),
     )
 
 
 FOUR_FIFTHS = 0.8
 """Impact ratios below are flagged."""
-
-SMALL = 0.02
-"""Groups with a smaller share of the rows have no impact ratio, and their rate is not compared with others."""
 
 _MOST_TABLES, _MOST_GROUPS, _MOST_CLASSES = 24, 40, 12
 

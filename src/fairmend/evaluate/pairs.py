@@ -20,7 +20,7 @@ from fairmend.evaluate.document import NearestPair, PairTable
 from fairmend.evaluate.nearest_counterfactuals import NearestCounterfactuals
 from fairmend.evaluate.people import RowNumbers
 from fairmend.network import Model
-from fairmend.network.scores import ScoredRows, compute_scores
+from fairmend.network.model import ScoredRows, compute_scores
 from fairmend.spec import Spec
 from fairmend.tables import TableStream, csv_text
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fairmend.auditing.result import AuditPair, AuditResult
 from fairmend.base.arrays import Bools, FloatArray, Ints
-from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
+from fairmend.base.paths import DataSource
 from fairmend.base.text import as_text, suggest
 from fairmend.evaluate.encoding.given import require_scores
 from fairmend.models import RunModel
@@ -180,10 +180,10 @@ class People:
         return self.numbers.ids(np.arange(len(self.X)))
 
 
-def choose_policy(out_of_range: str, needs_range: bool) -> str:
-    """Return the policy: what is asked for, but nobody is refused for a range that no claim needs."""
+def choose_policy(out_of_range: str, spec: Spec, needs_range: bool) -> str:
+    """Return the policy: as asked, but nobody is refused for a range that is guessed or that no claim needs."""
     require_policy(out_of_range)
-    return "widen" if out_of_range == "refuse" and not needs_range else out_of_range
+    return "widen" if out_of_range == "refuse" and (spec.guessed_ranges or not needs_range) else out_of_range
 
 
 def require_given_scores(

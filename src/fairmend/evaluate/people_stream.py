@@ -13,7 +13,7 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.group_columns import GroupColumns, GroupValues
+from fairmend.evaluate.groups import GroupColumns, GroupValues
 from fairmend.evaluate.labelled import LabelledRows, Labels
 from fairmend.evaluate.pairs import PairsFile, PairsTable
 from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, require_given_scores

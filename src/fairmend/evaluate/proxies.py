@@ -12,8 +12,7 @@ import numpy as np
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.document import ProxyFeature, ProxyTable
-from fairmend.evaluate.group_columns import GroupColumn
-from fairmend.evaluate.groups import grouped
+from fairmend.evaluate.groups import GroupColumn, grouped
 from fairmend.evaluate.nearest_counterfactuals import pick_evenly
 from fairmend.spec import Spec
 
@@ -41,6 +40,15 @@ def proxy_table(spec: Spec, X: FloatArray, rows: Ints, column: GroupColumn, seed
     order = sorted(range(len(drops)), key=lambda number: -drops[number])
     shown = [ProxyFeature(short(spec.features[n].name), drops[n]) for n in order if drops[n] > 0][:_MOST_FEATURES]
     return ProxyTable(short(feature.name), len(people), count, auc, shown, len(drops) - len(shown), None)
+
+
+def describe_proxy(proxy: ProxyTable) -> str:
+    """Return how well the features tell the column, and what each adds, in a sentence or two."""
+    if proxy.auc is None:
+        return f"How well the features tell {proxy.column} is not known: {proxy.reason}."
+    told = f"The features tell {proxy.column} with an AUC of {proxy.auc:.3f} (0.5 by chance)"
+    most = ", ".join(f"{each.feature} {each.drop:.3f}" for each in proxy.features)
+    return f"{told}. What each adds: {most}." if most else f"{told}."
 
 
 def _judge(spec: Spec, X: FloatArray, groups: Ints, seed: int) -> tuple[float, list[float]]:

@@ -11,9 +11,11 @@ import numpy as np
 
 from fairmend.auditing.disparity import ScoreSummary
 from fairmend.base.arrays import Floats, Ints
+from fairmend.base.metrics import Classes
 from fairmend.base.text import short
 from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
+    FeatureEffects,
     FeatureGroups,
     LayerChange,
     Losses,
@@ -31,17 +33,17 @@ from fairmend.evaluate.document import (
 from fairmend.evaluate.document_parts import (
     certificate_summary,
     common_parts,
-    disparity_figures,
-    score_figures,
     utility_figures,
 )
-from fairmend.evaluate.groups import protected_values
+from fairmend.evaluate.effects import mean_effects
+from fairmend.evaluate.groups import CodedValues, Values
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
+from fairmend.evaluate.proxies import proxy_table
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
-from fairmend.network import Model, Network
+from fairmend.network import Lookup, Model, Network
 from fairmend.prove.condition import model_condition
 from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
@@ -84,17 +86,22 @@ def repair_document(
     if result.certificate is not None:
         inputs = result.certificate.count
         certificate = certificate_summary(result.certificate, inputs=inputs, command=command, check=check)
-    values, classes = {}, []
+    values: dict[str, Values | CodedValues] = {}
+    classes: list[Classes] = []
+    everyone = np.arange(len(people.X_scored))
     if not spec.regression:
-        values = protected_values(spec, comparison.before.scored.X)
+        values = people.group_values()
         classes = [comparison.before.scored.classes, comparison.after.scored.classes]
     groups = [
-        tabulate_groups(spec, values, figures.groups, predicted, classes=original.outputs)
+        tabulate_groups(
+            spec, values, figures.groups, predicted, classes=original.outputs, features=people.group_features
+        )
         for figures, predicted in zip((comparison.before, comparison.after), classes, strict=False)
     ]
     scores = _scores(comparison)
+    effects = mean_effects((original, repaired), spec, people.X_scored, common["class_names"])
     before, after = (
-        _network_figures(comparison, figures, number, scores, groups)
+        _network_figures(comparison, figures, number, scores, effects[number], groups)
         for number, figures in enumerate((comparison.before, comparison.after))
     )
     return RepairDocument(
@@ -122,7 +129,10 @@ def repair_document(
         scored_on=people.describe_scored(),
         before=before,
         after=after,
-        outcomes=tabulate_outcomes(spec, values, classes, common["class_names"]) if classes else None,
+        proxies=[proxy_table(spec, people.X_scored, everyone, column) for column in people.columns],
+        outcomes=tabulate_outcomes(spec, values, classes, common["class_names"], people.group_features)
+        if classes
+        else None,
         changed_predictions=comparison.changed,
         changed_weights=result.changed_weights,
         total_weights=result.total_weights,
@@ -155,6 +165,7 @@ def _network_figures(
     figures: Measurement,
     number: int,
     scores: list[ScoreSummary],
+    effects: list[FeatureEffects],
     groups: list[list[FeatureGroups]],
 ) -> NetworkFigures:
     """Return the figures of one of the two networks; both have the same scale in each histogram."""
@@ -166,10 +177,11 @@ def _network_figures(
             figures.repair.count, len(figures.repair.rows), figures.repair.rate, exact=figures.repair.exact
         ),
         data=Unequal(figures.data.count, figures.data.total, figures.data.idi_rate, exact=figures.data.exact),
-        scores=score_figures(scores[number], score_end) if scores else None,
+        scores=scores[number].figures(score_end) if scores else None,
         largest_difference=None if figures.data.scores is None else figures.data.scores.largest,
-        disparity=disparity_figures(figures.disparity, end),
+        disparity=figures.disparity.figures(end),
         utility=utility_figures(figures.utility or figures.regression),
+        effects=effects,
         groups=groups[number] if groups else [],
     )
 
@@ -245,7 +257,9 @@ def _score_ranges(original: Model, comparison: RepairComparison) -> ScoreRanges:
     both = comparison.before, comparison.after
     own = order_by_score(comparison.before.inputs)
     chosen = own[pick_evenly(len(own), MOST_RANGES)]
-    before, after = (compute_score_ranges(comparison.split.spec, figures.inputs.take(chosen)) for figures in both)
+    spec, by_classes = comparison.split.spec, comparison.result.by_classes
+    before = compute_score_ranges(spec, comparison.before.inputs.take(chosen))
+    after = compute_score_ranges(spec, comparison.after.inputs.take(chosen), by_classes=by_classes)
     unequal = [figures.repair.rows[chosen] for figures in both]
     return ScoreRanges(
         score_kind(original),
@@ -276,13 +290,14 @@ def compare_weights(before: Model, after: Model, spec: Spec) -> WeightChanges:
 
 def _layers(before: Network, after: Network) -> list[LayerChange]:
     layers = []
-    for name, old, new in zip(before.names, before.affines, after.affines, strict=True):
-        was, now = (affine.parameters.astype(np.float64) for affine in (old, new))
+    for old, new in zip(before.weight_nodes, after.weight_nodes, strict=True):
+        was, now = (node.operation.weights.astype(np.float64) for node in (old, new))
         distance = np.abs(now - was)
-        outputs, inputs = old.weight.shape
+        table = isinstance(old.operation, Lookup)
+        inputs, outputs = old.operation.arrays[0].shape[:: 1 if table else -1]
         changed = int((was != now).sum())
         l1, largest = float(distance.sum()), float(distance.max())
-        layers.append(LayerChange(short(name), inputs, outputs, changed, len(was), l1, largest))
+        layers.append(LayerChange(short(old.name), inputs, outputs, changed, len(was), l1, largest, table))
     return layers
 
 

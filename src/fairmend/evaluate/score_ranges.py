@@ -14,7 +14,7 @@ from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.evaluate.document import ScoreRange
 from fairmend.network import Model, Network
-from fairmend.network.scores import ScoredRows, class_probability
+from fairmend.network.model import ScoredRows, class_probability
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
@@ -70,9 +70,16 @@ def order_by_score(people: ScoredRows) -> Ints:
     return np.argsort(people.probability(), kind="stable").astype(np.int64)
 
 
-def compute_score_ranges(spec: Spec, people: ScoredRows, *, seed: int = 0) -> ScoreRangeArrays:
-    """Return the range of the score over the neighbourhood of each of the people."""
+def compute_score_ranges(
+    spec: Spec, people: ScoredRows, *, by_classes: bool = False, seed: int = 0
+) -> ScoreRangeArrays:
+    """Return the range of the score over the neighbourhood of each of the people.
+
+    If the score is proven to depend on a person only through their class (`by_classes`), all neighbours have it.
+    """
     net, X, own_class, own = people.net, people.X, people.classes, people.probability()
+    if by_classes:
+        return ScoreRangeArrays(own, own, own, own, own)
     low, high = own.copy(), own.copy()
     most = _MOST_POINTS if isinstance(net, Network) else _MOST_RUN
     exact = spec.finite and int(np.sum(spec.neighbourhood_sizes(X, X.dtype))) <= most

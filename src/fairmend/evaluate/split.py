@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +11,24 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend.base.arrays import FloatArray, Ints
-from fairmend.base.data_source import DataSource
+from fairmend.base.metrics import r2
+from fairmend.base.paths import DataSource
 from fairmend.base.text import shown
+from fairmend.evaluate.groups import (
+    CodedValues,
+    GroupColumn,
+    Values,
+    group_columns,
+    protected_values,
+    require_group_columns,
+)
 from fairmend.evaluate.people import RowNumbers, naming_file, take_people
 from fairmend.evaluate.utility import utility_of
 from fairmend.network import Model
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, label_warnings, spec_warnings
+from fairmend.spec.features import Feature
+from fairmend.spec.out_of_range import OutOfRange, label_warnings, regression_warnings, spec_warnings
 from fairmend.spec.read_values import RowNumber, raise_for_rows
 
 # Fewer rows than this are too few to calibrate with, or to measure accuracy on.
@@ -55,6 +66,7 @@ class DataSplit:
     out_of_range : what was done about values out of range
     test : rows from elsewhere on which accuracy is measured instead of the scored rows; None without them
     source : where the data is from, for messages
+    columns : columns that the model does not read, with their values in the scored rows
     """
 
     spec: Spec
@@ -73,6 +85,17 @@ class DataSplit:
     out_of_range: OutOfRange = field(default_factory=lambda: OutOfRange("refuse"))
     test: TestRows | None = None
     source: DataSource | str = "the data"
+    columns: tuple[GroupColumn, ...] = ()
+
+    @property
+    def group_features(self) -> list[Feature]:
+        """The features whose groups are compared: the protected ones, and columns that the model does not read."""
+        return [*self.spec.protected, *(feature for feature, _ in self.columns)]
+
+    def group_values(self) -> dict[str, Values | CodedValues]:
+        """Return the values of each of them in the scored rows."""
+        columns = {feature.name: values for feature, values in self.columns}
+        return {**protected_values(self.spec, self.X_scored), **columns}
 
     @property
     def X_scored(self) -> FloatArray:  # noqa: N802, an array of inputs is called X
@@ -103,14 +126,16 @@ def split_data(
     policy: str = "refuse",
     test_frame: pd.DataFrame | None = None,
     test_source: DataSource | str = "the test data",
+    groups: Sequence[str] = (),
 ) -> DataSplit:
     """Encode the data and draw repair inputs and calibration rows from it, disjoint if there are enough rows.
 
     `source`, `repair_source` and `test_source` name the data in messages. `repair_frame` gives the repair inputs;
     without it, `repair_rows` of them are drawn from the data. `policy` says what to do about values out of range; the
     spec of the split has wider ranges if it is "widen". `test_frame` gives rows to measure accuracy on; without it,
-    some rows of the data are left aside for that.
+    some rows of the data are left aside for that. `groups` are columns that the model does not read.
     """
+    require_group_columns(groups, spec, (frame if test_frame is None else test_frame).columns)
     people = take_people(frame, source, spec, net, policy)
     spec, frame, X, done = people.spec, people.frame, people.X, people.out_of_range
     y = read_labels(spec, net, frame, source, people.rows)
@@ -134,11 +159,11 @@ def split_data(
         warnings.append(
             f"{source} has too few rows to calibrate on rows other than the repair inputs; some rows are used for both"
         )
-    test = None
+    test, test_people = None, None
     if test_frame is not None:
-        found = take_people(test_frame, test_source, spec, net, policy, need_ids=False)
-        spec, done = found.spec, done + found.out_of_range
-        test = TestRows(found.X, read_labels(spec, net, found.frame, test_source, found.rows))
+        test_people = take_people(test_frame, test_source, spec, net, policy, need_ids=False)
+        spec, done = test_people.spec, done + test_people.out_of_range
+        test = TestRows(test_people.X, read_labels(spec, net, test_people.frame, test_source, test_people.rows))
     unused = rest[~np.isin(rest, calibration)]
     held_out = len(unused) >= _ENOUGH_ROWS
     measured = max(_SCORED_FIRST, len(unused) // 2) if test is None else 0
@@ -161,6 +186,7 @@ def split_data(
         done,
         test,
         source,
+        group_columns(groups, frame.iloc[scored] if test_people is None else test_people.frame),
     )
 
 
@@ -215,9 +241,9 @@ def class_warnings(split: DataSplit, everyone: ScoredRows) -> list[str]:
     """Return the signs that spec or labels do not describe the network; `everyone` are the rows of the data."""
     spec, net = split.spec, everyone.net
     if spec.regression:
-        return []
-    auc = utility_of(everyone.logits, split.y, threshold=net.threshold).auc
-    found = spec_warnings(everyone.classes, auc, spec.classes)
+        return regression_warnings(r2(split.y, everyone.logits), len(split.y))
+    known = utility_of(everyone.logits, split.y, threshold=net.threshold)
+    found = spec_warnings(everyone.classes, known.auc, spec.classes, by_chance=known.auc_by_chance)
     if net.outputs > 2 or spec.label is None:
         return found
     labels = split.frame[spec.label.column].unique().tolist()

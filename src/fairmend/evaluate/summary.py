@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairmend.auditing.figures import ScoreFigures
 from fairmend.base.text import at_most_percent, count, listed, number, percent, score_difference
-from fairmend.evaluate.document import (
-    AuditDocument,
-    Document,
-    FeatureGroups,
-    QuantifyDocument,
-    RepairDocument,
-    ScoreFigures,
-)
+from fairmend.evaluate.document import AuditDocument, Document, FeatureGroups, QuantifyDocument, RepairDocument
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
 from fairmend.spec import Spec

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import Bools, FloatArray
 from fairmend.base.text import count, number, percent
 from fairmend.network import Network
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 
 # One-sided normal quantile of 1 in 1,000: a repair of rows that are not training rows is rarely warned about.
 _SURE = 3.0902

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.auditing.result import NORMAL_QUANTILE
 from fairmend.base.arrays import FloatArray, Ints, chunks, empty_array, in_chunks
 from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import (
@@ -21,7 +23,7 @@ from fairmend.base.metrics import (
     root_mean_squared_error,
 )
 from fairmend.network import DEFAULT_THRESHOLD, Model, predicted_classes
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 
 # How well scores rank people: the area under the ROC curve, and average precision, from one sort of the scores.
 #
@@ -37,10 +39,13 @@ class Ranking:
     ----------
     auc : the share of pairs of a row of the class and another row that are ranked correctly; ties count half
     average_precision : the mean over the rows of the class of the precision at their scores
+    noise : the standard deviation of the AUC of scores that have nothing to do with the classes (Mann and Whitney,
+        1947; ties only make it smaller)
     """
 
     auc: float
     average_precision: float
+    noise: float
 
 
 def rank_class(true: Classes, label: int, scores: FloatArray) -> Ranking | None:
@@ -57,7 +62,8 @@ def rank_class(true: Classes, label: int, scores: FloatArray) -> Ranking | None:
         correct += 2 * int(below.sum()) + _count_ties(others, values, below)
         hits, misses = len(chosen) - _first_equal(chosen, part), len(others) - below
         precision += float((hits / (hits + misses)).sum())
-    return Ranking(correct / (2 * len(chosen) * len(others)), precision / len(chosen))
+    pairs = len(chosen) * len(others)
+    return Ranking(correct / (2 * pairs), precision / len(chosen), math.sqrt((len(true) + 1) / (12 * pairs)))
 
 
 def _split(true: Classes, label: int, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -98,6 +104,8 @@ class Utility:
     auc, average_precision : how well the scores rank the rows, with the meaning they have in scikit-learn; None if
         all labels are of one class; with more than two classes, the mean over the classes, each against the rest
     changed : the share of predictions that differ from those of another network; None without one
+    auc_by_chance : the upper end of the 95 % interval of the AUC of scores that have nothing to do with the labels; the
+        mean over classes deviates at most by the mean of their deviations
     """
 
     accuracy: float
@@ -106,6 +114,7 @@ class Utility:
     auc: float | None = None
     average_precision: float | None = None
     changed: float | None = None
+    auc_by_chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +170,7 @@ def utility_of(
         float(np.mean([each.auc for each in rankings])) if rankings else None,
         float(np.mean([each.average_precision for each in rankings])) if rankings else None,
         None if before is None else changed_rate(before, predicted),
+        0.5 + NORMAL_QUANTILE * float(np.mean([each.noise for each in rankings])) if rankings else None,
     )
 
 

@@ -28,8 +28,7 @@ from fairmend.evaluate.document import (
 from fairmend.evaluate.people import RowNumbers
 from fairmend.network import Model, Network
 from fairmend.network.description import describe_network, packed
-from fairmend.prove.kernel_bounds import compute_margins
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import compute_margins, kernel_model
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs

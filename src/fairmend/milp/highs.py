@@ -205,11 +205,15 @@ class LinearProgram(_SolvedAgain):
             raise FairmendError(f"HiGHS does not accept a row of the repair: {why_refused(values)}")
         self.rows += count
 
-    def truncate(self, rows: int) -> None:
-        """Remove every row after the first ``rows``."""
-        if rows < self.rows:
-            self._highs.deleteRows(self.rows - rows, np.arange(rows, self.rows, dtype=np.int32))
-            self.rows = rows
+    def remove_rows(self, rows: NDArray[np.int64]) -> None:
+        """Remove rows, given by their numbers in ascending order."""
+        if len(rows):
+            self._highs.deleteRows(len(rows), rows.astype(np.int32))
+            self.rows -= len(rows)
+
+    def multipliers(self) -> Floats:
+        """Return the dual values ``(rows,)`` of the last solution."""
+        return _floats(self._highs.getSolution().row_dual)
 
     def solve(self, time_limit: float = math.inf) -> LpSolution:
         """Solve from the last basis."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
-from fairmend.models.ports import Port
+from fairmend.models.ports import InputSignature, Port
 from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
@@ -74,10 +74,20 @@ class EstimatorRunner(Runner):
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the one port that reads all columns of the spec."""
         self._takes(spec)
-        given = getattr(self._estimator, "n_features_in_", None)
-        if self._names is None and isinstance(given, int | np.integer) and given != spec.width:
-            spec.require_inputs(int(given), self.name)
+        if self._names is None and self.width not in (None, spec.width):
+            spec.require_inputs(self.width, self.name)
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
+
+    @property
+    def named_columns(self) -> tuple[InputSignature, ...]:
+        """The columns that it was fitted on, if they had names."""
+        return tuple(InputSignature(name, "") for name in self._names or ())
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns that it was fitted on."""
+        given = getattr(self._estimator, "n_features_in_", None)
+        return int(given) if isinstance(given, int | np.integer) else None
 
     def takes_people(self, spec: Spec) -> bool:
         """Return whether the columns that it was fitted on are the features of a spec."""

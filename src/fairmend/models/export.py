@@ -19,7 +19,7 @@ from fairmend.models.onnx_entry import add_entry, needed_opset, opset_of
 from fairmend.models.onnx_file import OnnxRunner
 from fairmend.models.run_model import RunModel
 from fairmend.network import Network
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:

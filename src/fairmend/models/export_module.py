@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import onnx
 import torch
 from torch import nn
 
@@ -89,16 +90,28 @@ def _export_program(
 
 
 def _export_trace(wrapped: _Scores, tensors: Mapping[str, torch.Tensor], path: Path, opset: int = 17) -> None:
-    torch.onnx.export(
-        wrapped,
-        tuple(tensors.values()),
-        str(path),
-        dynamo=False,
-        input_names=list(tensors),
-        output_names=["scores"],
-        dynamic_axes={name: {0: "batch"} for name in (*tensors, "scores")},
-        opset_version=opset,
-    )
+    torch.onnx.register_custom_op_symbolic("aten::column_stack", _column_stack, opset)  # type: ignore[attr-defined]
+    try:
+        torch.onnx.export(
+            wrapped,
+            tuple(tensors.values()),
+            str(path),
+            dynamo=False,
+            input_names=list(tensors),
+            output_names=["scores"],
+            dynamic_axes={name: {0: "batch"} for name in (*tensors, "scores")},
+            opset_version=opset,
+        )
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::column_stack", opset)  # type: ignore[attr-defined]
+
+
+def _column_stack(graph: Any, tensors: Any) -> Any:
+    """Write torch.column_stack of matrices, which TorchScript's exporter does not know: as TabM joins its columns."""
+    parts = list(tensors.node().inputs())
+    if any(part.type().scalarType() == "Float" for part in parts):
+        parts = [graph.op("Cast", part, to_i=onnx.TensorProto.FLOAT) for part in parts]
+    return graph.op("Concat", *parts, axis_i=1)
 
 
 EXPORTERS: dict[str, Callable[[_Scores, Mapping[str, torch.Tensor], Path], None]] = {

@@ -15,7 +15,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.models.ports import unscaled
 from fairmend.models.run_model import RunModel, Runner
 from fairmend.network import Activation, Network, NetworkSource, load_network
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 
 ModelSource: TypeAlias = NetworkSource | RunModel | Callable[[Any], Any]

@@ -52,6 +52,18 @@ class OnnxRunner(Runner):
         self.kind = self._kind(graph, chosen.type)
 
     @property
+    def named_columns(self) -> tuple[InputSignature, ...]:
+        """The inputs, if there are several of one column each."""
+        single = len(self._signature) > 1 and all(each.rank == 1 or each.width == 1 for each in self._signature)
+        return self._signature if single else ()
+
+    @property
+    def width(self) -> int | None:
+        """The columns of all inputs together; None if one of them leaves it open."""
+        widths = [1 if each.rank == 1 else each.width for each in self._signature]
+        return None if None in widths else sum(width for width in widths if width is not None)
+
+    @property
     def batch_size(self) -> int | None:
         """The number of rows that the file takes at a time; None if that is open."""
         return self._fixed

@@ -132,7 +132,7 @@ def _readers(signature: Sequence[InputSignature], spec: Spec, model: str) -> dic
 def _by_name(signature: Iterable[InputSignature], features: Sequence[Feature]) -> dict[str, str] | None:
     """Return the input of each feature if inputs have the names of features, or those names as identifiers."""
     inputs = [each.name for each in signature]
-    for spell in (str, _as_identifier):
+    for spell in (str, as_identifier):
         spelled = {spell(name): name for name in inputs}
         found = {f.name: spelled.get(spell(f.name)) for f in features}
         if len(spelled) == len(inputs) and None not in found.values() and len(set(found.values())) == len(features):
@@ -140,7 +140,7 @@ def _by_name(signature: Iterable[InputSignature], features: Sequence[Feature]) -
     return None
 
 
-def _as_identifier(name: str) -> str:
+def as_identifier(name: str) -> str:
     """Return a name as exporters write it that allow letters, digits and underscores only."""
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 

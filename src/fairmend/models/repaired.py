@@ -25,7 +25,7 @@ from fairmend.models.entry import Entry
 from fairmend.models.ports import Port
 from fairmend.models.run_model import RunModel, Runner
 from fairmend.network import Network
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:

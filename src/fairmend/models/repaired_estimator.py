@@ -41,7 +41,7 @@ def as_estimator(model: RepairedModel) -> FairEstimator:
 class FairEstimator(BaseEstimator):  # type: ignore[misc]
     """The user's estimator behind a canonical map: its output depends on a person only through their class.
 
-    Protected columns are never read, so they may hold anything.
+    Protected columns on which no link depends are never read, so they may hold anything.
     """
 
     def __init__(self, model: RepairedModel) -> None:

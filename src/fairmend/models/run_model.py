@@ -25,16 +25,14 @@ import numpy.typing as npt
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
-from fairmend.models.ports import Port
+from fairmend.models.ports import InputSignature, Port
 from fairmend.network import Network
 from fairmend.network.decision import (
     DEFAULT_THRESHOLD,
-    centre_logits,
+    Decides,
     enclose_log_odds,
-    log_odds,
-    predicted_classes,
 )
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 
 KINDS = ("logit", "probability", "number")
@@ -46,6 +44,7 @@ _PROBED = 128  # rows on which a model is tried before it is used
 _FEW = 7  # rows of the small batches that some of them are run in again
 # Scores of the same row may differ in their last bits: threads add in another order, another batch rounds differently.
 _SAME = {"float32": 1e-4, "float64": 1e-6}
+_ROUNDED = 1e-5  # how far float32 may round a sum of probabilities below 0 or above 1: forests add up hundreds of them
 _LOWEST = float(np.log(5e-324)) - 1  # of the probability 0
 _HIGHEST = 38.0  # of the probability 1, whose neighbour has 36.7
 
@@ -80,6 +79,16 @@ class Runner(ABC):
             raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
         return hashlib.sha256(content).hexdigest()
 
+    @property
+    def named_columns(self) -> tuple[InputSignature, ...]:
+        """The columns that the model names, in its order; none if it reads a matrix without names."""
+        return ()
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns that the model reads; None if it does not say."""
+        return None
+
     def takes_people(self, spec: Spec) -> bool:
         """Return whether the model gets the user's own values, which its runner makes of the rows of a spec."""
         return False
@@ -101,7 +110,7 @@ class Runner(ABC):
         raise FairmendError(f"{self.name} is a Python function, which no file holds; repair the model that it calls")
 
 
-class RunModel:
+class RunModel(Decides):
     """A model that is only run.
 
     It is bound to a spec, by `bind` or by the command that gets it, before it computes scores.
@@ -178,11 +187,6 @@ class RunModel:
         return np.ones(self.inputs, dtype=np.bool_)
 
     @property
-    def offset(self) -> float:
-        """The log-odds of the threshold."""
-        return log_odds(self.threshold)
-
-    @property
     def _bound(self) -> Spec:
         if self.spec is None:
             raise FairmendError(
@@ -229,24 +233,8 @@ class RunModel:
         scores = np.concatenate(parts) if parts else np.zeros((0,) if self.outputs == 1 else (0, self.outputs))
         return np.asarray(scores[place])
 
-    def predict(self, X: npt.ArrayLike) -> Ints:
-        """Return the predicted class of each row, int64 (rows,)."""
-        return self.decide(self.logits(X))
-
-    def decide(self, logits: FloatArray) -> Ints:
-        """Return the predicted classes of logits, by the rule of `predicted_classes`."""
-        return predicted_classes(logits, self.threshold)
-
-    def centre(self, logits: FloatArray) -> FloatArray:
-        """Return logits with the log-odds of the threshold taken from the last one."""
-        return centre_logits(logits, self.threshold)
-
-    def probabilities(self, X: npt.ArrayLike) -> FloatArray:
-        """Return the probability of class 1 (rows,), or of every class (rows, N)."""
-        return self.probabilities_of(self.logits(X))
-
     def probabilities_of(self, logits: FloatArray) -> FloatArray:
-        """Return the same from the logits."""
+        """Return the probability of class 1 (rows,), or of every class (rows, N), of logits."""
         shares = scores_of(logits, "probability")
         return shares[:, 0] if self.outputs == 1 else shares
 
@@ -281,12 +269,13 @@ class RunModel:
             given = 1 - given if self.kind == "probability" else -given
         if self.kind != "probability":
             return given if self.outputs > 1 else given[:, -1] - (given[:, 0] if given.shape[1] == 2 else 0.0)
-        if given.min(initial=0.0) < 0 or given.max(initial=1.0) > 1 + 1e-6:
-            wrong = given.min() if given.min() < 0 else given.max()
+        if given.min(initial=0.0) < -_ROUNDED or given.max(initial=1.0) > 1 + _ROUNDED:
+            wrong = given.min() if given.min() < -_ROUNDED else given.max()
             raise FairmendError(
                 f"{self.runner.name} gives {wrong:.6g}, which is no probability; if these are logits, or scores that "
                 'decide at 0, pass outputs="logit" (--outputs)'
             )
+        given = given.clip(0, 1)
         if given.shape[1] <= 2:
             return _logits_of_probabilities(given[:, -1], self.threshold)
         return _logits_of_classes(given)

@@ -13,8 +13,11 @@ from fairmend.network.operations import (
     Concatenate,
     Input,
     Lookup,
+    Normalise,
     Operation,
+    Product,
     Scale,
+    Softmax,
     Sum,
 )
 
@@ -33,8 +36,11 @@ __all__ = [
     "Network",
     "NetworkSource",
     "Node",
+    "Normalise",
     "Operation",
+    "Product",
     "Scale",
+    "Softmax",
     "Sum",
     "load_network",
     "predicted_classes",

@@ -110,6 +110,44 @@ def centre_logits(logits: FloatArray, threshold: float) -> FloatArray:
     return centred
 
 
+class Decides:
+    """What follows from the logits of a model and its threshold: predictions, and probabilities."""
+
+    threshold: float
+
+    def logits(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the logits of X (rows, inputs)."""
+        raise NotImplementedError
+
+    def probabilities_of(self, logits: FloatArray) -> FloatArray:
+        """Return the probability of class 1 (rows,), or of every class (rows, N), of logits."""
+        raise NotImplementedError
+
+    @property
+    def offset(self) -> float:
+        """The log-odds of the threshold: the logit, or the second minus the first, from which class 1 is predicted."""
+        return log_odds(self.threshold)
+
+    def predict(self, X: npt.ArrayLike) -> Ints:
+        """Return the predicted class of each row, int64 (rows,), by the rule of `predicted_classes`."""
+        return self.decide(self.logits(X))
+
+    def decide(self, logits: FloatArray) -> Ints:
+        """Return the predicted classes of logits (rows,) or (..., outputs), by the rule of `predicted_classes`."""
+        return predicted_classes(logits, self.threshold)
+
+    def centre(self, logits: FloatArray) -> FloatArray:
+        """Return logits (rows,) or (..., outputs) with the offset taken from the last output.
+
+        At the threshold 1/2, the result gives the prediction: class 1 from 0 on, or the largest of two.
+        """
+        return centre_logits(logits, self.threshold)
+
+    def probabilities(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the probability of class 1 (rows,) or of every class (rows, N), whatever closes the model."""
+        return self.probabilities_of(self.logits(X))
+
+
 def lower_margins(leads: Floats, classes: Ints, threshold: float) -> Floats:
     """Return lower bounds of margins: how far classes, 0 or 1, are from changing, from lower bounds of their leads.
 

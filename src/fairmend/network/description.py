@@ -22,6 +22,8 @@ from fairmend.network.form import FormError
 
 if TYPE_CHECKING:
     from fairmend.network.network import Network
+    from fairmend.network.operations import StoredLayer
+    from fairmend.network.operations.ties import Tie
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 Entry = dict[str, Any]
@@ -63,6 +65,16 @@ class Description:
         keys = {part: f"{name}.{part}" if name else part for part in ("weight", "bias")}
         kept = self.keep(keys["weight"], weight), None if bias is None else self.keep(keys["bias"], bias)
         return self.add("affine", sources, weight=kept[0], bias=kept[1])
+
+    def tied(self, tie: Tie, layer: StoredLayer, sources: Sequence[int]) -> int:
+        """Add an affine layer whose matrix repeats the numbers that are stored for it."""
+        parts = {"weight": layer.weight if layer.weight.size else None, "bias": layer.bias}
+        keys = {
+            part: None if array is None else self.keep(f"{layer.name}.{part}" if layer.name else part, array)
+            for part, array in parts.items()
+        }
+        counts = {"blocks": tie.blocks, "tokens": tie.tokens} if tie.weighted else {}
+        return self.add("affine", sources, **keys, **counts)
 
     def norms(self, norms: Sequence[Norm], source: int) -> int:
         """Add norms, one after the other."""

@@ -129,12 +129,16 @@ class DerivedBias:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One of several affine layers whose outputs, each times its factor, are added up to a network's output."""
+    """One of several affine layers whose outputs, each times its factor, are added up to a network's output.
+
+    `block` is its number where it is one block of a layer whose blocks are stored together.
+    """
 
     name: str
     weight: FloatArray
     bias: FloatArray | None
     factor: float
+    block: int | None = None
 
 
 Summed = int | tuple[tuple[Norm, ...], tuple["Summed", ...]]

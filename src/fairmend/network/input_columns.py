@@ -43,7 +43,8 @@ def training_units(network: Network, X: FloatArray) -> tuple[Floats, Floats]:
 
     Columns stay as they are, with mean 0 and deviation 1, if they are constant 0 or if something else than affine
     layers reads them. A layer without a bias cannot take in a mean: columns that it reads get the mean 0, and their
-    root mean square as deviation. If a norm makes its bias follow from its weights, they stay as they are.
+    root mean square as deviation. If a norm makes its bias follow from its weights, they stay as they are, and so they
+    do if the layer has the same weights for other columns.
     """
     mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     scaled = _plain_columns(network)
@@ -52,6 +53,8 @@ def training_units(network: Network, X: FloatArray) -> tuple[Floats, Floats]:
         if derived is not None:
             deviation[read], mean[read] = np.hypot(deviation[read], mean[read]), 0.0
             scaled[read] &= not derived.shift.any()
+        tie = network.affines[place].tie
+        scaled[read] &= tie is None or not tie.shared
     return np.where(scaled, mean, 0.0), np.where(scaled & (deviation > 0), deviation, 1.0)
 
 
@@ -130,9 +133,14 @@ def fix_columns(network: Network, columns: Sequence[int], reference: npt.ArrayLi
         operation, source = node.operation, node.sources[0]
         if not isinstance(operation, Affine):
             continue
-        if operation.derived_bias is not None:
+        if operation.derived_bias is not None or operation.tie is not None:
             cut = cut & reached[source][:, list(columns)].any(axis=1)
         if cut.any():
+            if operation.tie is not None and not operation.tie.can_cut(cut):
+                raise FairmendError(
+                    f"{describe(network.nodes, i)} reads a column that must be ignored with the weights that it has "
+                    "for other columns as well, so it cannot be cut off; give the column weights of its own before it"
+                )
             weight = operation.weight.astype(np.float64)
             bias = operation.bias + weight[:, cut] @ fixed[source][cut]
             weight[:, cut] = 0

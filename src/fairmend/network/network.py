@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import Bools, FloatArray, Ints
+from fairmend.base.arrays import Bools, FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.network.decision import (
     DEFAULT_THRESHOLD,
+    Decides,
     as_threshold,
-    centre_logits,
-    log_odds,
-    predicted_classes,
     require_threshold,
 )
 from fairmend.network.form import Form
@@ -53,7 +51,7 @@ _BLOCK, _PRODUCTS, _LEAST_ROWS = 65_536, 500_000, 256
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Network:
+class Network(Decides):
     """A graph of operations that gives logits, and a closing sigmoid or softmax after them.
 
     ``Network(affines, activations)`` is a chain affine, activation, affine, …, affine; `from_nodes` takes any graph.
@@ -194,7 +192,16 @@ class Network:
     @property
     def weights(self) -> int:
         """The number of weights and biases of the affine layers, and of entries of tables."""
-        return sum(node.operation.size for node in self.nodes)
+        return sum(node.operation.size for node in self.weight_nodes)
+
+    @cached_property
+    def weight_nodes(self) -> tuple[Node, ...]:
+        """The nodes with weights that a repair may change: affine layers and tables, those that share them once."""
+        nodes: dict[object, Node] = {}
+        for i, node in enumerate(self.nodes):
+            if node.operation.size:
+                nodes.setdefault((node.operation.kind, node.operation.shared_as or node.name or i), node)
+        return tuple(nodes.values())
 
     @cached_property
     def read_columns(self) -> Bools:
@@ -210,11 +217,6 @@ class Network:
         assert isinstance(head, Affine)
         return head
 
-    @property
-    def offset(self) -> float:
-        """The log-odds of the threshold: the logit, or the second minus the first, from which class 1 is predicted."""
-        return log_odds(self.threshold)
-
     def features(self, X: npt.ArrayLike) -> FloatArray:
         """Return what the head reads, f_{1:L}(X), as (rows, d); X itself if the head is the only layer."""
         return self._run(X, self.nodes[-1].sources[0])
@@ -227,27 +229,8 @@ class Network:
         logits = self._run(X, len(self.nodes) - 1)
         return logits[:, 0] if self.outputs == 1 else logits
 
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the predicted class of each row, int64 (rows,), by the rule of `predicted_classes`."""
-        return self.decide(self.logits(X))
-
-    def decide(self, logits: FloatArray) -> Ints:
-        """Return the predicted classes of logits (rows,) or (..., outputs), by the rule of `predicted_classes`."""
-        return predicted_classes(logits, self.threshold)
-
-    def centre(self, logits: FloatArray) -> FloatArray:
-        """Return logits (rows,) or (..., outputs) with the offset taken from the last output.
-
-        At the threshold 1/2, the result gives the prediction: class 1 from 0 on, or the largest of two.
-        """
-        return centre_logits(logits, self.threshold)
-
-    def probabilities(self, X: npt.ArrayLike) -> FloatArray:
-        """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
-        return self.probabilities_of(self.logits(X))
-
     def probabilities_of(self, logits: FloatArray) -> FloatArray:
-        """Return the same from the logits."""
+        """Return the sigmoid of the logit (rows,) or the softmax of the logits (rows, N), whatever `closing` is."""
         values = logits.copy()
         if values.ndim == 1:
             Activation("sigmoid").apply(values)
@@ -263,7 +246,7 @@ class Network:
         A layer beside batch normalisation is unfolded and folded again, which may change the last bits.
         """
         pairs = zip(affines, self.affines, strict=True)
-        stored = [new.stored_as(old) for new, old in pairs]
+        stored = _shared_alike([new.stored_as(old) for new, old in pairs])
         return self.with_operations(dict(zip(self.affine_nodes, stored, strict=True)))
 
     def with_operations(self, operations: Mapping[int, Operation]) -> Network:
@@ -363,8 +346,22 @@ class Network:
                 for i, sources, operation, buffer in plan:
                     results[i] = target if buffer is None else buffer[: len(values)]
                     operation.compute([results[source] for source in sources], results[i], part)
+                if not np.isfinite(target).all():
+                    self._find_undefined(values[~np.isfinite(target).all(axis=1)][:1], last)
                 _check_finite(target, start, "the network's output overflows {dtype}: check the scale of X")
         return out
+
+    def _find_undefined(self, row: FloatArray, last: int) -> None:
+        """Raise an error that names the first function of a row (1, inputs) that is not defined for what it reads."""
+        for i, node in enumerate(self.nodes[: last + 1]):
+            if isinstance(node.operation, Activation) and node.operation.function.domain:
+                read = self._run(row, node.sources[0])[0]
+                outside = ~np.isfinite(node.operation.function.value(read))
+                if outside.any():
+                    raise FairmendError(
+                        f"{describe(self.nodes, i)} reads {read[outside][0]:.6g}, and is defined for "
+                        f"{node.operation.function.domain} alone; add a positive number to what it reads"
+                    )
 
     def _plan(self, last: int, rows: int) -> list[tuple[int, tuple[int, ...], Operation, FloatArray | None]]:
         """Return the nodes that node `last` needs, in order, each with the buffer that it writes to (None: the result).
@@ -412,6 +409,21 @@ def load_network(source: NetworkSource, activation: str | Activation | None = No
             "read %r from %s", network, source if isinstance(source, str | PathLike) else type(source).__name__
         )
     return network
+
+
+def _shared_alike(affines: Sequence[Affine]) -> list[Affine]:
+    """Return layers of which those that share their numbers have the same: the mean, where they differ."""
+    groups: dict[str, list[FloatArray]] = {}
+    for affine in affines:
+        groups.setdefault(affine.shared_as, []).append(affine.weights if affine.shared_as else affine.bias[:0])
+    return [
+        affine.with_weights(
+            np.asarray(np.mean(groups[affine.shared_as], axis=0, dtype=np.float64), affine.weight.dtype)
+        )
+        if affine.shared_as and len({each.tobytes() for each in groups[affine.shared_as]}) > 1
+        else affine
+        for affine in affines
+    ]
 
 
 def _check_numbers(nodes: Sequence[Node]) -> np.dtype[np.floating[Any]]:

@@ -30,16 +30,17 @@ from fairmend.network import Activation, Lookup, Network, load_network
 from fairmend.network.description import to_json
 from fairmend.network.formats import without_folds
 from fairmend.prove.claims import Guarantee
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend.prove.proof import Proof, prove_inputs
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.certificate import ClassCertificate
-from fairmend_check.kernel.claim import describe_claim
 from fairmend_check.kernel.classes import why_not_constant
 from fairmend_check.kernel.entry import read_entry
 from fairmend_check.kernel.model import network_digest
+from fairmend_check.kernel.model import weights_digest as kernel_digest
 from fairmend_check.kernel.spec import read_spec
+from fairmend_check.kernel.statement import describe_claim
 
 _logger = logging.getLogger(__name__)
 
@@ -180,6 +181,8 @@ def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int
 
 def weights_digest(network: Network) -> str:
     """Return a sha256 of the weights, and of a chain's activations, equal for all formats; see docs/certificate.md."""
+    if any(affine.tie is not None or affine.joins_blocks for affine in network.affines):
+        return kernel_digest(kernel_model(network))  # which writes out the matrices that a file does not store
     return _chain_digest(network) if network.is_chain else _graph_digest(network)
 
 

@@ -2,7 +2,8 @@
 
 A certificate is about a model file. `verify_deployment` calls what is served in its place, on people of the certificate
 and on others of its spec, and compares the answers with what the network can give in its own precision. Another order
-of columns, another scaling or a lower precision shows at once.
+of columns, another scaling or a lower precision shows at once. What a certificate about classes is about has no bounds:
+then members of a class must get the same answers (`prove.deployed_classes`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.network.formats.suffixes import MODULES
 from fairmend.prove.certificate import Certificate
+from fairmend.prove.deployed_classes import compare_members
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fairmend_check.kernel.certificate import Certificate as Claimed
+    from fairmend_check.kernel.certificate import ClassCertificate
     from fairmend_check.kernel.model import Model
 
 
@@ -39,17 +42,20 @@ _SHOWN = 10  # rows that differ
 
 @dataclass(frozen=True, repr=False)
 class DeploymentResult:
-    """Whether a deployed model gives what the network of a certificate can give.
+    """Whether a deployed model gives what the model of a certificate can give.
 
     Attributes
     ----------
-    matches : whether every answer is within the bounds of the network
+    matches : whether every answer is within the bounds of the network; for a certificate about classes, whether
+        everyone gets the answer that members of their class get in their place, bit for bit
     people : how many people were compared; people whose outputs have no finite bound are left out
-    differing : how many of them got an answer outside its bounds
-    decisions : how many got another class than every program that runs the network gives them
-    largest_excess : how far an answer is outside its bounds, at most; 0 if none is, and for classes
-    rows : the first people that differ, with the answer and its bounds, as a data frame
+    differing : how many of them got an answer outside its bounds, or another one than a member of their class
+    decisions : how many got another class than every program that runs the network gives them, or than such a member
+    largest_excess : how far an answer is outside its bounds, or from that of a member, at most; 0 if none is, and for
+        classes
+    rows : the first people that differ, with the answer and its bounds, or that of a member, as a data frame
     condition : what must be true of the program that runs the model file; empty if the file fixes it
+    by_classes : whether the certificate is about classes
     """
 
     matches: bool
@@ -59,12 +65,20 @@ class DeploymentResult:
     largest_excess: float
     rows: pd.DataFrame
     condition: str = ""
+    by_classes: bool = False
 
     def __repr__(self) -> str:
         """Return the result in a sentence."""
+        excess = f", by up to {self.largest_excess:.3g}" if self.largest_excess else ""
+        if self.by_classes and self.matches:
+            return f"DeploymentResult(MATCHES: {self.people:,} people get the answers of members of their classes)"
+        if self.by_classes:
+            return (
+                f"DeploymentResult(DIFFERS: {self.differing:,} of {self.people:,} people get another answer than a "
+                f"member of their class{excess}; {self.decisions:,} decisions differ)"
+            )
         if self.matches:
             return f"DeploymentResult(MATCHES: all answers for {self.people:,} people are within the network's bounds)"
-        excess = f", by up to {self.largest_excess:.3g}" if self.largest_excess else ""
         return (
             f"DeploymentResult(DIFFERS: {self.differing:,} of {self.people:,} answers are outside the network's "
             f"bounds{excess}; {self.decisions:,} decisions differ)"
@@ -90,19 +104,22 @@ def verify_deployment(
 
     The people are those that `fairmend check` runs a model file on: of the certificate, their neighbours, and others of
     the spec. Nothing is proven by this; it can only show that the proof is about something else than what is deployed.
+    With a certificate about classes, people and members of their classes are asked for, who must get the same answers.
 
     Parameters
     ----------
     predict : is called with a batch of people, and returns a score, or several, or a class for each of them
     certificate : the certificate, or its file
     model : the model file; by default the one in the folder of the certificate that the certificate names by its sha256
-    takes : "encoded" if ``predict`` takes rows as the network reads them (an array), "people" if it takes a data frame
-        with a column for each feature of the spec
+    takes : "encoded" if ``predict`` takes rows as the model reads them (an array, or of a file with several inputs one
+        by the name of each), "people" if it takes a data frame with a column for each feature of the spec
     gives : "scores" if ``predict`` returns what the model file computes, "outputs" for the raw outputs,
         "probabilities" for their sigmoid or softmax (one column, or one for each class), "classes" for predictions
     batch_sizes : how many people to ask for at once; all people are asked for in batches of the last size
     seed : of the people that are chosen at random
     """
+    from fairmend_check.kernel.certificate import ClassCertificate
+
     if takes not in _TAKES or gives not in _GIVES:
         raise FairmendError(
             f"takes={takes!r}, gives={gives!r}: takes must be {' or '.join(_TAKES)}, gives {', '.join(_GIVES)}"
@@ -111,14 +128,82 @@ def verify_deployment(
         raise FairmendError(f"batch_sizes={batch_sizes!r}: pass one or more whole numbers above 0")
     with tempfile.TemporaryDirectory() as folder:  # for a certificate in memory, until its inputs are read
         claimed, network, spec = _read(certificate, model, Path(folder))
+        if isinstance(claimed, ClassCertificate):
+            return _compare_classes(predict, claimed, spec, takes, gives, batch_sizes, seed)
+        assert network is not None
         rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
     return _compare(claimed, network, spec, rows, answers, numbers, gives)
 
 
+def _compare_classes(
+    predict: Callable[[Any], Any],
+    claimed: ClassCertificate,
+    spec: Spec,
+    takes: str,
+    gives: str,
+    batch_sizes: Sequence[int],
+    seed: int,
+) -> DeploymentResult:
+    """Return whether people get the answers of members of their classes."""
+    from fairmend_check.kernel.statement import describe_encoding
+    from fairmend_check.run.members import class_members
+
+    def ask(people: Any, start: int, end: int) -> NDArray[Any]:
+        several = isinstance(people, dict)
+        part = {name: each[start:end].copy() for name, each in people.items()} if several else people[start:end].copy()
+        return _answers(predict, part, end - start)
+
+    variants = class_members(claimed.spec, claimed.entry, np.random.default_rng(seed))
+    (own, *members), numbers, people = compare_members(ask, claimed, spec, variants, takes, batch_sizes)
+    if len({answers.shape[1] for answers in (own, *members)}) > 1:
+        raise FairmendError("predict returned different numbers of columns for different people")
+    other = np.stack([_bits(answers) != _bits(own) for answers in members])  # (members, answers)
+    wrong = other.any(axis=0)
+    first = np.flatnonzero(wrong)[np.unique(numbers[wrong], return_index=True)[1]]
+    theirs = [members[int(other[:, place].argmax())][place] for place in first]
+    decided, excess = set(numbers[wrong].tolist()) if gives == "classes" else set(), 0.0
+    if gives != "classes" and wrong.any():
+        scores = [_numbers(answers) for answers in (own, *members)]
+        gaps = np.abs(np.stack(scores[1:]) - scores[0])
+        excess = float(np.where(np.isnan(gaps), np.inf, gaps)[other].max())
+        closing = "" if gives == "outputs" else "sigmoid"
+        classes = [_decided(each, closing, claimed.spec.threshold) for each in scores]
+        decided = {int(n) for each in classes[1:] for n in numbers[each != classes[0]]}
+    shown = people.iloc[numbers[first[:_SHOWN]]].assign(
+        deployed=[own[place].tolist() for place in first[:_SHOWN]],
+        **{"for a member": [each.tolist() for each in theirs[:_SHOWN]]},
+    )
+    return DeploymentResult(
+        matches=not wrong.any(),
+        people=len(people),
+        differing=len(first),
+        decisions=len(decided),
+        largest_excess=excess,
+        rows=shown.reset_index(drop=True),
+        condition=describe_encoding(claimed.spec, claimed.entry),
+        by_classes=True,
+    )
+
+
+def _bits(answers: NDArray[Any]) -> NDArray[Any]:
+    """Return answers (answers, columns) as one thing for each, which is equal if all of its bits are; NaN included."""
+    if answers.dtype.kind in "OSU":
+        return np.array(["\x1f".join(map(as_text, each)) for each in answers.tolist()])
+    plain = np.ascontiguousarray(answers)
+    return plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1])))[:, 0]
+
+
+def _numbers(answers: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        return answers.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise FairmendError(f"predict returned values that are not numbers: {first_line(error)}") from error
+
+
 def _read(
     certificate: str | PathLike[str] | Certificate, model: str | PathLike[str] | None, folder: Path
-) -> tuple[Claimed, Model, Spec]:
-    """Return the claim, the network that it is about, and the spec."""
+) -> tuple[Claimed | ClassCertificate, Model | None, Spec]:
+    """Return the claim, the network that it is about (None for a claim about classes), and the spec."""
     from fairmend_check.check import matching_model
     from fairmend_check.errors import CheckError
     from fairmend_check.kernel.certificate import ClassCertificate, read_certificate
@@ -130,18 +215,27 @@ def _read(
         certificate.save(path, model)
     try:
         claimed = read_certificate(path)
-        if isinstance(claimed, ClassCertificate):
-            raise FairmendError(
-                f"{path.name} is about classes, and no output has bounds that a program could be compared with. Run "
-                "fairmend check, which runs the model on members of the same classes"
-            )
         file = Path(model) if model is not None else _find_model(path, claimed.file_sha256)
-        network = matching_model(claimed, file)
         with path.open("rb") as lines:
             content = json.loads(lines.readline() + b"]}")  # the rest of the file lists inputs
+        spec = Spec.from_dict(content["spec"])
+        if isinstance(claimed, ClassCertificate):
+            _require_class_model(claimed, file)
+            return claimed, None, spec
+        return claimed, matching_model(claimed, file), spec
     except (CheckError, OSError) as error:
         raise FairmendError(f"{path.name}: {error}") from error
-    return claimed, network, Spec.from_dict(content["spec"])
+
+
+def _require_class_model(claimed: ClassCertificate, file: Path) -> None:
+    """Refuse a file for which the claim about classes does not hold: by its entry, its edges and its sha256."""
+    from fairmend_check.kernel.classes import why_not_constant
+    from fairmend_check.readers.onnx_edges import check_structure
+
+    for reason in why_not_constant(claimed.spec, claimed.entry):
+        raise FairmendError(f"the certificate does not hold: {reason}")
+    if check_structure(file, claimed.entry) != claimed.file_sha256:
+        raise FairmendError(f"{file.name}: the certificate is about another file (file_sha256 differs)")
 
 
 def _find_model(certificate: Path, sha256: str | None) -> Path:
@@ -172,20 +266,25 @@ def _ask(
     for size in batch_sizes:
         for start in range(0, len(rows) if size == batch_sizes[-1] else min(len(rows), 8 * size), size):
             part = people.iloc[start : start + size] if spec is not None else people[start : start + size].copy()
-            try:
-                answer = np.asarray(predict(part))
-            except Exception as error:
-                raise FairmendError(f"predict failed for {len(part)} people: {first_line(error)}") from error
-            if answer.ndim not in (1, 2) or len(answer) != len(part):
-                raise FairmendError(
-                    f"predict returned an array of shape {answer.shape} for {len(part)} people; it must return a row, "
-                    "or a number, for each of them"
-                )
-            answers.append(answer.reshape(len(part), -1))
+            answers.append(_answers(predict, part, len(part)))
             numbers.append(np.arange(start, start + len(part)))
     if len({answer.shape[1] for answer in answers}) > 1:
         raise FairmendError("predict returned different numbers of columns for batches of different sizes")
     return rows.astype(np.float64), np.concatenate(answers), np.concatenate(numbers)
+
+
+def _answers(predict: Callable[[Any], Any], part: Any, count: int) -> NDArray[Any]:
+    """Return the answers to a batch of people (count, columns)."""
+    try:
+        answer = np.asarray(predict(part))
+    except Exception as error:
+        raise FairmendError(f"predict failed for {count} people: {first_line(error)}") from error
+    if answer.ndim not in (1, 2) or len(answer) != count:
+        raise FairmendError(
+            f"predict returned an array of shape {answer.shape} for {count} people; it must return a row, or a number, "
+            "for each of them"
+        )
+    return answer.reshape(count, -1)
 
 
 def _compare(
@@ -216,10 +315,7 @@ def _compare(
                 f"predict returned {answers.shape[1]} columns of {gives}, which a network with {network.outputs} "
                 f"output{'s' if network.outputs > 1 else ''} does not have. Pass gives= as your model answers"
             )
-        try:
-            scores = answers.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise FairmendError(f"predict returned values that are not numbers: {first_line(error)}") from error
+        scores = _numbers(answers)
         least, most = (ends[numbers] for ends in bounds)
         outside = np.maximum(np.maximum(least - scores, scores - most), 0.0)
         outside = np.where(bounded[numbers][:, None], np.where(np.isnan(scores), np.inf, outside), 0.0)

@@ -9,7 +9,7 @@ from fairmend.models import ModelSource, RunModel, load_model
 from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Model, Network
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
+from fairmend.spec.features import Feature, scale_parameters
 
 # Agree on the threshold: the spec says from which probability on a prediction is positive, and the network decides.
 
@@ -76,16 +76,32 @@ def _require_codes(net: Network, spec: Spec, network: str, spec_name: str) -> No
         feature = next(f for f in spec.features if column in range(*spec.columns(f.name).indices(spec.width)))
         low, high = _codes(feature)
         rows = len(operation.table)
-        if feature.kind == "continuous" or feature.scale is not None or low < 0 or high >= rows:
+        where = f"{network} looks up feature {feature.name!r} in a table of {rows} rows"
+        offset, factor = scale_parameters(feature.scale)
+        if feature.kind == "continuous" or factor != 1 or not offset.is_integer() or low < 0 or high >= rows:
             raise FairmendError(
-                f"{network} looks up feature {feature.name!r} in a table of {rows} rows, so {spec_name} must give it "
-                f"as whole numbers from 0 to {rows - 1}, without a scale; it has {_words(feature)}"
+                f"{where}, so {spec_name} must give it as whole numbers from 0 to {rows - 1}; it has "
+                f"{_words(feature)}. A scale may only shift them: {_SHIFT} adds 1"
             )
+        count = len(feature.categories or ())
+        if count and not feature.one_hot and feature.scale is None and count != rows:
+            raise FairmendError(
+                f"{where}, but {spec_name} gives it {count} categories, whose codes are 0 to {count - 1}: which rows "
+                f"are theirs? If row 0 is for unknown values (as in fastai and in Keras' StringLookup), write {_SHIFT} "
+                "into the feature, or list the unknown value as its first category if people may have it. If the last "
+                f"rows are not used, write {_SHIFT.replace('-1', '0')}"
+            )
+
+
+_SHIFT = "scale = { mean = -1, std = 1 }"
 
 
 def _codes(feature: Feature) -> tuple[float, float]:
     """Return the least and the greatest number that the network reads for the feature."""
-    return (0.0, 1.0) if feature.one_hot else feature.bounds
+    if feature.one_hot:
+        return 0.0, 1.0
+    low, high = feature.scaled(np.array(feature.bounds, np.float64)).tolist()
+    return low, high
 
 
 def _words(feature: Feature) -> str:

@@ -7,10 +7,17 @@ about scores compares: a raw output, the sigmoid of one output, or the softmax o
 
 Bounds hold in real arithmetic, for the weights as stored; errors are those of inference in the network's own precision.
 Nothing here is computed by another arithmetic than the kernel's, but for exact rationals and for inference itself.
+
+A network as the kernel's model: the one that the checker reads from the file that the network is saved to.
+
+Everything that fairmend calls proven is decided by `fairmend_check.kernel`, about this model, which the kernel makes of
+the steps and tensors that a certificate has. The readers of files are written twice, here and in the checker; tests
+compare what both make of the same files.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,13 +26,16 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.network import Model, Network
 from fairmend.network.decision import lower_margins, upper_margins
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.network.description import stored_steps
 from fairmend.prove.rational import exact_classes, is_piecewise_linear
 from fairmend.spec import Claim
+from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, leads
 from fairmend_check.kernel.claim import Score, Threshold
+from fairmend_check.kernel.description import described_model
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.kernel.model import Model as KernelModel
 from fairmend_check.kernel.regions import Boxes, box_margins
 from fairmend_check.kernel.rounding import Precision, down, up
 
@@ -215,3 +225,12 @@ def _lead(own: Floats, others: Floats, classes: Ints) -> Floats:
     with np.errstate(invalid="ignore", over="ignore"):
         lead = own[each, classes] - rest.max(axis=1)
     return np.where(np.isnan(lead), -np.inf, lead)
+
+
+def kernel_model(network: Network) -> KernelModel:
+    """Return the model of a network; refuse one that is too large for the kernel."""
+    try:
+        model, _ = described_model(*stored_steps(network))
+    except CheckError as error:
+        raise FairmendError(f"nothing can be proven about this network: {error}") from error
+    return replace(model, closing="" if network.closing == "none" else network.closing)

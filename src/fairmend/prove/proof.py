@@ -17,10 +17,10 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.network import Model, Network
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend.spec import Claim, Spec
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.claim import Score
+from fairmend_check.kernel.claim import ScoreClaim
 from fairmend_check.kernel.regions import MAX_WORK, Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.kernel.spec import Spec as KernelSpec
@@ -132,8 +132,8 @@ class _ScoreProver:
     def decide(self, cover: Cover, X: Floats, first: int) -> _Found:
         """Return what differences leave of delta, what inference can take, and where this proves the claim."""
         claim, model = cover.spec.claim, cover.model
-        assert claim is not None
-        score = Score.of(claim, model.outputs)
+        assert isinstance(claim, ScoreClaim)
+        score = claim.score(model.outputs)
         found = prove_scores(cover, X, first, score, claim.delta)
         exact, computed = (
             score.difference(found.low, found.high, found.error, kind) for kind in (None, Precision.of(model.dtype))

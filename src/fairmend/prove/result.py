@@ -115,6 +115,11 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
 
 
+def decided_by(engine: str, runtime: str) -> str:
+    """Return how verdicts were found: "engine branch", or "by enumeration in ONNX Runtime 1.31.1"."""
+    return f"by enumeration in {runtime}" if runtime else f"engine {engine}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CertifyResult:
     """The verdict on each input, in order.
@@ -153,7 +158,7 @@ class CertifyResult:
     @property
     def how(self) -> str:
         """How it was decided: "engine branch", or "by enumeration in ONNX Runtime 1.31.1"."""
-        return f"by enumeration in {self.runtime}" if self.runtime else f"engine {self.engine}"
+        return decided_by(self.engine, self.runtime)
 
     @property
     def counts(self) -> dict[str, int]:

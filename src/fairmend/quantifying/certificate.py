@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,7 +58,7 @@ class Evidence:
                 f"the {leaves.count:,} boxes are more than a certificate can hold ({most:,}); allow fewer seconds, or "
                 "stop at a share"
             )
-        tree = tree_of_boxes(leaves.boxes, cells, self._proofs())
+        tree = tree_of_boxes(leaves.boxes, cells, self._proofs(), self.people.middles)
         fair, unfair, _ = leaves.totals()
         shares = {
             "fair": fair,
@@ -133,6 +134,14 @@ def _packed(numbers: npt.NDArray[np.int64], kind: str) -> str:
     return base64.b64encode(zlib.compress(numbers.astype(kind).tobytes(), 6)).decode("ascii")
 
 
+Middles = Callable[[Ints, Ints], Ints]
+"""Returns the last cells of the lower halves of boxes low to high, along each axis ``(boxes, axes)``."""
+
+
+def _halves(low: Ints, high: Ints) -> Ints:
+    return np.asarray((low + high) // 2)
+
+
 class SplitTree(NamedTuple):
     """Nodes of a tree level by level: how a leaf is proven, or along which axis a node is split.
 
@@ -144,11 +153,11 @@ class SplitTree(NamedTuple):
     cuts: Ints
 
 
-def tree_of_boxes(boxes: Boxes, cells: Ints, proof: Ints) -> SplitTree:
+def tree_of_boxes(boxes: Boxes, cells: Ints, proof: Ints, middles: Middles = _halves) -> SplitTree:
     """Return the tree whose leaves are these boxes, for axes of so many cells.
 
-    ``proof (n,)`` says how each box is proven. A node is split in the middle if no box is on both sides, and otherwise
-    where none is.
+    ``proof (n,)`` says how each box is proven. A node is split in the middle, where ``middles`` says, if no box is on
+    both sides, and otherwise where none is.
     """
     rows, node = np.arange(len(boxes)), np.zeros(len(boxes), np.int64)  # boxes that are left, and the node of each
     low, high = np.zeros((1, len(cells)), np.int64), cells[None] - 1
@@ -164,7 +173,7 @@ def tree_of_boxes(boxes: Boxes, cells: Ints, proof: Ints) -> SplitTree:
             nodes.append(level)
             break
         rows, node = rows[~single], np.searchsorted(splits, node[~single])
-        axis, cut = _find_cuts(boxes, rows, node, low[splits], high[splits])
+        axis, cut = _find_cuts(boxes, rows, node, low[splits], high[splits], middles)
         level[splits] = _SPLITS + axis
         nodes.append(level)
         cuts.append(cut)
@@ -177,9 +186,9 @@ def tree_of_boxes(boxes: Boxes, cells: Ints, proof: Ints) -> SplitTree:
     return SplitTree(np.concatenate(nodes), np.concatenate(cuts))
 
 
-def _find_cuts(boxes: Boxes, rows: Ints, node: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+def _find_cuts(boxes: Boxes, rows: Ints, node: Ints, low: Ints, high: Ints, middles: Middles) -> tuple[Ints, Ints]:
     """Return an axis and a cut for each node low..high ``(nodes, axes)`` so that no box is on both sides of a cut."""
-    middle = (low + high) // 2
+    middle = middles(low, high)
     astride = (boxes.first[rows] <= middle[node]) & (boxes.last[rows] > middle[node])
     clean = low < high
     of_box, of_axis = np.nonzero(astride)

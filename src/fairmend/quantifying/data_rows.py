@@ -12,7 +12,7 @@ from fairmend.base.progress import Progress
 from fairmend.network import Network
 from fairmend.quantifying.decide import CELLS, Decider
 from fairmend.spec import Feature, Spec
-from fairmend_check.shares.people import Boxes, People
+from fairmend_check.shares.people import Axis, Boxes, People
 from fairmend_check.shares.prove import is_blind
 
 _PIECES = (8, 64)
@@ -36,13 +36,16 @@ class DataShares:
 def find_cells(people: People, spec: Spec, X: FloatArray) -> Ints:
     """Return the cells ``(rows, axes)`` of valid inputs."""
     features = {feature.name: feature for feature in spec.features}
-    names = [axis.feature.name for axis in people.axes]
-    return np.stack([_cells_of(features[name], X[:, spec.columns(name)]) for name in names], axis=1)
+    return np.stack(
+        [_cells_of(features[axis.feature.name], axis, X[:, spec.columns(axis.feature.name)]) for axis in people.axes],
+        axis=1,
+    )
 
 
-def _cells_of(feature: Feature, columns: FloatArray) -> Ints:
-    if feature.one_hot:
-        return feature.category_of(columns)
+def _cells_of(feature: Feature, axis: Axis, columns: FloatArray) -> Ints:
+    if feature.categories:
+        cell_of_code = np.argsort(axis.codes(np.arange(axis.cells)))
+        return cell_of_code[feature.category_of(columns) if feature.one_hot else _codes(feature, columns)]
     values = feature.nearest(columns[:, 0])
     low, high = feature.bounds
     if feature.kind != "continuous":
@@ -50,6 +53,10 @@ def _cells_of(feature: Feature, columns: FloatArray) -> Ints:
     if low == high:
         return np.zeros(len(columns), np.int64)
     return np.clip(np.floor((values - low) / (high - low) * CELLS), 0, CELLS - 1).astype(np.int64)
+
+
+def _codes(feature: Feature, columns: FloatArray) -> Ints:
+    return np.clip(feature.nearest(columns[:, 0]), *feature.bounds).astype(np.int64)
 
 
 def prove_cells(

@@ -16,7 +16,7 @@ import numpy as np
 from fairmend.base.arrays import Bools, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.network import Network
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import InputForms
@@ -25,7 +25,7 @@ from fairmend_check.kernel.model import Dense, Model
 from fairmend_check.kernel.spec import Spec as CheckedSpec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares.linked_people import ALL, Cases
-from fairmend_check.shares.listing import list_people
+from fairmend_check.shares.listing import LISTED_INPUTS, count_inputs, list_people
 from fairmend_check.shares.people import MAX_CELLS, Boxes, People, divide
 from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.requirements import Bounded
@@ -34,10 +34,12 @@ from fairmend_check.shares.tally import Counts
 CELLS = 2**16
 """The cells of a continuous feature."""
 
-PRECISION = 48
+PRECISION = 32
 """To what part of what stays open in a box terms are rounded when its people are counted; see `Prover`."""
 
 _FEW_VALUES, _RANGES = 8, 4  # pieces of protected values
+_WORTH = 0.01  # of a box: fewer people who are treated equally are not counted, until it is halved
+_BY_FORMS = 0.25  # of a box: fewer people whom its forms decide are listed faster than these are computed
 _NOTICEABLE = 20  # the error of inference is computed again where it is more than this part of what is open
 _NUMBERS = 2**22  # in the forms of the boxes that are decided at once
 
@@ -74,6 +76,7 @@ class Decider:
         *,
         counting: bool = True,
         precision: float = PRECISION,
+        worth: float = _WORTH,
     ) -> None:
         self.network, self.spec, self.counting, self.precision = network, spec, counting, precision
         self.model, checked = kernel_model(network), _checked_spec(spec)
@@ -81,15 +84,15 @@ class Decider:
         try:
             self.people = People.of(checked, self.model.dtype, CELLS, self.parts)
             evaluate = partial(_logits, network)
-            self.prover = Prover(self.model, checked, self.people, precision, math.inf, evaluate)
+            self.prover = Prover(self.model, checked, self.people, precision, math.inf, evaluate, worth)
         except CheckError as error:
             raise FairmendError(f"quantify cannot count these people: {error}") from error
         _require_rows(self.model, self.people)
 
     def finer(self, times: float) -> Decider:
-        """Return a decider that counts people so many times as precisely."""
-        pieces = math.prod(self.parts)
-        return Decider(self.network, self.spec, pieces, counting=self.counting, precision=times * self.precision)
+        """Return a decider that counts people so many times as precisely, and however few they are."""
+        pieces, precision = math.prod(self.parts), times * self.precision
+        return Decider(self.network, self.spec, pieces, counting=self.counting, precision=precision, worth=0.0)
 
     def decide(self, boxes: Boxes, error: Floats) -> Decided:
         """Decide boxes, given bounds of the error of inference over each ``(n,)``."""
@@ -101,11 +104,12 @@ class Decider:
         fair, unfair, exact, axis, error = (np.concatenate(each) for each in zip(*parts, strict=True))
         return Decided(Counts(fair, unfair, exact), axis, error)
 
-    def list_people(self, boxes: Boxes, error: Floats) -> Decided:
-        """Decide boxes by listing everyone who is similar to someone in them."""
+    def list_people(self, boxes: Boxes, error: Floats, decided: Floats | None = None) -> Decided:
+        """Decide boxes by listing everyone who is similar to someone in them; shares may be ``decided`` by forms."""
         error = np.minimum(error, self.prover.errors(boxes))
         found = Decided.nothing(np.full(len(boxes), -1), error)
-        list_people(self.prover, boxes, found.counts, np.arange(len(boxes)), error)
+        forms = None if decided is None else decided >= _BY_FORMS
+        list_people(self.prover, boxes, found.counts, np.arange(len(boxes)), error, forms)
         return found
 
     def importance(self, boxes: Boxes) -> Floats:
@@ -118,9 +122,13 @@ class Decider:
         bounded = self.prover.bound(boxes, self.people.cases(len(boxes)), error)
         forms = required.forms(bounded)
         counts = self.prover.count(bounded, forms, np.full(len(boxes), self.counting))
-        splits = boxes.last > boxes.first
+        splits = self.people.divisible(boxes)
         axis = np.where(splits.any(axis=1), np.where(splits, self._scores(bounded), -1.0).argmax(axis=1), -1)
         found, rest = Decided(counts, axis, error.copy()), np.flatnonzero(np.maximum(*counts.shares(boxes)) < 1)
+        if self.people.banded:  # a box within a band is not split further, so it is listed if it can be
+            few = count_inputs(self.people, boxes.take(rest)) <= LISTED_INPUTS
+            last, rest = rest[few & (axis[rest] == -1)], rest[~few | (axis[rest] != -1)]
+            list_people(self.prover, boxes, found.counts, last, error)
         if len(rest):
             part = np.zeros(len(rest)) if forms is None else required.open_part(boxes.take(rest), forms.take(rest))
             self._tighten(boxes, found, rest[(_NOTICEABLE * error[rest] > part) | (axis[rest] == -1)])

@@ -122,11 +122,6 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
     require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
-    if spec.banded:
-        raise FairmendError(
-            f'feature "{spec.banded[0].name}" has bands, and quantify cannot count people by them. '
-            "Run audit or certify, or remove its bands."
-        )
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
         raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
     if share is not None and not 0 <= share < 1:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmend.base.arrays import Bools, Floats, Ints
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.quantifying.decide import Decider
 from fairmend_check.shares.people import Axis, Boxes, People
 
@@ -43,7 +43,9 @@ def sampled_unequal(decider: Decider, samples: int, seed: int) -> float | None:
     people = decider.people
     cells, last = _random_cells(people, samples, seed), people.everyone.last
     most = min(_COMPARED, _COMPARED * _WEIGHTS // decider.network.weights) // len(people.values.first)
-    ends = [_extremes(decider, np.clip(cells + step, 0, last)) for step in _steps(people, max(2, most), seed)]
+    rng = np.random.default_rng(seed)
+    moved = (np.clip(cells + step, 0, last) for step in _steps(people, max(2, most), seed))
+    ends = [_extremes(decider, _within_bands(people, cells, each, rng)) for each in moved]
     low, high = np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
     return float(np.mean(_differ(decider, low, high)))
 
@@ -87,9 +89,24 @@ def _random_cells(people: People, samples: int, seed: int) -> Ints:
     return rng.integers(0, [axis.cells for axis in people.axes], (samples, len(people.axes)))
 
 
+def _within_bands(people: People, cells: Ints, moved: Ints, rng: np.random.Generator) -> Ints:
+    """Return cells with others of the same bands: their ends, or any."""
+    for k, axis, _ in people.banded:
+        first, last = axis.around(cells[:, k], cells[:, k])
+        kind = rng.integers(0, 4, len(cells))
+        moved[:, k] = np.select([kind == 0, kind == 1], [first, last], rng.integers(first, last + 1))
+    return moved
+
+
 def _steps(people: People, most: int, seed: int) -> Ints:
-    """Return how many cells away similar people are on each axis ``(steps, axes)``: all, or about so many of them."""
+    """Return how many cells away similar people are on each axis ``(steps, axes)``: all, or about so many of them.
+
+    With bands, there are many of the same.
+    """
     reach = np.array([_sure_reach(axis) for axis in people.axes], np.int64)
+    if people.banded:
+        steps = np.random.default_rng(seed).integers(-reach, reach + 1, (max(2, most // 4), len(reach)))
+        return np.concatenate([np.zeros((1, len(reach)), np.int64), steps])
     if math.prod((2 * reach + 1).tolist()) <= most:
         return np.array(list(product(*(range(-k, k + 1) for k in reach.tolist()))), np.int64)
     rng = np.random.default_rng(seed)

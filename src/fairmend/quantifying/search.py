@@ -32,7 +32,7 @@ _MOST_BOXES = 256  # that are split in one part of a round
 _MOST_INPUTS = 16 * LISTED  # that are listed in one part of a round
 _OF_OPEN = 8  # one of so many open boxes is split in a round; at least one part of them is
 _RECOUNT = 0.02  # of the time, to count the boxes that are left more precisely
-_FINER = 4  # times as precisely
+_FINER = 6  # times as precisely
 _SAMPLED = 1024  # people among whom some are looked for who are treated unequally
 _VISITED = 1  # of them, to whose cells the first splits lead
 _FEW = LISTED // 16  # inputs of their boxes that are listed at once
@@ -43,19 +43,21 @@ _FIRST_SPLITS = 6  # of all boxes, before any is decided
 class Part:
     """Boxes to decide together, with bounds of the error of inference over each ``(n,)``.
 
-    ``rows`` are the numbers of the leaves that they come from: boxes that are ``listed``, or both halves of each leaf.
+    ``rows`` are the numbers of the leaves that they come from: both halves of each leaf, or boxes that are to be
+    listed, with the share of each that is ``decided``.
     """
 
     rows: Ints
     boxes: Boxes
     error: Floats
-    listed: bool
+    decided: Floats | None = None
 
 
 def decide_part(decider: Decider, part: Part) -> Decided:
     """Decide the boxes of a part, here or on a worker."""
-    decide = decider.list_people if part.listed else decider.decide
-    return decide(part.boxes, part.error)
+    if part.decided is None:
+        return decider.decide(part.boxes, part.error)
+    return decider.list_people(part.boxes, part.error, part.decided)
 
 
 def search(
@@ -139,12 +141,15 @@ class _Search:
         most = max(1, leaves.open_count // (_OF_OPEN * self._most))  # parts of either kind
         rows = leaves.widest_open(most * self._most)
         listable = self._listable(leaves.boxes.take(rows))
-        parts = [Part(part, leaves.boxes.take(part), leaves.error[part], True) for part in self._cut(rows[listable])]
+        decided = leaves.fair + leaves.unfair
+        parts = [
+            Part(part, leaves.boxes.take(part), leaves.error[part], decided[part]) for part in self._cut(rows[listable])
+        ]
         split = rows[~listable]
         for start in range(0, len(split), self._most):
             part = split[start : start + self._most]
-            halves = leaves.boxes.take(part).halved(leaves.axis[part])
-            parts.append(Part(part, halves, np.tile(leaves.error[part], 2), False))
+            halves = self._decider.people.halved(leaves.boxes.take(part), leaves.axis[part])
+            parts.append(Part(part, halves, np.tile(leaves.error[part], 2)))
         return parts
 
     def _cut(self, rows: Ints) -> list[Ints]:
@@ -154,7 +159,7 @@ class _Search:
 
     def take(self, part: Part, decided: Decided) -> None:
         """Store what is proven about the boxes of a part."""
-        if part.listed:
+        if part.decided is not None:
             self.leaves.update(part.rows, decided)
         else:
             self.leaves.replace(part.rows, part.boxes, decided)
@@ -186,7 +191,8 @@ class _Search:
         for cell in cells:
             row = int(np.flatnonzero(((leaves.boxes.first <= cell) & (cell <= leaves.boxes.last)).all(axis=1))[0])
             while (
-                not self._listable(box := leaves.boxes.take(np.array([row])), _FEW)[0] and (box.last > box.first).any()
+                not self._listable(box := leaves.boxes.take(np.array([row])), _FEW)[0]
+                and self._decider.people.divisible(box).any()
             ):
                 upper = leaves.count
                 self._halve(np.array([row]), importance)
@@ -203,9 +209,10 @@ class _Search:
     def _halve(self, rows: Ints, importance: Floats) -> None:
         """Split boxes where they are widest in terms of importance, without deciding their halves."""
         boxes = self.leaves.boxes.take(rows)
-        widths = boxes.last - boxes.first
+        people = self._decider.people
+        widths = np.where(people.divisible(boxes), boxes.last - boxes.first, 0)
         some = np.flatnonzero(widths.any(axis=1))
         rows, boxes, widths = rows[some], boxes.take(some), widths[some]
         axis = np.where(widths > 0, importance * (widths + 1), -1.0).argmax(axis=1)
         nothing = Decided.nothing(np.tile(axis, 2), np.tile(self.leaves.error[rows], 2))
-        self.leaves.replace(rows, boxes.halved(axis), nothing)
+        self.leaves.replace(rows, people.halved(boxes, axis), nothing)

@@ -16,7 +16,7 @@ from fairmend.quantifying.decide import CELLS, Decider
 from fairmend.quantifying.leaves import Leaves
 from fairmend.quantifying.sample import find_witnesses
 from fairmend.spec import Feature
-from fairmend_check.shares.people import Boxes
+from fairmend_check.shares.people import Axis, Boxes
 
 MOST_BOXES = 100
 """The boxes of a map."""
@@ -88,19 +88,20 @@ def _describe(decider: Decider, region: Region, cells: Ints | None) -> QuantifyB
     people, first, last = decider.people, region.first.tolist(), region.last.tolist()
     features = {feature.name: feature for feature in decider.spec.features}
     ranges = [
-        (features[axis.feature.name], first[k], last[k])
+        (features[axis.feature.name], axis, first[k], last[k])
         for k, axis in enumerate(people.axes)
         if last[k] - first[k] + 1 < axis.cells
     ]
     witnesses = find_witnesses(decider, Boxes(region.first[None], region.last[None]))
     values: list[dict[str, Any]] = [{}, {}]
     if witnesses is not None:
-        own = [features[axis.feature.name] for axis in people.protected]
+        own = [(features[axis.feature.name], axis) for axis in people.protected]
         each = (zip(own, value.tolist(), strict=True) for value in witnesses.values)
-        values = [{feature.name: _values(feature, cell, cell)[0] for feature, cell in pairs} for pairs in each]
+        values = [{pair[0].name: _values(*pair, cell, cell)[0] for pair, cell in pairs} for pairs in each]
     decides = tuple(name for name in values[0] if values[0][name] != values[1][name])
     words = listed([_words(*each) for each in ranges], most=None) or "all people"
-    other = "a link decides" if people.links is not None else "a tolerance decides"
+    kinds = {"a link": people.links is not None, "a tolerance": people.reach.any(), "a band": people.banded}
+    other = f"{' or '.join(kind for kind, there in kinds.items() if there) or 'a protected feature'} decides"
     cause = f"{listed(decides)} {'decides' if len(decides) == 1 else 'decide'}" if decides else other
     return QuantifyBox(
         features={feature.name: _values(feature, *ends) for feature, *ends in ranges},
@@ -115,19 +116,20 @@ def _describe(decider: Decider, region: Region, cells: Ints | None) -> QuantifyB
     )
 
 
-def _values(feature: Feature, first: int, last: int) -> list[Any]:
+def _values(feature: Feature, axis: Axis, first: int, last: int) -> list[Any]:
     """Return the categories from first to last, or the lowest and highest value."""
     low, high = feature.bounds
     if feature.categories:
-        return [str(feature.show(each)) for each in feature.categories[first : last + 1]]
+        codes = np.sort(axis.codes(np.arange(first, last + 1))).tolist()
+        return [str(feature.show(feature.categories[code])) for code in codes]
     if feature.kind != "continuous":
         return [int(low) + first, int(low) + last]
     return [min(low + (high - low) * (cell / CELLS), high) if high > low else low for cell in (first, last + 1)]
 
 
-def _words(feature: Feature, first: int, last: int) -> str:
+def _words(feature: Feature, axis: Axis, first: int, last: int) -> str:
     """Return a range of cells in words: "hours above 45", "capital gain 0", "race Black or White"."""
-    values = _values(feature, first, last)
+    values = _values(feature, axis, first, last)
     if feature.categories:
         return f"{feature.name} {' or '.join(values)}"
     low, high = (feature.show(value) for value in values)

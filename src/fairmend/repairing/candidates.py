@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.auditing.neighbours import can_enumerate, find_unequal, sample_unequal
+from fairmend.auditing.neighbours import ExhaustiveScan, UnequalInputs, can_enumerate, sample_unequal
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.network import Model, Network
@@ -23,6 +23,7 @@ from fairmend.spec import Spec
 FOLDS = 4
 SAMPLES = 2000
 MOST_POINTS = 2_000_000
+_WIDTH = 1.96  # standard errors that chance explains
 
 GUARANTEES = ("the repair inputs", "everyone, and the repair inputs with tolerance or links", "everyone")
 
@@ -172,13 +173,15 @@ def _judge(
     for fold, network in zip(folds, networks, strict=True):
         rows = np.concatenate([fold.labelled, len(task.X_cal) + fold.unlabelled])
         outputs[rows] = network.logits(X[rows])
-    on_data, on_samples = (0.0, 0.0) if attempt.everyone else _unfair_rates(networks, task, folds)
+    on_data, on_samples = ([], 0.0) if attempt.everyone else _unequal_rows(networks, task, folds)
+    some = any(found.count for found in on_data)
+    original = _unequal_in_folds([task.model] * len(folds), task, folds) if some else []
     candidate = Candidate(
         recipe,
         _guarantee(attempt),
-        unfair_rate=(on_data + on_samples) / 2,
+        unfair_rate=(float(np.mean([found.rate for found in on_data])) + on_samples) / 2 if on_data else 0.0,
         blind_features=attempt.blind_features,
-        more_unequal=on_data > 0 and on_data > _rate_on_data([task.model] * len(folds), task, folds),
+        more_unequal=some and are_more(original, on_data),
     )
     return JudgedCandidate(_with_figures(candidate, task, outputs, own), attempt, outputs)
 
@@ -197,28 +200,47 @@ def _with_figures(candidate: Candidate, task: RepairTask, outputs: FloatArray, f
     )
 
 
-def _unfair_rates(networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]) -> tuple[float, float]:
-    """Return the rates among the calibration rows and among uniform samples; neither needs labels."""
+def _unequal_rows(
+    networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]
+) -> tuple[list[UnequalInputs], float]:
+    """Return who is treated unequally in each fold, and the rate among uniform samples; neither needs labels."""
     rng = np.random.default_rng(task.seed)
     samples = task.spec.sample_inputs(SAMPLES, rng, task.model.dtype)
     parts = np.array_split(samples, len(networks))
-    on_samples = [unequal_rate(network, task, part) for network, part in zip(networks, parts, strict=True)]
-    return _rate_on_data(networks, task, folds), float(np.mean(on_samples))
+    on_samples = [unequal_rows(network, task, part).rate for network, part in zip(networks, parts, strict=True)]
+    return _unequal_in_folds(networks, task, folds), float(np.mean(on_samples))
 
 
-def _rate_on_data(networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]) -> float:
+def _unequal_in_folds(networks: Sequence[Model], task: RepairTask, folds: Sequence[Fold]) -> list[UnequalInputs]:
     rows = (task.X_cal[fold.labelled] for fold in folds)
-    return float(np.mean([unequal_rate(network, task, X) for network, X in zip(networks, rows, strict=True)]))
+    return [unequal_rows(network, task, X) for network, X in zip(networks, rows, strict=True)]
 
 
-def unequal_rate(network: Model, task: RepairTask, X: FloatArray) -> float:
-    """Return the share of X (rows, width) that is treated unequally, of as many rows as are soon compared."""
+def unequal_rows(network: Model, task: RepairTask, X: FloatArray) -> UnequalInputs:
+    """Return which of X (rows, width) are treated unequally, of as many of the first rows as are soon compared."""
     spec = _spec_of_differences(task.spec, network)
     if not can_enumerate(spec):
-        return sample_unequal(network, spec, X, seed=task.seed).rate
+        return sample_unequal(network, spec, X, seed=task.seed)
     points = int(spec.neighbourhood_sizes(X[:1], X.dtype)[0])
     rows = max(1, min(len(X), MOST_POINTS // points))
-    return find_unequal(network, spec, X[:rows]).rate
+    return UnequalInputs(ExhaustiveScan(network, spec).scan(X[:rows]).unequal, exact=True)
+
+
+def are_more(before: Sequence[UnequalInputs], after: Sequence[UnequalInputs]) -> bool:
+    """Return whether more people are treated unequally than before, by the rows that both know, part by part.
+
+    Counts of everyone who is treated unequally among the same people are facts about them, so one more is more. Where
+    only random counterfactuals were tried, someone may be missed on one side and not on the other: then those who are
+    found on one side only must differ by more than chance explains, if each of them could as well be on the other.
+    """
+    gained = lost = 0
+    exact = True
+    for old, new in zip(before, after, strict=True):
+        both = min(len(old.rows), len(new.rows))
+        gained += int((new.rows[:both] & ~old.rows[:both]).sum())
+        lost += int((old.rows[:both] & ~new.rows[:both]).sum())
+        exact = exact and old.exact and new.exact
+    return gained - lost > (0 if exact else _WIDTH * np.sqrt(gained + lost))
 
 
 def _spec_of_differences(spec: Spec, network: Model) -> Spec:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from fairmend.repairing.blind import (
     mean_reference,
     zero_columns,
 )
-from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, calibrate
+from fairmend.repairing.calibrate import PAPER_LEARNING_RATE, PAPER_STEPS, Calibration, calibrate, expected_seconds
 from fairmend.repairing.certified import one_target_for_each_group, train_certified
 from fairmend.repairing.demands import (
     ProvenHead,
@@ -50,6 +51,10 @@ from fairmend.spec.neighbourhoods import Regions
 
 _logger = logging.getLogger(__name__)
 
+STEP_1_SHARE = 0.5
+"""The part of the time limit in which step 1 must end: bounds, step 2 and the proof come after it."""
+
+_MUCH_WORK = 10**9  # products of weights in all steps of step 1; with fewer, it takes seconds
 _MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
 MOST_VALUES = 20
 """The values of whole-number features, at most, that certified training proves one by one in each neighbourhood: two
@@ -69,7 +74,8 @@ class Recipe:
     network's probabilities. With ``expected``, distillation aims at what these are on average over the ignored
     features. With ``certified``, certified training takes the place of step 1, and step 2 runs only if a proof is
     missing after it: for claims about classes. ``by_classes`` puts the canonical map of the spec in front of the model:
-    "average", "distilled" or "representative", see `repairing.by_classes`.
+    "average", "distilled" or "representative", see `repairing.by_classes`. ``parts`` divides the
+    regions of step 1: each of its steps takes the next part.
     """
 
     name: str = "prof"
@@ -87,6 +93,7 @@ class Recipe:
     expected: bool = False
     certified: bool = False
     by_classes: str | None = None
+    parts: int = 1
 
     def blinded_features(self, spec: Spec) -> list[Feature]:
         """Return the features that the recipe blinds the network to, in the order of the spec."""
@@ -224,6 +231,9 @@ def _calibrate_and_prove(
     started = time.perf_counter() - before
     if recipe.certified:
         task = replace(task, split=features_to_split(recipe, task))
+    warnings: tuple[str, ...] = ()
+    if task.cuts_training and not recipe.certified:
+        recipe, warnings = _fit_time_limit(recipe, task, network, columns)
     train = _train_certified if recipe.certified else _calibrate
     trained = train(recipe, task, network, columns, progress)
     calibrated = time.perf_counter()
@@ -252,8 +262,39 @@ def _calibrate_and_prove(
             "total": ended - started,
         },
         split=task.split,
-        warnings=_cut_short(recipe, task, trained),
+        warnings=(*warnings, *_cut_short(recipe, task, trained)),
     )
+
+
+def _fit_time_limit(
+    recipe: Recipe, task: RepairTask, network: Network, columns: list[int]
+) -> tuple[Recipe, tuple[str, ...]]:
+    """Say how long step 1 will take if that is long, and let each step take as many regions as fit the time limit."""
+    regions = _blind_regions(task, columns) if columns else task.regions
+    work = recipe.steps * len(regions.lower) * sum(affine.size for affine in network.affines)
+    if work < _MUCH_WORK or recipe.fairness_weight == 0:
+        return recipe, ()
+    X, targets = training_rows(task, recipe.label_weight)
+    expected = expected_seconds(
+        network,
+        regions,
+        X,
+        targets,
+        steps=recipe.steps,
+        bounds=recipe.bounds,
+        squared_error=task.spec.regression,
+        device=task.device,
+    )
+    _logger.info("step 1 will take about %.0f s: %d steps with %s bounds", expected, recipe.steps, recipe.bounds)
+    left = task.deadline.share(STEP_1_SHARE).seconds_left()
+    if left is None or expected <= left or recipe.patience is not None:
+        return recipe, ()
+    parts = min(regions.count, math.ceil(expected / max(left, 1e-9)))
+    taken = (
+        f"step 1 would take about {expected:.0f} s, more than half of the time limit of {task.deadline.limit:g} s, so "
+        f"each of its steps took one of {parts} parts of the repair inputs; allow more time (time_limit)"
+    )
+    return replace(recipe, parts=parts), (taken,)
 
 
 def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[str, ...]:
@@ -275,6 +316,7 @@ def _calibrate(
     X = zero_columns(X, columns) if columns else X
     # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
     units = _Units(*training_units(network, X)) if recipe.distil_steps else _Units.raw(network.inputs)
+    end = task.deadline.share(STEP_1_SHARE)
     trained = calibrate(
         units.standardise_network(network),
         replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
@@ -286,10 +328,11 @@ def _calibrate(
         bounds=recipe.bounds,
         batch_size=recipe.batch_size,
         patience=recipe.patience,
+        parts=recipe.parts,
         seed=task.seed,
         squared_error=task.spec.regression,
         device=task.device,
-        is_over=lambda: task.cuts_training and task.deadline.passed,
+        is_over=lambda: task.cuts_training and end.passed,
         progress=progress,
     )
     found = units.network_in_raw_inputs(trained.network)

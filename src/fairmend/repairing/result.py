@@ -38,6 +38,7 @@ ONE_CLASS = "every calibration row has the label {label}: the calibration set ca
 KEEPS_DECISIONS = "; auto keeps the decisions of the original network instead"
 EQUAL_ROWS = "all {rows} calibration rows are equal: the calibration set cannot keep the accuracy of the network"
 GAP = "step 2 stopped before it proved its optimum: the smallest change may be up to {gap} smaller than this one"
+GAP_UNKNOWN = "step 2 stopped before it proved its optimum: the gap is unknown, as it found no bound in its time"
 NOT_INFERENCE = (
     "{count} neighbourhoods are proven in real arithmetic only: their margin is below the rounding error of inference, "
     "so the certificate does not cover inference, and fairmend check accepts it only with --real (in Python real=True)"
@@ -102,7 +103,7 @@ def outcome_warnings(
     """Return what is wrong with a repaired network, as far as the calibration set shows it."""
     warnings = (_regression_warnings if regression else _class_warnings)(before, after, X, y)
     if gap > 0:
-        warnings.append(GAP.format(gap=percent(gap)))
+        warnings.append(GAP.format(gap=percent(gap)) if gap < 1 else GAP_UNKNOWN)
     if not proof.holds.all():
         warnings.append(NOT_PROVEN.format(count=int((~proof.holds).sum()), inputs=len(proof.holds)))
     only_real = proof.holds & ~proof.covers_inference
@@ -277,6 +278,12 @@ class RepairResult:
         some = f"{self.regions}" if self.proven == self.regions else f"{self.proven} of {self.regions}"
         blind = f"blind to {listed(self.blind_features)} for every input, " if self.blind else ""
         warnings = f"{len(self.warnings)} warning{'' if len(self.warnings) == 1 else 's'}"
+        if self.by_classes:
+            read = "it reads only classes of similar people" + ("" if self.certificate else ", without a certificate")
+            return (
+                f"RepairResult({self.method}: {read}; {some} inputs equal where it was run, "
+                f"{self.seconds['total']:.2f} s, {warnings}{condition_text(model_condition(self.network))})"
+            )
         return (
             f"RepairResult({self.method}: {blind}{some} neighbourhoods proven {inference}, head changed by "
             f"{self.objective:.4g} (l1), {self.changed_weights} of {self.total_weights} weights changed, "

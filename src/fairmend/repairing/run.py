@@ -15,7 +15,7 @@ from fairmend.base.device import compute_on
 from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU
 from fairmend.base.progress import Progress, shows_progress
-from fairmend.base.text import percent
+from fairmend.base.text import listed, percent
 from fairmend.models import ModelSource, RunModel
 from fairmend.models.entry import Entry
 from fairmend.models.repaired import RepairedModel
@@ -28,7 +28,7 @@ from fairmend.prove.certificate import (
 )
 from fairmend.prove.fit import model_of_spec
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
-from fairmend.repairing.candidates import unequal_rate
+from fairmend.repairing.candidates import are_more, unequal_rows
 from fairmend.repairing.options import (
     RUN_METHODS,
     HeadOptions,
@@ -50,6 +50,7 @@ from fairmend.repairing.result import (
 from fairmend.repairing.selection import BY_CLASSES, Selection, select_repair
 from fairmend.repairing.task import Deadline, RepairTask, prepare_task
 from fairmend.spec import Spec
+from fairmend.spec.classes import similarity_classes
 
 
 @shows_progress
@@ -103,8 +104,9 @@ def repair(
     time_limit : seconds for the whole call. Step 2 gets the time that is left and returns the best change that it has
         found by then. Once the time is over, "auto" stops the recipe that it is training, runs no further one and
         selects among those that it has; a warning names the others. If none is proven by then, it raises
-        FairmendError. "prof", "prof-concrete" and "blind" end their training then and go on with the network that it
-        has reached; a warning says so.
+        FairmendError. "prof", "prof-concrete" and "blind" end their training after half of it and go on with the
+        network that it has reached; where it would take longer, each of its steps takes a part of the repair inputs.
+        Warnings say so.
     device : where networks are trained (step 1 and distillation) and where bounds are computed, those of the proof in
         float64 with every rounding error accounted for: "cpu" (the default), "cuda" (a GPU) or "auto": a GPU,
         if there is one, for networks with a layer of more than 128 units. Step 2 is solved on the CPU. Not for
@@ -134,8 +136,7 @@ def repair(
     if method == "prof-concrete":
         head = replace(head, features="box")
     network = model_of_spec(net, spec)
-    if isinstance(network, RunModel):
-        require_method(method, network, bool(keep_form))
+    require_method(method, network, spec, bool(keep_form))
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
     task = replace(task, cuts_training=method != "auto", keep_form=bool(keep_form))
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
@@ -144,14 +145,26 @@ def repair(
         return _result(task, method, attempt, selection, policy)
 
 
-def require_method(method: str, model: RunModel, keep_form: bool = False) -> None:
-    """Raise an error if a method needs a network, and the model is only run."""
-    if keep_form:
+def require_method(method: str, model: Network | RunModel, spec: Spec, keep_form: bool = False) -> None:
+    """Raise an error if a method needs a network and the model is only run, or classes of people and links leave none.
+
+    If links connect all values of a feature, a repair by classes ignores it, which nobody asked for by name. Of a
+    network, "auto" has other candidates, and a warning says what the repaired one no longer reads.
+    """
+    if isinstance(model, RunModel) and keep_form:
         raise FairmendError(f"keep_form: {model.runner.name} is only run, and repaired by nodes in front of it")
-    if method not in RUN_METHODS:
+    if isinstance(model, RunModel) and method not in RUN_METHODS:
         raise FairmendError(
             f"method {method} needs a network that fairmend reads, but {model.runner.name} is only run "
             f"({model.why_only_run}); use method {' or '.join(RUN_METHODS)}"
+        )
+    by_classes = isinstance(model, RunModel) or method == "average"
+    swallowed = similarity_classes(spec).swallowed if by_classes else ()
+    if swallowed:
+        raise FairmendError(
+            f"links connect all values of {listed(swallowed)} to one class, or too many to tell apart, so that a "
+            "repair by classes would ignore it. Narrow the links, or protect it in their place (protected = true) if "
+            "you want that"
         )
 
 
@@ -211,7 +224,7 @@ def _result(
         history=attempt.history,
         seconds=attempt.seconds,
         changed_weights=_count_changed(task.model, attempt.network),
-        total_weights=sum(affine.size for affine in getattr(task.model, "affines", ())),
+        total_weights=getattr(task.model, "weights", 0),
         attempts=attempt.attempts,
         candidates=() if selection is None else selection.candidates,
         collapsed=_collapsed(task, attempt) if selection is None else selection.collapsed,
@@ -249,8 +262,13 @@ def _more_unequal(task: RepairTask, attempt: RepairAttempt) -> list[str]:
     """Return a warning if more calibration rows are treated unequally than before; none are if it is for everyone."""
     if attempt.everyone:
         return []
-    before, after = (unequal_rate(network, task, task.X_cal) for network in (task.model, attempt.network))
-    return [MORE_UNEQUAL.format(before=percent(before), after=percent(after))] if after > before else []
+    after = unequal_rows(attempt.network, task, task.X_cal)
+    before = unequal_rows(task.model, task, task.X_cal) if after.count else after
+    if not after.count or not are_more([before], [after]):
+        return []
+    both = min(len(before.rows), len(after.rows))
+    shares = {"before": before.rows[:both].mean(), "after": after.rows[:both].mean()}
+    return [MORE_UNEQUAL.format(**{name: percent(float(share)) for name, share in shares.items()})]
 
 
 def _exported_entry(model: RepairedModel) -> tuple[Entry | None, list[str]]:
@@ -285,8 +303,8 @@ def _certificate(task: RepairTask, method: str, attempt: RepairAttempt) -> Certi
 
 
 def _count_changed(before: Model, after: Model) -> int:
-    """Return how many weights and biases differ, bit for bit."""
+    """Return how many weights, biases and numbers of tables differ."""
     if not isinstance(before, Network) or not isinstance(after, Network):
         return 0
-    pairs = zip(before.affines, after.affines, strict=True)
-    return sum(int((old.parameters != new.parameters).sum()) for old, new in pairs)
+    pairs = zip(before.weight_nodes, after.weight_nodes, strict=True)
+    return sum(int((old.operation.weights != new.operation.weights).sum()) for old, new in pairs)

@@ -50,8 +50,12 @@ these two cannot be told apart, the distilled one is better on average: by much 
 else by nothing."""
 
 LABEL_WEIGHT = 0.5
-"""Of labels in distillation, if most rows have none. Where the labelled rows are all there is, it does without them: a
-network learns their labels by heart, and so what is chance in them."""
+MANY_UNLABELLED = 4
+"""Labels count in distillation, with this weight, if there are so many times as many rows without them: they are then a
+tenth of what is learnt, at most, and cannot be learnt by heart with what is chance in them. They also count if there
+are fewer than `FEW_ROWS` rows in all, as a model with so few was mostly trained on few, and says less than labels do.
+Otherwise the network learns what the original gives, and nothing else. (`--labels` of benchmarks/repairs/generalise.py
+judges the difference.)"""
 
 BY_CLASSES = (
     Recipe("classes, distilled", steps=0, distil_steps=STEPS, label_weight=0.0, by_classes=DISTILLED),
@@ -204,6 +208,8 @@ class _Stage:
 def _stages(task: RepairTask) -> tuple[_Stage, ...]:
     if isinstance(task.model, RunModel):
         return (_Stage(class_recipes(task), lambda contest: ""),)
+    if not _can_be_cut(task):  # weights cannot make the network ignore a feature, but an entry before it can
+        return (_Stage(() if task.keep_form else BY_CLASSES, lambda contest: ""), _Stage((PROF,), _why_not_slow))
     for_repair_inputs = () if task.strict else listed_recipes(task)
     return (
         _Stage((*class_recipes(task), *everyone_recipes(task)), lambda contest: ""),
@@ -211,6 +217,16 @@ def _stages(task: RepairTask) -> tuple[_Stage, ...]:
         _Stage(tuple(recipe for recipe in for_repair_inputs if _is_slow(recipe)), _why_not_slow),
         _Stage((PROF,), _why_not_prof),
     )
+
+
+def _can_be_cut(task: RepairTask) -> bool:
+    """Return whether weights of 0 can make the network ignore every feature that varies."""
+    columns = columns_of(task.spec, list(task.spec.varying))
+    try:
+        fix_columns(task.network, columns, mean_reference(columns, task.X_cal))
+    except FairmendError:
+        return False
+    return True
 
 
 def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
@@ -223,9 +239,11 @@ def class_recipes(task: RepairTask) -> tuple[Recipe, ...]:
 
 def everyone_recipes(task: RepairTask) -> tuple[Recipe, ...]:
     """Return the recipes that ignore every feature that varies, the preferred one first."""
-    weight = LABEL_WEIGHT if len(task.X_unlabelled) > len(task.X_cal) else 0.0
+    labelled, unlabelled = len(task.X_cal), len(task.X_unlabelled)
+    few = labelled + unlabelled < FEW_ROWS
+    weight = LABEL_WEIGHT if few or unlabelled >= MANY_UNLABELLED * labelled else 0.0
     recipes = tuple(replace(each, label_weight=weight) if each.distil_steps else each for each in EVERYONE)
-    return recipes if len(task.X_cal) + len(task.X_unlabelled) >= FEW_ROWS else recipes[::-1]
+    return recipes[::-1] if few else recipes
 
 
 def _is_slow(recipe: Recipe) -> bool:

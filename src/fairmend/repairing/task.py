@@ -19,7 +19,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.gpu import CPU, choose_device
 from fairmend.models import RunModel
 from fairmend.network import Network
-from fairmend.network.scores import ScoredRows
+from fairmend.network.model import ScoredRows
 from fairmend.prove.fit import require_fit
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.repairing.measures import Measure, measure_of
@@ -48,6 +48,13 @@ class Deadline:
         """Raise TimeLimitError if the time is over; ``what`` is the work that does not go on."""
         if self.passed:
             raise TimeLimitError(f"time limit: the {self.limit:g} s ended {what}")
+
+    def share(self, part: float) -> Deadline:
+        """Return the deadline after this part of the time that is left."""
+        left = self.seconds_left()
+        found = Deadline(None if left is None else part * left, self._clock)
+        found.limit = self.limit
+        return found
 
     def seconds_left(self) -> float | None:
         """Return the seconds left, at least 0; None without a limit."""

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from fairmend.base.gpu import CPU
 from fairmend.network import Affine, Network
+from fairmend.network.operations.ties import Tie
 from fairmend.spec.neighbourhoods import Regions
 
 _logger = logging.getLogger(__name__)
@@ -79,11 +80,42 @@ class DerivedBiases:
         ]
 
 
+def _owners(network: Network) -> list[int]:
+    """Return for each affine layer the first that has its numbers: itself, unless it shares them."""
+    first: dict[str, int] = {}
+    ties = (affine.tie for affine in network.affines)
+    return [i if tie is None or not tie.key else first.setdefault(tie.key, i) for i, tie in enumerate(ties)]
+
+
+def _stored(affine: Affine, tie: Tie | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of a layer that are trained: each once."""
+    if tie is None:
+        return affine.weight, affine.bias
+    return tie.stored_weight(affine.weight).reshape(-1), tie.stored_bias(affine.bias)
+
+
+def _places(tie: Tie, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return which stored number is at each place of weight and bias; 0 stands for a number that is always 0."""
+    weight, bias = (torch.tensor(places + 1, device=device) for places in (tie.weight_places, tie.bias_places))
+    return weight, bias
+
+
+def _spread(layer: tuple[Tensor, Tensor], places: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    """Return the weight ``(..., out, in)`` and the bias ``(..., out)`` of stored numbers ``(..., numbers)``."""
+    if places is None:
+        return layer
+    weight, bias = (
+        F.pad(stored, (1, 0)).index_select(-1, at.reshape(-1)).reshape(*stored.shape[:-1], *at.shape)
+        for stored, at in zip(layer, places, strict=True)
+    )
+    return weight, bias
+
+
 class Parameters:
     """All weights and biases of a network as one leaf tensor ``flat``: an optimiser step costs time for each tensor.
 
     With ``stack`` they are those of several networks of its shape, one after the other. A bias that is not stored has
-    a place in it, which has no effect.
+    a place in it, which has no effect. Numbers that a layer repeats, or shares with others, are in it once.
     """
 
     def __init__(
@@ -93,15 +125,17 @@ class Parameters:
         device: torch.device = CPU,
         stack: Sequence[Sequence[Affine]] | None = None,
     ) -> None:
-        networks = [
-            [array for affine in affines for array in (affine.weight, affine.bias)]
-            for affines in ([network.affines] if stack is None else stack)
-        ]
+        stacked = [network.affines] if stack is None else stack
+        self._owners = _owners(network)
+        own = sorted(set(self._owners))
+        ties = [affine.tie for affine in network.affines]
+        networks = [[array for i in own for array in _stored(affines[i], ties[i])] for affines in stacked]
         self.shapes = [array.shape for array in networks[0]]
         self.sizes = [array.size for array in networks[0]]
         parts = [torch.tensor(array, dtype=dtype).reshape(-1) for arrays in networks for array in arrays]
         self.flat = torch.cat(parts).to(device).requires_grad_()
         self.derived = DerivedBiases(network, dtype, device)
+        self._places = [None if tie is None else _places(tie, device) for tie in ties]
         self._rows = () if stack is None else (len(stack),)
 
     @property
@@ -110,14 +144,16 @@ class Parameters:
         return self.flat.view(*self._rows, -1)
 
     def layers(self, values: Tensor | None = None) -> Layers:
-        """Return views of weights ``(..., out, in)`` and biases ``(..., out)``, layer by layer.
+        """Return weights ``(..., out, in)`` and biases ``(..., out)``, layer by layer: views, unless numbers repeat.
 
         They are those of the parameters, or of ``values (..., parameters)`` in their place.
         """
         values = self.values if values is None else values
         parts = values.split_with_sizes(self.sizes, dim=-1)
         shaped = [part.reshape(*values.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return self.derived.replace(list(zip(shaped[::2], shaped[1::2], strict=True)))
+        own = dict(zip(sorted(set(self._owners)), zip(shaped[::2], shaped[1::2], strict=True), strict=True))
+        layers = [own[owner] for owner in self._owners]
+        return self.derived.replace([_spread(layer, at) for layer, at in zip(layers, self._places, strict=True)])
 
     def affines(self) -> list[Affine]:
         """Return copies of the layers of one network in their present state."""

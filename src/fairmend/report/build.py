@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,19 +17,20 @@ from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.models import RunModel
 from fairmend.network import Network
-from fairmend.prove.fit import model_of_spec, network_of_spec
+from fairmend.prove.fit import model_of_spec
 from fairmend.report.report import Report
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 
 if TYPE_CHECKING:
+    from fairmend.evaluate.groups import GroupColumn
     from fairmend.repairing.result import RepairResult
 
 
 def repair_report(
     result: RepairResult,
     spec: Spec,
-    original: Network,
+    original: Network | RunModel,
     X_repair: pd.DataFrame | ArrayLike,
     data: pd.DataFrame | ArrayLike,
     y: ArrayLike | None = None,
@@ -36,6 +38,7 @@ def repair_report(
     X_test: pd.DataFrame | ArrayLike | None = None,
     y_test: ArrayLike | None = None,
     held_out: bool = False,
+    group: Sequence[str] = (),
     title: str = "the network",
     seed: int | None = None,
     command: str | None = None,
@@ -53,6 +56,8 @@ def repair_report(
     X_test, y_test : rows that the network was not trained on, in the same forms, from which accuracy and group figures
         come instead; y_test may be left out as y may
     held_out : whether the data was used neither for the repair nor for calibration
+    group : columns that the model does not read, such as race, of the rows that accuracy comes from (a DataFrame):
+        their groups are compared, and a table says how well the features tell them
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     check : the command that checks the saved certificate, if there is one
@@ -63,7 +68,7 @@ def repair_report(
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.split import DataSplit, TestRows
 
-    original = network_of_spec(original, spec)
+    original = model_of_spec(original, spec)
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
         raise FairmendError(
@@ -79,8 +84,23 @@ def repair_report(
     if X_test is not None:
         rows_test = spec.as_inputs(X_test, original.dtype)
         test = TestRows(rows_test, _read_labels(spec, original, X_test, rows_test, y_test, "the test data"))
+    columns = _group_columns(group, spec, data if X_test is None else X_test)
     people = DataSplit(
-        spec, frame, X, labels, inputs, X_inputs, None, no_rows, no_rows, all_rows, held_out, (), rows, test=test
+        spec,
+        frame,
+        X,
+        labels,
+        inputs,
+        X_inputs,
+        None,
+        no_rows,
+        no_rows,
+        all_rows,
+        held_out,
+        (),
+        rows,
+        test=test,
+        columns=columns,
     )
     before, after = (measure(net, people, stage="") for net in (original, result.network))
     everyone = before.data.scored(original, X)
@@ -102,6 +122,7 @@ def audit_report(
     data: pd.DataFrame | ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
+    group: Sequence[str] = (),
     title: str = "the network",
     seed: int | None = None,
     command: str | None = None,
@@ -115,6 +136,8 @@ def audit_report(
     found : the result of `fairmend.audit` for `network`, `spec` and the data
     data, y : the audited people, and their classes if known (a DataFrame's label column is read). Without data, the
         report has no figures of accuracy; leave it out for an audit of samples
+    group : columns of the data (a DataFrame) that the model does not read, such as race: their groups are compared, and
+        a table says how well the features tell them
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     what_if : whether the page carries the network, if it is one and small, and computes the scores of any person
@@ -130,6 +153,7 @@ def audit_report(
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
     network = model_of_spec(network, spec)
     frame = data if is_frame(data) else None
+    columns = _group_columns(group, spec, data)
     labelled, arrays = LabelledFigures(), {}
     if data is not None:
         X = spec.as_inputs(data, network.dtype)
@@ -143,7 +167,7 @@ def audit_report(
         if y is not None and spec.regression:
             labelled = LabelledFigures(len(X), regression=regression_utility(network, X, y))
         elif y is not None:
-            labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y))
+            labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y, columns))
     numbers = _row_numbers(spec, frame)
     document = audit_document(
         network,
@@ -155,6 +179,7 @@ def audit_report(
         labels=_different_labels(spec, frame),
         warnings=audit_warnings(network, spec, found, labelled),
         rows=numbers,
+        columns=columns,
     )
     if what_if:
         document = add_what_if(
@@ -170,9 +195,23 @@ def audit_report(
     return Report(document)
 
 
+def _group_columns(group: Sequence[str], spec: Spec, data: pd.DataFrame | ArrayLike | None) -> tuple[GroupColumn, ...]:
+    """Return columns of the data that the model does not read."""
+    from fairmend.evaluate.groups import group_columns, require_group_columns
+
+    if not group:
+        return ()
+    if not is_frame(data):
+        raise FairmendError(
+            "group names columns of the data that the model does not read. Pass the data as a DataFrame"
+        )
+    require_group_columns(group, spec, data.columns)
+    return group_columns(group, data)
+
+
 def _read_labels(
     spec: Spec,
-    network: Network,
+    network: Network | RunModel,
     data: pd.DataFrame | ArrayLike,
     X: FloatArray,
     y: ArrayLike | None,

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from fairmend.auditing.figures import DisparityFigures
 from fairmend.base.text import (
     at_least_percent,
     at_most_percent,
@@ -17,19 +18,22 @@ from fairmend.base.text import (
     printable,
     ratio,
     short,
+    signed_difference,
 )
 from fairmend.evaluate.document import (
     AuditDocument,
-    DisparityFigures,
     Document,
     NetworkFigures,
     Outcomes,
     OutcomeTable,
+    ProxyTable,
     QuantifyDocument,
     RepairDocument,
     Selection,
     UtilityFigures,
+    ValueEffect,
 )
+from fairmend.evaluate.proxies import describe_proxy
 from fairmend.evaluate.summary import summarize
 from fairmend.report.page import REGRESSION_ERRORS, class_name, pair_columns
 from fairmend.report.report import PagedDocument
@@ -55,8 +59,10 @@ def model_card(document: PagedDocument) -> str:
     if document.warnings:
         lines += ["## Warnings", "", *(f"- {_escape(text)}" for text in document.warnings[:_MOST_WARNINGS]), ""]
     lines += ["## Figures", "", *_figures(document)]
-    if not isinstance(document, QuantifyDocument) and document.outcomes is not None:
-        lines += list(_outcomes(document, document.outcomes))
+    if not isinstance(document, QuantifyDocument):
+        lines += list(_effects(document))
+        lines += [] if document.outcomes is None else list(_outcomes(document, document.outcomes))
+        lines += list(_proxies(document.proxies))
     lines += [*_check(document), "## Origin", "", *_table(("", ""), _origin(document))]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -190,6 +196,62 @@ def _utility(known: UtilityFigures, figures: UtilityFigures) -> Iterator[tuple[s
     for name, key in REGRESSION_ERRORS:
         if getattr(known, key) is not None:
             yield name, number(getattr(figures, key))
+
+
+# Effects
+
+
+def _effects(document: AuditDocument | RepairDocument) -> Iterator[str]:
+    """Yield what each value of the protected features adds to score and decision, with 95 % intervals."""
+    sides = [document.effects] if isinstance(document, AuditDocument) else []
+    if isinstance(document, RepairDocument):
+        sides = [document.before.effects, document.after.effects]
+    if not sides[0]:
+        return
+    on = "output" if document.claim.on == "output" else "probability"
+    yield "## Who loses, and by how much"
+    yield ""
+    linked = " but for what is linked to it" if document.similar.linked else ""
+    yield (
+        "What each value of a protected feature adds on average, with its 95 % interval: the score of a person with it "
+        f"minus the mean over all values, everything else equal{linked}"
+        f"{', in percentage points' if on == 'probability' else ''}. Nothing here is proven."
+    )
+    yield ""
+    figures = ["Output"] if on == "output" else ["Probability", "Share who get it"]
+    heads = [
+        f"{name}{when}"
+        for when in ((" before", " after") if len(sides) > 1 else ("",))
+        for name in (*figures, "Result")
+    ]
+    for compared in zip(*sides, strict=True):
+        first = compared[0]
+        yield f"### {_escape(first.feature)}{f': effect on “{_escape(first.answer)}”' if first.answer else ''}"
+        yield ""
+        rows = [
+            (values[0].value, *(text for value in values for text in _value_effect(value, on)))
+            for values in zip(*(effects.values for effects in compared), strict=True)
+        ]
+        yield from _table(("Value", *heads), rows)
+        if first.values_left_out:
+            yield f"{count(first.values_left_out)} rarer values are not shown."
+            yield ""
+
+
+def _value_effect(value: ValueEffect, on: str) -> Iterator[str]:
+    for effect in (value.score, value.decision):
+        if effect is not None:
+            mean, low, high = (signed_difference(part, on) for part in (effect.mean, effect.low, effect.high))
+            yield f"{mean} ({low} to {high})"
+    yield "no clear effect" if value.direction == "neither" else value.direction
+
+
+def _proxies(proxies: Sequence[ProxyTable]) -> Iterator[str]:
+    """Yield how well the features tell columns that the model does not read, and which of them."""
+    if proxies:
+        yield from ("## Features that stand for others", "")
+        yield from (f"- {_escape(describe_proxy(each))}" for each in proxies)
+        yield ""
 
 
 # Outcomes

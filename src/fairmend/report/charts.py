@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from fairmend.auditing.figures import DisparityFigures, ScoreFigures
 from fairmend.base.text import fine_percent, number, percent, printable, score_difference
-from fairmend.evaluate.document import DisparityFigures, ScoreFigures, ScoreRange, WeightChange
+from fairmend.evaluate.document import ScoreRange, WeightChange
 from fairmend.evaluate.nearest_counterfactuals import pick_evenly
 
 # SVG, element by element: every attribute and every text is escaped here, and nowhere else

@@ -12,9 +12,11 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup, escape
 
-from fairmend.auditing.result import name_row, wilson_interval
+from fairmend.auditing.figures import Pair, name_row
+from fairmend.auditing.result import wilson_interval
 from fairmend.base import text
-from fairmend.evaluate.document import Document, NearestPair, Pair, PairTable, QuantifyDocument, UnequalBox
+from fairmend.evaluate.document import Document, NearestPair, PairTable, QuantifyDocument, UnequalBox
+from fairmend.evaluate.groups import SMALL
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
@@ -222,6 +224,7 @@ def _template() -> jinja2.Template:
         "regression_errors": REGRESSION_ERRORS,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
+        "small": SMALL,
         "loss": text.loss,
     }
     return environment.get_template("report.html")

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from fairmend.auditing.figures import DisparityFigures, Pair, ScoreFigures
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_json, write_text
 from fairmend.base.text import printable
@@ -21,19 +22,16 @@ from fairmend.evaluate.document import (
     REPAIR,
     VERSION,
     AuditDocument,
-    DisparityFigures,
     FeatureGroups,
     NearestPair,
     Outcomes,
     Page,
-    Pair,
     QuantifyDocument,
     RepairDocument,
-    ScoreFigures,
 )
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.what_if import what_if_problems
-from fairmend.spec.claim import About, as_about
+from fairmend.spec.label import About, as_about
 
 DATA_NAME, PAGE_NAME = "result.json", "report.html"
 """The files that the commands write into their folder."""
@@ -170,6 +168,8 @@ def _inconsistencies(document: PagedDocument) -> Iterator[str]:
         pairs = []
         if [len(f.groups) for f in document.before.groups] != [len(f.groups) for f in document.after.groups]:
             yield "groups: those before and after do not fit"
+        if [len(f.values) for f in document.before.effects] != [len(f.values) for f in document.after.effects]:
+            yield "effects: those before and after do not fit"
     yield from (f"pairs[{i}]: its answers and scores do not fit" for i, pair in enumerate(pairs) if not _is_two(pair))
     for where, (scores, disparity, groups) in figures.items():
         if (scores is not None) != document.claim.is_score:

@@ -14,7 +14,8 @@ from fairmend.network.formats.torch.steps import replay
 
 _PRECISIONS = ("float32", "float64")
 _KINDS = ("continuous", "integer", "categorical")
-_STEPS = ("input", "affine", "scale", "function", "sum", "concatenate", "columns", "lookup")  # without norms
+_STEPS = {"input", "affine", "scale", "function", "sum", "concatenate", "columns", "lookup"}  # without batch norms
+_STEPS |= {"product", "softmax", "normalise"}
 
 
 def what_if_data(what_if: WhatIf, answers: Sequence[str]) -> str:

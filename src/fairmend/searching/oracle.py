@@ -1,4 +1,4 @@
-"""The network as a tester queries it: predictions and the most different neighbours, with a count of evaluations."""
+"""The model as a tester queries it: predictions and the most different neighbours, with a count of evaluations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.searching.value_space import Choices, Values, ValueSpace, follow_links, move_in_bands
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -24,6 +24,7 @@ MOST_NEIGHBOURS = 512
 # Numbers in one buffer, and multiplications in one layer: small enough for the cache, and below the size at which BLAS
 # starts threads, which slow each other down when other programs use the cores.
 _NUMBERS, _PRODUCTS = 262_144, 500_000
+_RUN = 65_536  # rows at once of a model that is only run
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +49,14 @@ class Partners:
 
 
 class Oracle:
-    """A network and its neighbourhoods in the value space; counts every evaluation in `calls`.
+    """A model and its neighbourhoods in the value space; counts every evaluation in `calls`.
 
     Neighbour number j of a row is the row with the j-th combination of protected values, moved by the j-th combination
     of offsets in the features that have a tolerance, and of places in bands. Linked features follow; where links allow
     several values, j selects one of them. A number means the same for every row.
     """
 
-    def __init__(self, net: Network, spec: Spec, rng: np.random.Generator) -> None:
+    def __init__(self, net: Model, spec: Spec, rng: np.random.Generator) -> None:
         self.net, self.spec, self.space = net, spec, ValueSpace(spec, net.dtype)
         self.calls = 0
         self._varying = [(i, f) for i, f in enumerate(spec.features) if f.varies]
@@ -63,12 +64,18 @@ class Oracle:
             [*(_span(f) for _, f in self._varying), *(_linked_span(spec, f) for f in spec.linked)], rng
         )
         self._near = [not f.protected for _, f in self._varying]
-        shares_first_layer = net.is_chain and not any(self._near) and not spec.links
-        self._shared = self._first_layer() if shares_first_layer else None
+        chain = net if isinstance(net, Network) and net.is_chain else None
+        self._shared = None if chain is None or any(self._near) or spec.links else self._first_layer(chain)
         sizes = [f.bounds[1] - f.bounds[0] + 1 for _, f in self._varying]
         # Whether the table lists all protected values in order, so that a row is one of its own neighbours.
         self._complete = not any(self._near) and not spec.links and spec.finite and math.prod(sizes) == len(self._table)
         self._strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))])
+
+    @property
+    def network(self) -> Network:
+        """The model, for testers that follow gradients."""
+        assert isinstance(self.net, Network)
+        return self.net
 
     def predict(self, V: Values) -> Choices:
         """Return the class of each row (rows,)."""
@@ -105,9 +112,7 @@ class Oracle:
         """Find the most different neighbour of each row."""
         predictions, partner = np.zeros(len(V), np.int64), np.zeros(len(V), np.int64)
         unequal, mine, deepest = np.zeros(len(V), np.bool_), np.zeros(len(V)), np.zeros(len(V))
-        widest = max(self.net.widths)
-        largest = max(affine.weight.size for affine in self.net.affines)
-        step = max(1, min(_NUMBERS // widest, _PRODUCTS // largest) // len(self._table))
+        step = max(1, self._rows_at_once() // len(self._table))
         for start in range(0, len(V), step):
             rows = slice(start, start + step)
             theirs = self._neighbour_logits(V[rows])
@@ -123,6 +128,12 @@ class Oracle:
             partner[rows], unequal[rows], deepest[rows] = chosen, differ[at, chosen], leads[at, chosen]
         return Partners(predictions, partner, unequal, mine, deepest)
 
+    def _rows_at_once(self) -> int:
+        if not isinstance(self.net, Network):
+            return _RUN
+        largest = max(affine.weight.size for affine in self.net.affines)
+        return min(_NUMBERS // max(self.net.widths), _PRODUCTS // largest)
+
     def _own_numbers(self, V: Values) -> Choices:
         """Return the number of each row among its own neighbours (rows,)."""
         varying = [i for i, _ in self._varying]
@@ -136,26 +147,26 @@ class Oracle:
             others = self.neighbours(np.repeat(V, points, axis=0), np.tile(np.arange(points), len(V)))
             return self.net.logits(self.space.encode(others)).reshape(len(V), points, -1)
         # Neighbours differ in protected columns only, whose contribution to the first layer is the same for all rows.
-        first = self.net.affines[0]
+        first = self.network.affines[0]
         X = self.space.encode(V)
         for _, f in self._varying:
             X[:, self.spec.columns(f.name)] = 0
         with np.errstate(over="ignore", invalid="ignore"):
             hidden = ((X @ first.weight.T + first.bias)[:, None, :] + self._shared).reshape(len(V) * points, -1)
-            for activation, affine in zip(self.net.activations, self.net.affines[1:], strict=True):
+            for activation, affine in zip(self.network.activations, self.network.affines[1:], strict=True):
                 activation.apply(hidden)
                 hidden = hidden @ affine.weight.T
                 hidden += affine.bias
         return hidden.reshape(len(V), points, -1)
 
-    def _first_layer(self) -> FloatArray:
+    def _first_layer(self, net: Network) -> FloatArray:
         """Return what each combination of protected values adds to the first layer (neighbours, units)."""
         V = np.tile(self.space.low, (len(self._table), 1))
         for k, (i, _) in enumerate(self._varying):
             V[:, i] = self._table[:, k]
         X = self.space.encode(V)
         columns = [c for _, f in self._varying for c in range(self.spec.width)[self.spec.columns(f.name)]]
-        return np.asarray(X[:, columns] @ self.net.affines[0].weight[:, columns].T)
+        return np.asarray(X[:, columns] @ net.affines[0].weight[:, columns].T)
 
 
 def lead(logits: FloatArray, predictions: Choices) -> npt.NDArray[np.float64]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.base.arrays import Floats
-from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Mask, Oracle
+from fairmend.searching.result import DiscoveredInstances
 from fairmend.searching.value_space import Choices, Values, ValueSpace
 
 Gradient = Callable[[Oracle, Values], Floats]

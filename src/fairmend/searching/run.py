@@ -26,14 +26,14 @@ from fairmend.base.arrays import FloatArray
 from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
-from fairmend.base.text import suggest
-from fairmend.models import ModelSource, require_network
-from fairmend.prove.fit import network_of_spec, require_fit
+from fairmend.base.text import listed, suggest
+from fairmend.models import ModelSource, RunModel
+from fairmend.network import Network
+from fairmend.prove.fit import model_of_spec
 from fairmend.prove.model_digests import digest_network, digest_spec
-from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.phases import run_local_phase
-from fairmend.searching.result import SearchResult
+from fairmend.searching.result import DiscoveredInstances, SearchResult
 from fairmend.searching.testers import METHODS
 from fairmend.searching.value_space import Values
 from fairmend.spec import Spec
@@ -73,7 +73,8 @@ def search(
 
     Parameters
     ----------
-    net, spec : the network, and the spec that defines which people are similar.
+    net, spec : the model, and the spec that defines which people are similar. A model that is only run has no
+        gradients: pass method="grft", which needs none.
     X : inputs to start from, encoded or as a DataFrame.
     method : "adf", "eidig", "neuronfair" or "grft".
     seed : the random seed.
@@ -92,10 +93,9 @@ def search(
     progress : called with the stage ("global", "local", "confirm"), the steps done and the total; if there are several
         batches, with "search", the number of seeds done and the number of seeds.
     """
-    network = network_of_spec(require_network(net, "search"), spec)
+    model = model_of_spec(net, spec)
     started = time.perf_counter()
-    if method not in METHODS:
-        raise FairmendError(f'unknown tester "{method}"{suggest(method, METHODS)}; use one of {", ".join(METHODS)}')
+    require_tester(method, model)
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
         if value < least:
             raise FairmendError(f"{name} is {value}; it must be at least {least}")
@@ -105,14 +105,14 @@ def search(
     if not works_here(cluster, jobs):
         device = device_of_workers(device)
     spec.require_class_claim(f"the search with {method}")
-    require_fit(network, spec)
     with use_engine(cluster, jobs) as workers:
         rng = np.random.default_rng(seed)
-        oracle = Oracle(network, spec, rng)
+        oracle = Oracle(model, spec, rng)
         job = SearchJob(oracle, method, seed, global_steps, local_steps)
         kept = None if resume is None else open_kept_batches(Path(resume), job, seeds)
-        origins = oracle.space.values(draw_seeds(spec.as_inputs(X, network.dtype), seeds, rng))
-        with compute_on(choose_wide_device(device, network.widths, "computing gradients")):
+        origins = oracle.space.values(draw_seeds(spec.as_inputs(X, model.dtype), seeds, rng))
+        widths = model.widths if isinstance(model, Network) else ()
+        with compute_on(choose_wide_device(device, widths, "computing gradients")):
             found = search_batches(job, origins, rng, progress, workers, kept)
     _logger.info(
         "search %s: %d of %d seeds led to an IDI, %d IDIs with %d calls",
@@ -132,6 +132,18 @@ def search(
         exact=can_enumerate(spec),
         seconds=time.perf_counter() - started,
     )
+
+
+def require_tester(method: str, model: Network | RunModel) -> None:
+    """Refuse a method that is no tester, and one that follows gradients, which a model that is only run has not."""
+    if method not in METHODS:
+        raise FairmendError(f'unknown tester "{method}"{suggest(method, METHODS)}; use one of {", ".join(METHODS)}')
+    if isinstance(model, RunModel) and METHODS[method].follows_gradients:
+        others = [name for name, tester in METHODS.items() if not tester.follows_gradients]
+        raise FairmendError(
+            f"search with {method} follows gradients, but {model.runner.name} is only run ({model.why_only_run}); use "
+            f"method {listed(others, 'or')}, which needs none"
+        )
 
 
 def draw_seeds(X: FloatArray, seeds: int, rng: np.random.Generator) -> FloatArray:
@@ -250,7 +262,8 @@ def open_kept_batches(folder: Path, job: SearchJob, seeds: int) -> KeptResults:
 
 
 def _seeds_of_a_batch(job: SearchJob) -> int:
-    weights = sum(affine.weight.size for affine in job.oracle.net.affines)
+    net = job.oracle.net
+    weights = sum(affine.weight.size for affine in net.affines) if isinstance(net, Network) else 1
     enough = _WORK // max(1, weights * (job.global_steps + job.local_steps))
     return max(_FEWEST, min(_MOST, enough))
 

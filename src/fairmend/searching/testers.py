@@ -11,9 +11,9 @@ import numpy.typing as npt
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.device import current_device
 from fairmend.network import Activation, Affine, Network
-from fairmend.searching.discovered import DiscoveredInstances
 from fairmend.searching.oracle import Oracle, Partners
 from fairmend.searching.phases import LocalRule, Moves, StepProgress, agreed_moves, follow_gradients
+from fairmend.searching.result import DiscoveredInstances
 from fairmend.searching.value_space import Choices, Values
 
 # Derivatives of the network with respect to its inputs, for a batch of rows.
@@ -77,32 +77,32 @@ def backward(net: Network, values: Sequence[Floats], slopes: Mapping[int, Floats
 def loss_gradient(oracle: Oracle, V: Values) -> Floats:
     """Return the gradient (rows, width) of the cross-entropy between the output and the predicted class."""
     values, probabilities, predicted = _outputs(oracle, V)
-    return backward(oracle.net, values, {len(values) - 1: probabilities - predicted})
+    return backward(oracle.network, values, {len(values) - 1: probabilities - predicted})
 
 
 def output_gradient(oracle: Oracle, V: Values) -> Floats:
     """Return the gradient (rows, width) of the probability of the predicted class."""
     values, probabilities, predicted = _outputs(oracle, V)
-    if oracle.net.outputs == 1:
+    if oracle.network.outputs == 1:
         slope = probabilities * (1 - probabilities) * (2 * predicted - 1)
     else:
         slope = (probabilities * predicted).sum(axis=1, keepdims=True) * (predicted - probabilities)
-    return backward(oracle.net, values, {len(values) - 1: slope})
+    return backward(oracle.network, values, {len(values) - 1: slope})
 
 
 def _outputs(oracle: Oracle, V: Values) -> tuple[list[Floats], Floats, Floats]:
     """Return the results of all nodes, the probabilities, and the predicted class as 0 and 1, both (rows, outputs)."""
-    values = forward(oracle.net, oracle.space.encode(V))
+    values = forward(oracle.network, oracle.space.encode(V))
     oracle.calls += len(V)
     logits = values[-1]
-    predictions = oracle.net.decide(logits)
-    if oracle.net.outputs == 1:
+    predictions = oracle.network.decide(logits)
+    if oracle.network.outputs == 1:
         probabilities = logits.copy()
         Activation("sigmoid").apply(probabilities)
         return values, probabilities, predictions[:, None].astype(np.float64)
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    return values, probabilities, np.eye(oracle.net.outputs)[predictions]
+    return values, probabilities, np.eye(oracle.network.outputs)[predictions]
 
 
 def _adf_moves(oracle: Oracle, _: Values, rng: np.random.Generator) -> Moves:
@@ -184,7 +184,7 @@ def _neuronfair_moves(oracle: Oracle, seeds: Values, rng: np.random.Generator) -
 def biased_neurons(oracle: Oracle, V: Values) -> list[npt.NDArray[np.bool_]]:
     """Return for each layer which neurons (units,) are among the most biased, over the rows V."""
     here, there = _both_sides(oracle, V, _partners(oracle, V))
-    differences = [np.abs(here[node] - there[node]).mean(axis=0) for node in layer_nodes(oracle.net)]
+    differences = [np.abs(here[node] - there[node]).mean(axis=0) for node in layer_nodes(oracle.network)]
     hidden = differences[:-1] or differences
     # Neurons of different layers are compared without scaling: their scale is what reaches the output.
     every = np.sort(np.concatenate(hidden))[::-1]
@@ -198,10 +198,10 @@ def difference_gradient(oracle: Oracle, biased: list[npt.NDArray[np.bool_]], V: 
     here, there = _both_sides(oracle, V, others)
     slopes = {
         node: np.sign(here[node] - there[node]) * mask
-        for node, mask in zip(layer_nodes(oracle.net), biased, strict=True)
+        for node, mask in zip(layer_nodes(oracle.network), biased, strict=True)
     }
-    mine = backward(oracle.net, here, slopes)
-    return mine + backward(oracle.net, there, {node: -slope for node, slope in slopes.items()})
+    mine = backward(oracle.network, here, slopes)
+    return mine + backward(oracle.network, there, {node: -slope for node, slope in slopes.items()})
 
 
 def _partners(oracle: Oracle, V: Values) -> Values:
@@ -211,7 +211,7 @@ def _partners(oracle: Oracle, V: Values) -> Values:
 def _both_sides(oracle: Oracle, V: Values, others: Values) -> tuple[list[Floats], list[Floats]]:
     """Return the results of all nodes for V and for others."""
     oracle.calls += 2 * len(V)
-    return forward(oracle.net, oracle.space.encode(V)), forward(oracle.net, oracle.space.encode(others))
+    return forward(oracle.network, oracle.space.encode(V)), forward(oracle.network, oracle.space.encode(others))
 
 
 POPULATION = 10
@@ -304,6 +304,11 @@ class Tester:
 
     find_starts: FindStarts
     rule: LocalRule
+
+    @property
+    def follows_gradients(self) -> bool:
+        """Whether it needs a network; otherwise it runs any model."""
+        return self.rule.gradient is not None
 
 
 def _follow(

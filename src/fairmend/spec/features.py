@@ -22,7 +22,7 @@ from fairmend.spec.bands import Bands, Groups, read_groups, read_lower_ends, req
 from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated, require_one_of, to_table
 
 if TYPE_CHECKING:
-    from fairmend.spec.claim import Label
+    from fairmend.spec.label import Label
 
 _Number = TypeVar("_Number", bound=np.floating[Any])
 

@@ -36,7 +36,13 @@ _NO_CATEGORY = {
 _MOST_VALUES = 4  # labels that a warning names
 
 _FEWEST_ROWS = 20  # with fewer, a constant prediction or a low AUC can be chance
-_LOWEST_AUC = 0.4
+
+
+class Doubt(str):
+    """A warning that makes every figure doubtful, so it stands above them: the model may not be the one as trained."""
+
+    __slots__ = ()
+
 
 _CONSTANT = (
     "The network gives all {rows:,} people the same prediction ({prediction}). Check that the spec matches the "
@@ -46,6 +52,15 @@ _AGAINST_LABELS = (
     "The network ranks people against their labels (AUC {auc:.3f}). Check that the spec matches the training data: "
     "positive value (the one that the model calls class 1; in scikit-learn the last of the sorted values), scale, "
     "order of columns."
+)
+_BY_CHANCE = (
+    "The network is not better than chance on the labels: its AUC is {auc:.3f}, and scores that have nothing to do "
+    "with them reach {by_chance:.3f} in 1 of 40 cases. Figures say little about the network as it was trained. "
+    "Check that the spec matches the training data: order of columns, scale, encoding, label."
+)
+_WORSE_THAN_MEAN = (
+    "The network predicts worse than the mean of the targets (R² {r2:.3f}). Figures say little about the network "
+    "as it was trained. Check that the spec matches the training data: order of columns, scale, encoding, label."
 )
 
 
@@ -249,20 +264,33 @@ def _refuse_category(
 
 
 def spec_warnings(
-    predictions: npt.NDArray[np.integer], auc: float | None = None, classes: Sequence[str] = ()
+    predictions: npt.NDArray[np.integer],
+    auc: float | None = None,
+    classes: Sequence[str] = (),
+    *,
+    by_chance: float | None = None,
 ) -> list[str]:
     """Return a sentence for each sign that the spec is wrong, given the predictions (people,) and the AUC if known.
 
-    `classes` are the names of the classes, if they have any.
+    `classes` are the names of the classes, if they have any. `by_chance` is the AUC up to which a network is not better
+    than chance on these labels.
     """
-    found = []
+    found: list[str] = []
     if len(predictions) >= _FEWEST_ROWS and (predictions == predictions[0]).all():
         number = int(predictions[0])
         name = shown(classes[number]) if number < len(classes) else f"class {number}"
-        found.append(_CONSTANT.format(rows=len(predictions), prediction=name))
-    if len(predictions) >= _FEWEST_ROWS and auc is not None and auc < _LOWEST_AUC:
-        found.append(_AGAINST_LABELS.format(auc=auc))
+        found.append(Doubt(_CONSTANT.format(rows=len(predictions), prediction=name)))
+    if len(predictions) >= _FEWEST_ROWS and auc is not None and by_chance is not None and auc <= by_chance:
+        against = auc < 1 - by_chance
+        found.append(Doubt((_AGAINST_LABELS if against else _BY_CHANCE).format(auc=auc, by_chance=by_chance)))
     return found
+
+
+def regression_warnings(r2: float | None, rows: int) -> list[str]:
+    """Return a sentence if a regression network is no better than the mean of the targets of so many rows."""
+    if r2 is None or r2 > 0 or rows < _FEWEST_ROWS:
+        return []
+    return [Doubt(_WORSE_THAN_MEAN.format(r2=r2))]
 
 
 def label_warnings(spec: Spec, positive_found: bool, values: Sequence[object], source: object) -> list[str]:

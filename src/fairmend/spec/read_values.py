@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, shown, spreadsheet_text, suggest
-from fairmend.spec.claim import Label
 from fairmend.spec.features import Feature
+from fairmend.spec.label import Label
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
+RANGE_HINT = (
+    "Correct the value, widen `range` in the spec, or pass --out-of-range clip, skip or widen (in Python: "
+    "spec.bring_into_range)."
+)
 
 RowNumber: TypeAlias = "int | NDArray[np.int64]"
 """What error messages call the first row, from which they count, or each row (rows,)."""
@@ -229,8 +234,7 @@ def _number_checks(
             (values < lo) | (values > hi),
             lambda row: (
                 f"{values[row]:.10g} is {'below' if values[row] < lo else 'above'} the range {feature.extent}. "
-                "Correct the value, widen `range` in the spec, or pass --out-of-range clip, skip or widen (in Python: "
-                "spec.bring_into_range)."
+                f"{RANGE_HINT}"
             ),
         ),
     ]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import html_table, listed, printable, suggest
-from fairmend.spec.claim import About, Claim, Label, as_about, validate_claim_for_label
+from fairmend.spec.claim import Claim, validate_claim_for_label
 from fairmend.spec.describe import (
     describe_difference,
     describe_encoding,
@@ -30,6 +30,7 @@ from fairmend.spec.describe import (
 )
 from fairmend.spec.encoding import check_encoded, decode_columns, encode_frame, encode_values, require_float_type
 from fairmend.spec.features import Feature, require_few, validate_features_together, validate_id_column
+from fairmend.spec.label import About, Label, as_about
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
 from fairmend.spec.neighbourhoods import (
     Regions,
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _MOST_COLUMNS = 20  # named in an error message
 
+GUESSED = "guessed"
+"""What `ranges` in [table] says of ranges that are those of some file."""
+
 
 class Spec:
     """Which people are similar: the features in the order of the network's columns, and the label.
@@ -72,6 +76,8 @@ class Spec:
     links : Link or dict; features that change together with protected ones
     id_column : the column of the data that names a person, such as "customer"; the network does not read it
     about : About, dict or None; which model it is, for reports
+    guessed_ranges : whether the ranges are those of some file; commands then widen them to the values of another file,
+        with a note
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Spec:
         links: Iterable[Link | Mapping[str, Any]] = (),
         id_column: str | None = None,
         about: About | Mapping[str, Any] | None = None,
+        guessed_ranges: bool = False,
     ) -> None:
         """Validate the features, the label, the claim and the links, so that every existing spec is valid."""
         given = list(features)
@@ -97,6 +104,7 @@ class Spec:
         self._linked = linked_names(self._links)
         self._id_column = validate_id_column(id_column, self._features, self._label)
         self._about = as_about(about)
+        self._guessed_ranges = bool(guessed_ranges)
         require_few_products(self._features, self._links)
         ends = np.cumsum([f.width for f in self._features]).tolist()
         self._slices = {f.name: slice(end - f.width, end) for f, end in zip(self._features, ends, strict=True)}
@@ -144,6 +152,11 @@ class Spec:
     def id_column(self) -> str | None:
         """The column of the data that names a person, or None."""
         return self._id_column
+
+    @property
+    def guessed_ranges(self) -> bool:
+        """Whether the ranges are those of some file, so that commands widen them to the values of another one."""
+        return self._guessed_ranges
 
     @property
     def about(self) -> About:
@@ -329,18 +342,28 @@ class Spec:
         table = data.get("table", {})
         if not isinstance(table, Mapping):
             raise FairmendError(f'[table] must be a table of keys and values, such as id = "customer", got {table!r}')
-        require_known_keys(table, ("id",), "[table]")
+        require_known_keys(table, ("id", "ranges"), "[table]")
+        if table.get("ranges", GUESSED) != GUESSED:
+            raise FairmendError(f'[table]: ranges can only be "{GUESSED}", got {table["ranges"]!r}. Or remove it.')
         features = data.get("feature")
         if not isinstance(features, Sequence) or isinstance(features, str):
             raise FairmendError("the spec has no features. Add one [[feature]] table for each input feature.")
         return cls(
-            features, data.get("label"), data.get("claim"), data.get("link", ()), table.get("id"), data.get("about")
+            features,
+            data.get("label"),
+            data.get("claim"),
+            data.get("link", ()),
+            table.get("id"),
+            data.get("about"),
+            "ranges" in table,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold; `from_dict` turns it into an equal spec."""
         about = {"about": self._about.to_dict()} if self._about != About() else {}
-        table = {"table": {"id": self._id_column}} if self._id_column is not None else {}
+        named = {} if self._id_column is None else {"id": self._id_column}
+        guessed = {"ranges": GUESSED} if self._guessed_ranges else {}
+        table = {"table": {**named, **guessed}} if named or guessed else {}
         label = {"label": self._label.to_dict()} if self._label else {}
         claim = {"claim": self._claim.to_dict()} if self._claim.stated else {}
         links = {"link": [link.to_dict() for link in self._links]} if self._links else {}

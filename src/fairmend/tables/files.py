@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 
-from fairmend.base.data_source import DataSource, DataURL, is_url
 from fairmend.base.errors import FairmendError
+from fairmend.base.paths import DataSource, DataURL, is_url
 from fairmend.base.text import first_line
 
 _CSV, _PARQUET = ("csv", "Parquet")

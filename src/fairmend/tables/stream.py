@@ -19,8 +19,8 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from fairmend.base.arrays import Ints
-from fairmend.base.data_source import DataURL, is_url
 from fairmend.base.errors import FairmendError
+from fairmend.base.paths import DataURL, is_url
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import listed
 from fairmend.tables.csv_files import CsvContents, CsvRange, csv_pieces, read_csv

@@ -10,14 +10,14 @@ from fairmend.auditing.comparisons import reads_what_varies
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.result import AuditResult
 from fairmend.auditing.run import audit
-from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.base.folders import check_folder, staged_folder
+from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import audit_document, audit_warnings
 from fairmend.evaluate.document import AuditDocument
 from fairmend.evaluate.document_parts import describe_origin
-from fairmend.evaluate.group_columns import require_group_columns
+from fairmend.evaluate.groups import require_group_columns
 from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
 from fairmend.evaluate.pairs import PairsFile
 from fairmend.evaluate.people import RowNumbers, choose_policy, number_pairs
@@ -129,7 +129,7 @@ def audit_files(
         )
         people = None
         if table is not None:
-            policy = choose_policy(out_of_range, reads_what_varies(net, used))
+            policy = choose_policy(out_of_range, used, reads_what_varies(net, used))
             people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range, groups=group)
             used = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows

@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fairmend.base.data_source import DataSource, DataURL, data_source
 from fairmend.base.errors import FairmendError
-from fairmend.base.inside import require_inside
+from fairmend.base.paths import DataSource, DataURL, data_source, require_inside
 from fairmend.models import RunModel, load_model, require_network
 from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
-from fairmend.spec.claim import load_about
+from fairmend.spec.label import load_about
 from fairmend.tables import BrokenFile, read_table
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def load_people(
     from fairmend.auditing.comparisons import reads_what_varies
     from fairmend.evaluate.people import choose_policy, take_people
 
-    policy = choose_policy(out_of_range, reads_what_varies(net, spec))
+    policy = choose_policy(out_of_range, spec, reads_what_varies(net, spec))
     broken: list[BrokenFile] = []
     needed, useful = spec.data_columns
     frame = read_table(data, needed=needed, useful=useful, broken=broken if keep_going else None)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.base.folders import check_folder, staged_folder
+from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import quantify_document
 from fairmend.evaluate.document import QuantifyDocument

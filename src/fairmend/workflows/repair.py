@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fairmend import CheckResult
-from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.base.folders import check_folder, staged_folder
+from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.compare import RepairComparison, claim_needs_range, measure, repair_and_compare
 from fairmend.evaluate.document import RepairDocument
@@ -93,12 +93,14 @@ def repair_files(
     test_data: DataPath | None = None,
     repair_rows: int = 100,
     calibration_rows: int = 500,
+    group: Sequence[str] = (),
     seed: int = 0,
     out_of_range: str = "refuse",
     threshold: float | None = None,
     about: PathLike | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    outputs: str | None = None,
     what_if_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
     command: str | None = None,
@@ -125,7 +127,7 @@ def repair_files(
     inputs = [path for path in (model, *local, spec_file, about_file) if path is not None]
     check_folder(folder, [*contents, _BY_CLASSES], inputs)
     replaced, removed = (folder / "result.json").exists(), _model_of_earlier_repair(folder, inputs)
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
     chosen = {"method": method, **(options or {})}
     check_applicable(method, options or {}, has_tolerances(used))  # before the data is read and audited
     if isinstance(net, Network):
@@ -133,11 +135,10 @@ def repair_files(
         other_form = form_warning(net, model.suffix.lower())
         if other_form and warn is not None:
             warn(other_form)
-    else:
-        require_method(method, net)
+    require_method(method, net, used)
     used = add_about(used, about_file)
     frames = {role: read_table(source) for role, source in tables.items()}
-    policy = choose_policy(out_of_range, claim_needs_range(used, chosen))
+    policy = choose_policy(out_of_range, used, claim_needs_range(used, chosen))
     require_given_scores(used, net, frames["data"], tables["data"], policy)
     people = split_data(
         without_scores(used),  # they are those of the original network, and this spec goes with the repaired one
@@ -152,6 +153,7 @@ def repair_files(
         calibration_rows=calibration_rows,
         seed=seed,
         policy=policy,
+        groups=group,
     )
     before = measure(net, people, stage="audit original", seed=seed, progress=progress)
     comparison = repair_and_compare(net, people, before, seed=seed, progress=progress, options=chosen)

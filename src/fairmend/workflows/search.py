@@ -14,10 +14,11 @@ from fairmend.evaluate.build_document import search_document
 from fairmend.evaluate.document import SearchDocument
 from fairmend.evaluate.document_parts import describe_origin
 from fairmend.evaluate.pairs import PairsFile
-from fairmend.network import Network
-from fairmend.network.scores import ScoredRows
+from fairmend.models import RunModel
+from fairmend.network import Model, Network
+from fairmend.network.model import ScoredRows
 from fairmend.searching.result import SearchResult
-from fairmend.searching.run import search
+from fairmend.searching.run import require_tester, search
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 from fairmend.tables import describe_broken, local_files
@@ -28,7 +29,7 @@ from fairmend.workflows.inputs import (
     as_path,
     as_source,
     at_threshold,
-    load_network_of,
+    load_any_model,
     load_people,
     save_widened_spec,
     widened_spec_file,
@@ -59,7 +60,7 @@ class SearchedFiles:
     files: Mapping[str, Path | None]
     warnings: tuple[str, ...]
     spec: Spec
-    network: Network
+    network: Network | RunModel
     out_of_range: OutOfRange
 
 
@@ -83,6 +84,7 @@ def search_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    outputs: str | None = None,
     command: str | None = None,
     progress: Progress | None = None,
 ) -> SearchedFiles:
@@ -92,7 +94,8 @@ def search_files(
     arguments are the options of the command.
     """
     model, spec_file, table, out = Path(model), Path(spec), as_source(data), as_path(out)
-    used, net = load_network_of("search", model, spec_file, activation, ignore_scores, threshold)
+    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    require_tester(method, net)  # before the data is read
     with open_engine(cluster, jobs) as engine:
         people = load_people(table, used, net, out_of_range=out_of_range, keep_going=keep_going)
         used, X = people.spec, people.X
@@ -132,7 +135,7 @@ def search_files(
     return SearchedFiles(result, pairs, document, files, tuple(warnings), used, net, people.out_of_range)
 
 
-def _some_pairs(net: Network, spec: Spec, result: SearchResult) -> list[AuditPair]:
+def _some_pairs(net: Model, spec: Spec, result: SearchResult) -> list[AuditPair]:
     """Return a few pairs, spread over the results; `row` is their number, counted from 1."""
     rows = np.unique(np.linspace(0, result.count - 1, min(_SHOWN, result.count)).astype(np.int64)).tolist()
     numbers = [row + 1 for row in rows]

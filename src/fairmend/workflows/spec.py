@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,9 @@ import pandas as pd
 
 from fairmend._version import __version__
 from fairmend.base.arrays import Floats, Ints
-from fairmend.base.data_source import DataSource
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_text
+from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress
 from fairmend.evaluate.encoding.check import SpecCheck, check_spec
 from fairmend.evaluate.encoding.given import (
@@ -29,10 +30,11 @@ from fairmend.evaluate.encoding.given import (
     require_informative,
 )
 from fairmend.evaluate.encoding.search import draft_from_scores
-from fairmend.evaluate.people import naming_file
-from fairmend.network import Network, load_network
+from fairmend.evaluate.people import choose_policy, naming_file
+from fairmend.models import ModelSource, RunModel, load_model
+from fairmend.network import Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
-from fairmend.spec import Label
+from fairmend.spec import Label, Spec
 from fairmend.spec.classes import similarity_classes
 from fairmend.spec.describe import (
     describe_encoding,
@@ -49,6 +51,7 @@ from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, 
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import FIRST_ROW, local_files, read_table
 from fairmend.workflows.inputs import DataPath, PathLike, as_path, as_source, load_spec, silent
+from fairmend.workflows.model_columns import columns_of_model
 
 Warn = Callable[[str], None]
 
@@ -63,7 +66,8 @@ class DraftedSpec:
     ----------
     draft : the spec, with what to review
     file : where it is
-    inputs : the number of columns that the network reads; None without a network
+    inputs : the number of columns that the model reads; None without a model
+    misfit : why a model that is only run does not take people as the spec describes them; empty if it does
     match : how the spec compares with what the model gave, which verified it; None if it is unverified
     warnings : signs that the spec is wrong although the network fits
     next_steps : the commands that come next
@@ -75,11 +79,12 @@ class DraftedSpec:
     match: ScoreMatch | MatrixMatch | None
     warnings: tuple[str, ...]
     next_steps: tuple[str, ...]
+    misfit: str = ""
 
     @property
     def fits(self) -> bool:
-        """Whether the spec describes as many columns as the network reads."""
-        return self.inputs is None or self.inputs == self.draft.spec.width
+        """Whether the spec describes as many columns as the model reads."""
+        return not self.misfit and (self.inputs is None or self.inputs == self.draft.spec.width)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -97,7 +102,7 @@ class DraftedSpec:
             "left_out": dict(self.draft.left_out),
             "look_at": self.draft.to_review,
             "next": list(self.next_steps),
-            "warnings": self.warnings,
+            "warnings": (*self.warnings, *filter(None, [self.misfit])),
         }
 
 
@@ -119,27 +124,39 @@ def draft_spec_file(
     scores: PathLike | None = None,
     score_column: str | None = None,
     encoded: PathLike | None = None,
-    model: PathLike | None = None,
+    model: PathLike | ModelSource | None = None,
     activation: str | None = None,
+    outputs: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
     warn: Warn | None = None,
 ) -> DraftedSpec:
     """Draft a spec from a data file, as `fairmend spec init` does, and write it to `out`.
 
-    `scores` or `encoded` are files with what the model gave or read; with them the encoding is searched and verified.
-    `warn` is called with warnings about files.
+    `model` is a file, or a model in memory. `scores` or `encoded` are files with what the model gave or read; with them
+    the encoding is searched and verified. A model that is only run may name the columns that it reads: then they are
+    the features. `warn` is called with warnings about files.
     """
     table, file = as_source(data), Path(out)
-    scaler, scores, encoded, model = (as_path(path) for path in (scaler, scores, encoded, model))
+    scaler, scores, encoded = (as_path(path) for path in (scaler, scores, encoded))
+    model_file = Path(model) if isinstance(model, str | os.PathLike) else None
     require_with("--scores", scores, model=model)
     if encoded is not None and (scores is not None or scaler is not None):
         raise FairmendError("--encoded tells the whole encoding; leave out --scores and --scaler")
-    _refuse_overwriting(file, force, [*local_files(table), model, scores, encoded, scaler])
+    _refuse_overwriting(file, force, [*local_files(table), model_file, scores, encoded, scaler])
     frame = read_table(table)
-    net = None if model is None else load_network(model, activation)
+    net = None if model is None else load_model(model_file or model, activation, outputs=outputs)
     others = [*drop, *categorical, label, score_column]
     scales = None if scaler is None else _read_scales(scaler, frame, others, warn)
+    inputs = net.inputs if isinstance(net, Network) else None
+    if isinstance(net, RunModel):
+        read = columns_of_model(net, frame)
+        named = read.order and not order
+        if named:  # the model reads the columns as they are
+            order, scales = read.order, scales if scale != "none" or scales is not None else {}
+            categorical = [*categorical, *(name for name in read.categorical if name not in (*categorical, *integer))]
+            integer = [*integer, *(name for name in read.integer if name not in (*categorical, *integer))]
+        inputs = read.inputs
     try:
         draft = draft_from_data(
             frame,
@@ -153,17 +170,19 @@ def draft_spec_file(
             score=score_column,
             scale=scale,
             scales=scales,
-            inputs=None if net is None else net.inputs,
+            inputs=inputs,
             delta=delta,
             on=on,
-            outputs=None if net is None else net.outputs,
+            outputs=net.outputs if isinstance(net, Network) else None,
         )
     except FairmendError as error:
         raise FairmendError(f"{table}: {error}") from error
     match: ScoreMatch | MatrixMatch | None = None
     if encoded is not None:
-        draft, match = _draft_from_matrix(draft, frame, encoded, net)
-    elif net is not None and (scores is not None or score_column is not None):
+        draft, match = _draft_from_matrix(draft, frame, encoded, inputs)
+    elif isinstance(net, RunModel) and scores is not None:
+        match = _match_scores(draft, frame, net.bind(draft.spec), scores, table)
+    elif isinstance(net, Network) and (scores is not None or score_column is not None):
         given = load_scores(scores, draft.label, frame, net, table)
         assert given is not None
         try:
@@ -180,7 +199,7 @@ def draft_spec_file(
             )
         except FairmendError as error:
             raise FairmendError(f"{table}: {error}") from error
-    return _write(draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model, net, match)
+    return _write(draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model_file, net, match)
 
 
 def draft_pipeline_spec(
@@ -197,6 +216,7 @@ def draft_pipeline_spec(
     on: str | None = None,
     model: PathLike | None = None,
     activation: str | None = None,
+    outputs: str | None = None,
     force: bool = False,
     warn: Warn | None = None,
 ) -> DraftedSpec:
@@ -211,11 +231,11 @@ def draft_pipeline_spec(
     frame = None if table is None else read_table(table)
     fitted, warnings = read_pipeline(source, trust_pickle)
     _tell(warn, warnings)
-    net = None if model is None else load_network(model, activation)
+    net = None if model is None else load_model(model, activation, outputs=outputs)
     try:
         known = getattr(fitted, "classes_", None)
-        outputs = None if net is None else net.outputs
-        found = label_from_options(label, positive, frame, on, outputs=outputs, classes=known)
+        width = net.outputs if isinstance(net, Network) else None
+        found = label_from_options(label, positive, frame, on, outputs=width, classes=known)
         claim, review = guess_claim(found, frame, delta, on)
         draft = draft_from_sklearn(fitted, list(protected), found, frame, claim)
         draft = replace(draft, review=(*draft.review, *review))
@@ -223,7 +243,8 @@ def draft_pipeline_spec(
         raise FairmendError(f"{source}: {error}") from error
     match = None
     if scores is not None and frame is not None and net is not None and table is not None:
-        match = _match_scores(draft, frame, net, scores, table)
+        bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
+        match = _match_scores(draft, frame, bound, scores, table)
     title = f"Derived from {source.name} by fairmend spec from-sklearn"
     return _write(draft, frame, title, file, table, model, net, match)
 
@@ -289,40 +310,59 @@ class CheckedSpec:
 def check_spec_file(
     spec: PathLike,
     data: DataPath | None = None,
-    model: PathLike | None = None,
+    model: PathLike | ModelSource | None = None,
     *,
     out_of_range: str = "refuse",
     threshold: float | None = None,
     scores: PathLike | None = None,
     encoded: PathLike | None = None,
     activation: str | None = None,
+    outputs: str | None = None,
 ) -> CheckedSpec:
     """Check that data and a model fit a spec file, as `fairmend spec check` does.
 
-    `scores` or `encoded` are files with what the model gave or read, which verify the encoding.
+    `model` is a file, or a model in memory. `scores` or `encoded` are files with what the model gave or read, which
+    verify the encoding.
     """
     spec_file, table = Path(spec), None if data is None else as_source(data)
-    model, scores, encoded = (as_path(path) for path in (model, scores, encoded))
+    scores, encoded = as_path(scores), as_path(encoded)
     require_with("--scores", scores, data=data, model=model)
     require_with("--encoded", encoded, data=data)
     loaded, done = load_spec(spec_file, threshold), OutOfRange(out_of_range)
     frame = None if table is None else read_table(table)
     rows = np.arange(0 if frame is None else len(frame)) + FIRST_ROW
-    if frame is not None and table is not None and out_of_range != "refuse":
-        if scores is not None or encoded is not None:
+    policy = choose_policy(out_of_range, loaded, needs_range=True)
+    if frame is not None and table is not None and policy != "refuse":
+        if out_of_range != "refuse" and (scores is not None or encoded is not None):
             raise FairmendError("--scores and --encoded are of the data as it is; leave out --out-of-range")
         with naming_file(table):
-            inside = loaded.bring_into_range(frame, out_of_range, first_row=FIRST_ROW)
+            inside = loaded.bring_into_range(frame, policy, first_row=FIRST_ROW)
         loaded, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    net = None if model is None else network_of_spec(load_network(model, activation), loaded)
+    net, misfit = _fitted(model, loaded, activation, outputs)
     check = check_spec(
         loaded,
         frame,
         net,
+        misfit=misfit,
         scores=None if frame is None or net is None else load_scores(scores, loaded.label, frame, net, table),
         matrix=None if frame is None or encoded is None else read_matrix(encoded, len(frame)),
     )
     return CheckedSpec(_with_row_numbers(check, rows), done, spec_file, table)
+
+
+def _fitted(
+    model: PathLike | ModelSource | None, spec: Spec, activation: str | None = None, outputs: str | None = None
+) -> tuple[Network | RunModel | None, str]:
+    """Return the model at the threshold of the spec, or None and why it does not take people as the spec says."""
+    if model is None:
+        return None, ""
+    net = load_model(model, activation, outputs=outputs)
+    if isinstance(net, Network):
+        return network_of_spec(net, spec), ""
+    try:
+        return net.bind(spec), ""
+    except FairmendError as error:
+        return None, str(error)
 
 
 def require_with(option: str, given: object, **needed: object) -> None:
@@ -333,7 +373,7 @@ def require_with(option: str, given: object, **needed: object) -> None:
 
 
 def load_scores(
-    path: Path | None, label: Label | None, frame: pd.DataFrame, net: Network, data: DataSource | None
+    path: Path | None, label: Label | None, frame: pd.DataFrame, net: Model, data: DataSource | None
 ) -> Floats | None:
     """Return the scores in a file, or in the column that the label names; refuse scores that verify nothing."""
     if path is not None:
@@ -409,11 +449,11 @@ def _read_scales(
 
 
 def _draft_from_matrix(
-    draft: Draft, frame: pd.DataFrame, encoded: Path, net: Network | None
+    draft: Draft, frame: pd.DataFrame, encoded: Path, inputs: int | None
 ) -> tuple[Draft, MatrixMatch]:
     matrix = read_matrix(encoded, len(frame))
-    if net is not None and net.inputs != matrix.shape[1]:
-        raise FairmendError(f"{encoded}: has {matrix.shape[1]} columns, but the network reads {net.inputs}")
+    if inputs is not None and inputs != matrix.shape[1]:
+        raise FairmendError(f"{encoded}: has {matrix.shape[1]} columns, but the model reads {inputs}")
     made = draft_from_matrix(draft, frame, matrix, encoded.name)
     match = match_matrix(made.spec.encode(frame, np.float64), matrix, made.spec.column_names)
     if not match.verified:
@@ -422,7 +462,7 @@ def _draft_from_matrix(
     return made, match
 
 
-def _match_scores(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path, data: DataSource) -> ScoreMatch:
+def _match_scores(draft: Draft, frame: pd.DataFrame, net: Model, scores: Path, data: DataSource) -> ScoreMatch:
     """Compare the scores of the network with those that the model gave; refuse a spec that does not reproduce them."""
     spec = draft.spec
     require_fit(net, spec)
@@ -432,7 +472,9 @@ def _match_scores(draft: Draft, frame: pd.DataFrame, net: Network, scores: Path,
         X = spec.as_inputs(frame, net.dtype, first_row=FIRST_ROW)
     match = match_scores(net, X, given, regression=spec.regression)
     if not match.verified:
-        raise FairmendError(f"{scores}: {match}. The model was not trained behind this pipeline; nothing was written.")
+        raise FairmendError(
+            f"{scores}: {match}. The model reads people in another way than this spec; nothing was written."
+        )
     return match
 
 
@@ -443,7 +485,7 @@ def _write(
     out: Path,
     data: DataSource | None,
     model: Path | None,
-    net: Network | None,
+    net: Network | RunModel | None,
     match: ScoreMatch | MatrixMatch | None,
 ) -> DraftedSpec:
     """Write the draft, once it fits the data that it was drafted from."""
@@ -453,11 +495,12 @@ def _write(
         except FairmendError as error:
             raise FairmendError(f"{data}: {error}") from error
     warnings: tuple[str, ...] = ()
-    if net is not None and frame is not None and net.inputs == draft.spec.width:
-        warnings = check_spec(draft.spec, frame, net).warnings
+    fitted, misfit = _fitted(net, draft.spec) if isinstance(net, RunModel) else (net, "")
+    if fitted is not None and frame is not None and fitted.inputs == draft.spec.width:
+        warnings = check_spec(draft.spec, frame, fitted).warnings
     write_text(out, draft.toml(title))
-    inputs = None if net is None else net.inputs
-    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model))
+    inputs = None if fitted is None else fitted.inputs
+    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model), misfit)
 
 
 def _next_steps(out: Path, data: DataSource | None, model: Path | None) -> tuple[str, ...]:

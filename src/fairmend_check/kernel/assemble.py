@@ -37,8 +37,11 @@ from fairmend_check.kernel.model import (
     Lookup,
     Model,
     Node,
+    Normalise,
     Operation,
+    Product,
     Scale,
+    Softmax,
     Sum,
     common_dtype,
     dense_layer,
@@ -67,13 +70,14 @@ class Table:
 
 
 Step = Affine | Norm | Activation
+AnyStep = Input | Step | Sum | Concatenate | Columns | Table | Product | Softmax | Normalise
 
 
 @dataclass(eq=False)
 class _Part:
     """A step that stays in the model, and the norms that are folded into it, or of which it consists."""
 
-    operation: Input | Step | Sum | Concatenate | Columns | Table
+    operation: AnyStep
     sources: list[_Part]
     width: int
     readers: int
@@ -87,7 +91,7 @@ class Graph:
     input = 0
 
     def __init__(self, columns: int) -> None:
-        self._steps: list[tuple[Input | Step | Sum | Concatenate | Columns | Table, tuple[int, ...]]] = []
+        self._steps: list[tuple[AnyStep, tuple[int, ...]]] = []
         self._widths: list[int] = []
         self._numbers = 0
         self._add(Input(columns), (), columns)
@@ -131,12 +135,41 @@ class Graph:
             raise CheckError(f"columns are chosen that a value of {self.width(source)} columns does not have")
         if list(indices) == list(range(self.width(source))):
             return source
+        source, indices = self._origin(source, indices)
         runs: list[dict[int, None]] = [{}]
         for index in indices:
             if index in runs[-1]:  # a node has no column twice
                 runs.append({})
             runs[-1][index] = None
-        return self.concatenate(*(self._add(Columns(tuple(run)), (source,), len(run)) for run in runs))
+        return self.concatenate(*(self._chosen(source, tuple(run)) for run in runs))
+
+    def _chosen(self, source: int, indices: tuple[int, ...]) -> int:
+        whole = indices == tuple(range(self.width(source)))
+        return source if whole else self._add(Columns(indices), (source,), len(indices))
+
+    def _origin(self, source: int, indices: Sequence[int]) -> tuple[int, Sequence[int]]:
+        """Return columns of choices of columns, and of values side by side, as those of the one value they come from.
+
+        If they come from several, they stay columns of the last value that has all of them.
+        """
+        places = np.array(indices, np.int64)
+        owners = np.full(len(places), source)
+        waiting = {source}
+        while waiting:
+            step = max(waiting)
+            waiting.remove(step)
+            operation, sources = self._steps[step]
+            here = np.flatnonzero(owners == step)
+            if isinstance(operation, Columns):
+                places[here], owners[here] = np.array(operation.indices)[places[here]], sources[0]
+            elif isinstance(operation, Concatenate):
+                starts = np.cumsum([0, *(self.width(part) for part in sources)])
+                part = np.searchsorted(starts, places[here], side="right") - 1
+                places[here], owners[here] = places[here] - starts[part], np.array(sources)[part]
+            waiting.update(owners[here].tolist() if isinstance(operation, Columns | Concatenate) else ())
+            if (owners == owners[0]).all():
+                source, indices = int(owners[0]), places.tolist()
+        return source, indices
 
     def lookup(self, source: int, table: Floats) -> int:
         """Return the rows of a table (rows, width) that a single column of inputs names by their numbers."""
@@ -144,9 +177,29 @@ class Graph:
             raise CheckError(f"a table of shape {table.shape} is looked up by {self.width(source)} columns")
         return self._add(Table(table), (source,), table.shape[1], table.size)
 
+    def product(self, a: int, b: int, groups: int, rows: int = 1, columns: int = 1, length: int = 1) -> int:
+        """Return the products of a (groups, rows, length) and b (groups, columns, length), each summed over length.
+
+        What is multiplied by itself is a square, however it is written: its bounds are tighter.
+        """
+        operation = Product(groups, rows, columns, length)
+        if a == b and rows == columns == length == 1 and operation.width([self.width(a)] * 2):
+            return self.function(a, Activation("square"))
+        return self._add(operation, (a, b), operation.width([self.width(a), self.width(b)]), groups * rows * columns)
+
+    def softmax(self, source: int, size: int) -> int:
+        """Return the softmax of each group of so many columns side by side."""
+        operation = Softmax(size)
+        return self._add(operation, (source,), operation.width([self.width(source)]))
+
+    def normalise(self, source: int, size: int, epsilon: float, *, centred: bool = True) -> int:
+        """Return each group of so many columns less its mean, divided by its deviation; without a mean, by its norm."""
+        operation = Normalise(size, epsilon, centred)
+        return self._add(operation, (source,), operation.width([self.width(source)]))
+
     def _add(
         self,
-        operation: Input | Step | Sum | Concatenate | Columns | Table,
+        operation: AnyStep,
         sources: tuple[int, ...],
         width: int,
         size: int = 0,
@@ -256,6 +309,10 @@ def _operation(part: _Part, dtype: str) -> Operation:
         if not np.isfinite(operation.rows).all():
             raise CheckError("a table contains a number that is not finite")
         return Lookup(np.ascontiguousarray(operation.rows, dtype=np.float64))
+    if isinstance(operation, Activation) and operation.name == "softmax":
+        return Softmax(part.width)
+    if isinstance(operation, Normalise):
+        return replace(operation, epsilon=float(np.dtype(dtype).type(operation.epsilon)))
     if isinstance(operation, Activation):  # frameworks compute with its numbers in the type of the model
         with np.errstate(over="ignore"):
             slope, *parameters = np.array([operation.slope, *operation.parameters]).astype(dtype).astype(float).tolist()

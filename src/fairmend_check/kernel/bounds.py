@@ -15,7 +15,7 @@ import numpy as np
 
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
-from fairmend_check.kernel.operations.base import Bools, Form, Interval, Lines, dot, magnitude, total
+from fairmend_check.kernel.operations.base import Bools, Form, Interval, Lines, Nonlinear, dot, magnitude, total
 from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma, up
 
 Intervals = list[Interval]  # of each node (boxes, width)
@@ -35,6 +35,22 @@ class Known:
     intervals: Intervals
     chords: bool = False
     relaxed: dict[int, Any] = field(default_factory=dict)
+    reads: dict[int, list[Interval]] = field(default_factory=dict)
+
+    def read(self, number: int) -> list[Interval]:
+        """Return the intervals of what a node reads, and behind them the ranges of the forms that it asks for."""
+        if number not in self.reads:
+            node = self.model.nodes[number]
+            found = [self.intervals[source] for source in node.sources]
+            while isinstance(node.operation, Nonlinear) and (forms := node.operation.asked(found)) is not None:
+                each = np.broadcast_to(forms, (len(found[0][0]), *forms.shape[1:]))
+                ends = [
+                    _lower_bounds(self, Form({node.sources[0]: part}), np.full(part.shape[:2], -np.inf), start_too=True)
+                    for part in (each, -each)
+                ]
+                found.append((ends[0], -ends[1]))
+            self.reads[number] = found
+        return self.reads[number]
 
 
 def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
@@ -56,6 +72,10 @@ def point_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
     with np.errstate(all="ignore"):
         for start in range(0, len(points), step):
             part = slice(start, start + step)
+            if model.multiplies:  # of points that are far apart, products and their kin are known by themselves alone
+                low[part], high[part] = interval_layers(model, points[part], points[part])[-1]
+                furthest = max(furthest, float((high[part] - low[part]).max()))
+                continue
             values, error = _values_and_error(model, points[part])
             low[part], high[part] = down(values - error), up(values + error)
             furthest = max(furthest, float(error.max()))
@@ -75,10 +95,10 @@ def _values_and_error(model: Model, points: Array) -> tuple[Array, Array]:
         reads, errors = [found[source][0] for source in node.sources], [found[source][1] for source in node.sources]
         sizes = [up(magnitude(*over[source]) + found[source][1]) for source in node.sources]
         values, own = node.operation.at_points(reads, sizes)
-        if isinstance(node.operation, Activation):
-            low, high = over[node.sources[0]]
-            slopes = function_of(node.operation).slope_range(down(low - errors[0]), up(high + errors[0]))
-            passed = np.where(errors[0] == 0, 0.0, magnitude(*slopes) * errors[0])
+        if isinstance(node.operation, Nonlinear):
+            around = zip((over[source] for source in node.sources), errors, strict=True)
+            slopes = node.operation.slopes([(down(low - off), up(high + off)) for (low, high), off in around])
+            passed = node.operation.carried(slopes, errors)
         else:
             passed = node.operation.passed_on(errors)
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 8)
@@ -187,8 +207,10 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
     read, known = _read_by_functions(model), Known(model, [(lower, upper)], chords)
     middle = interval_layers(model, *[0.5 * lower + 0.5 * upper] * 2) if quick else []
     for number, node in enumerate(model.nodes[1:-1], start=1):
-        low, high = _interval(node, known.intervals)
-        if node.operation.arithmetic and (number in read or len(node.sources) > 1):
+        low, high = node.operation.interval(known.read(number))
+        # Sums keep bounds on the way close; in models that multiply, those that no function reads are not worth it.
+        joins = len(node.sources) > 1 and not model.multiplies
+        if node.operation.arithmetic and (number in read or joins):
             ends = low.copy(), -high  # lower bounds of each value, and of its negative
             # One end may decide that a function is straight: the nearer one to 0 comes first. That is end 1, the
             # upper one, where ``first`` is true, and else end 0.
@@ -207,7 +229,7 @@ def _read_by_functions(model: Model) -> set[int]:
     found: set[int] = set()
     for number in range(len(model.nodes) - 1, 0, -1):
         operation = model.nodes[number].operation
-        if (number in found and operation.rearranges) or isinstance(operation, Activation):
+        if (number in found and operation.rearranges) or isinstance(operation, Nonlinear):
             found.update(model.nodes[number].sources)
     return found
 
@@ -261,7 +283,7 @@ def _lower_bounds(known: Known, form: Form, best: Array, *, start_too: bool = Tr
         if number in form.coefficients:
             _substitute(known, number, form.coefficients.pop(number), form)
             done = max(form.coefficients, default=0) == 0
-            if done or not isinstance(known.model.nodes[number].operation, Activation):
+            if done or not isinstance(known.model.nodes[number].operation, Nonlinear):
                 best = np.maximum(best, _over_boxes(known, form))
     return best
 
@@ -287,7 +309,7 @@ def _over_boxes(known: Known, form: Form) -> Array:
 def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> None:
     """Rewrite forms of a node as forms of the nodes that it reads."""
     node = known.model.nodes[number]
-    reads = [known.intervals[source] for source in node.sources]
+    reads = known.read(number)
     if number not in known.relaxed:
         if known.chords and isinstance(node.operation, Activation):
             known.relaxed[number] = node.operation.lines(reads[0], function_of(node.operation).chords)

@@ -1,30 +1,28 @@
-"""A claim: the margin of a class at a threshold, how far apart scores are, and the sentence that is printed.
+"""What is claimed of similar people: that they get one class at a threshold, or scores that are close to each other.
 
 The prediction is class 1 if the probability, the sigmoid of one output or the softmax of two, is at least t. In exact
 arithmetic the *lead* of class 1, the output or the second minus the first, is then at least log(t / (1 - t)). A claim
-about scores is about the outputs, or their sigmoid or softmax, of any two similar people. The sentence is written from
-the data: what stands in the file is not evidence.
+about scores is about the outputs, or their sigmoid or softmax, of any two similar people.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
-from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
-from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
-from fairmend_check.kernel.spec import HALF, Effect, Feature, Runs, ScoreClaim, Spec
+
+T = TypeVar("T")
+HALF = 0.5  # the threshold of a spec that names none
 
 CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
 _DIGITS, _SLIP = Context(prec=60), 1e-50
@@ -92,13 +90,6 @@ class Score:
     name: str  # "output", "sigmoid" or "softmax"
     outputs: int
 
-    @staticmethod
-    def of(claim: ScoreClaim, outputs: int) -> Score:
-        """Return the score that a claim is about; refuse a softmax of too many outputs."""
-        if claim.on == "probability" and outputs > MAX_PROBABILITIES:
-            raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
-        return Score("output" if claim.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs)
-
     @property
     def forms(self) -> Array:
         """The linear forms of the outputs (forms, outputs) whose lower bounds `from_forms` needs.
@@ -160,8 +151,135 @@ def _softmax(least: Array) -> tuple[Array, Array]:
         return np.maximum(down(1 / up(1 + above)), 0.0), np.minimum(up(1 / down(1 + below)), 1.0)
 
 
-_MAX_CATEGORIES = 12
-_MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these
+@dataclass(frozen=True)
+class SimilarPeople:
+    """The words of a sentence about similar people: the protected features, and what else may differ and by how much.
+
+    ``decided`` says at which threshold, if a spec names one.
+    """
+
+    protected: str
+    near: str
+    decided: str
+
+    @property
+    def also(self) -> str:
+        """The changes beside the protected features."""
+        return f", even if you also change {self.near}" if self.near else ""
+
+
+@dataclass(frozen=True)
+class Claim(ABC):
+    """What a spec claims of similar people. Each kind owns its words; proofs are chosen by its ``kind``."""
+
+    kind = ""
+    on: str | None = None
+
+    def choose(self, made_for: Mapping[str, T]) -> T:
+        """Return what is there for claims of this kind."""
+        return made_for[self.kind]
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What the claim is about, in brief."""
+
+    @abstractmethod
+    def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
+        """Return what is the same, or nearly so, for people who are similar to an input."""
+
+    @abstractmethod
+    def of_shares(self, people: SimilarPeople, outputs: int, fair: float, unfair: float) -> list[str]:
+        """Return what holds for these shares of all people."""
+
+    @abstractmethod
+    def after_the_file(self, threshold: float, outputs: int, *, closed: bool) -> tuple[str, str]:
+        """Return what a file leaves to the program that runs it, and what the claim is then about; empty if nothing."""
+
+
+@dataclass(frozen=True)
+class ClassClaim(Claim):
+    """Similar people get the same class."""
+
+    kind = "class"
+
+    @property
+    def words(self) -> str:
+        """What the claim is about, in brief."""
+        return "about classes"
+
+    def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
+        """Return what is the same for people who are similar to an input."""
+        return (
+            f"the prediction of this model{people.decided} stays the same whatever its {people.protected}{people.also}"
+        )
+
+    def of_shares(self, people: SimilarPeople, outputs: int, fair: float, unfair: float) -> list[str]:
+        """Return what shares of people get which predictions."""
+        parts = []
+        if fair:
+            keep = "everyone keeps" if fair == 1 else f"at least {percent(fair)} keep"
+            same = f"the same prediction of this model{people.decided}"
+            parts.append(f"{keep} {same} whatever their {people.protected}{people.also}")
+        if unfair:
+            get = "everyone gets" if unfair == 1 else f"at least {percent(unfair)} get"
+            of_model = "" if parts else f" of this model{people.decided}"
+            within = f", or if you also change {people.near}" if people.near else ""
+            parts.append(f"{get} another prediction{of_model} with some other {people.protected}{within}")
+        return parts
+
+    def after_the_file(self, threshold: float, outputs: int, *, closed: bool) -> tuple[str, str]:
+        """Return that a file decides at no other threshold than a half."""
+        if threshold == HALF:
+            return "", ""
+        second = "" if outputs == 1 else ", the second one,"
+        program = f"a program that predicts class 1 if the probability{second} is at least {threshold!r}:"
+        return f"decide at {threshold!r}", f"{program} "
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreClaim(Claim):
+    """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
+
+    kind = "score"
+    delta: float
+
+    @property
+    def words(self) -> str:
+        """What the claim is about, in brief."""
+        return f"about scores ({self.on}, delta = {self.delta!r})"
+
+    def score(self, outputs: int) -> Score:
+        """Return the score that the claim is about; refuse a softmax of too many outputs."""
+        if self.on == "probability" and outputs > MAX_PROBABILITIES:
+            raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
+        return Score("output" if self.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs)
+
+    def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
+        """Return how far the scores of people who are similar to an input are apart."""
+        differ = f"of any two people who are similar to it differ by at most {exact(self.delta)}"
+        scores = f"the scores ({_SCORES[self.score(outputs).name]})"
+        return f"{scores} {differ}, whatever their {people.protected}{people.also}"
+
+    def of_shares(self, people: SimilarPeople, outputs: int, fair: float, unfair: float) -> list[str]:
+        """Return for which shares of people scores differ by how much."""
+        near = f", and in {people.near}," if people.near else ""
+        two = f"two people who differ from them only in {people.protected}{near}"
+        scores, parts = f"the scores ({_SCORES[self.score(outputs).name]})", []
+        if fair:
+            share = "everyone" if fair == 1 else f"at least {percent(fair)}"
+            parts.append(f"for {share}, {scores} of any {two} differ by at most {exact(self.delta)}")
+        if unfair:
+            share = "everyone" if unfair == 1 else f"at least {percent(unfair)}"
+            some = "those of some two such people" if parts else f"{scores} of some {two}"
+            parts.append(f"for {share}, {some} differ by more than {exact(self.delta)}")
+        return parts
+
+    def after_the_file(self, threshold: float, outputs: int, *, closed: bool) -> tuple[str, str]:
+        """Return that a file computes no probabilities, if it does not and the claim is about them."""
+        return ("compute probabilities", "") if self.on == "probability" and not closed else ("", "")
+
+
 _SCORES = {
     "output": "each raw output of this model, before a closing sigmoid or softmax",
     "sigmoid": "the probability, which is the sigmoid of the output of this model",
@@ -169,277 +287,16 @@ _SCORES = {
 }
 
 
-def describe_claim(certificate: Certificate | ClassCertificate) -> str:
-    """Return what the data of a certificate claims."""
-    if isinstance(certificate, ClassCertificate):
-        return _describe_classes(certificate)
-    sentences = []
-    if certificate.blind:
-        ignored = _join([_quoted(feature.name) for feature, _ in certificate.blind], "or")
-        sentences.append(
-            f"For every input within the ranges of the spec, the output of this model does not depend on {ignored}."
-        )
-        if not certificate.count:
-            values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature, _ in certificate.blind)
-            sentences.append(f"The values of these features are: {values}.")
-    if certificate.shares:
-        return _describe_shares(certificate, certificate.spec, certificate.shares)
-    if certificate.count:
-        where = f"real arithmetic and in {certificate.arithmetic} inference"
-        if certificate.arithmetic == "real":
-            where = "exact real arithmetic only, not in inference"
-        sentences += [
-            f"For {_who(certificate.count)} listed in this certificate, {_what(certificate)}.",
-            *_links(certificate.spec),
-            f"This holds in {where}, for these values: {_values(certificate.spec)}.",
-            *_classes(certificate.spec),
-        ]
-    return " ".join(sentences)
-
-
-def _describe_classes(certificate: ClassCertificate) -> str:
-    """Return the claim that the output depends on the class alone, and what the classes are."""
-    spec, entry, said = certificate.spec, certificate.entry, []
-    ignored = ignored_features(spec, entry)
-    if ignored:
-        said.append(f"it does not depend on {_join([_quoted(feature.name) for feature in ignored], 'or')}")
-    banded = [feature for feature in spec.varying if (feature.bands or feature.groups) and feature not in ignored]
-    said += [f"{_quoted(feature.name)} counts by its band" for feature in banded]
-    tables = [table_of(spec, entry, each, "") for each in entry.lookups]
-    said += [words for table in tables if isinstance(table, Table) for words in _merged(table)]
-    values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.varying)
-    return " ".join(
-        [
-            "For every row within the ranges of the spec, the output of this model depends on the row only through its "
-            f"class{': ' if said else ''}{'; '.join(said)}.",
-            *_links(spec),
-            f"Similar people get the same output, bit for bit, for these values: {values}.",
-        ]
-    )
-
-
-def describe_encoding(spec: Spec, entry: Entry) -> str:
-    """Return what the claim about classes takes for granted: where the features are, and how those are encoded that
-    the entry looks up."""
-    said = []
-    if len(entry.ports) > 1:
-        read = [f"{_quoted(port.name)} reads {_join([_quoted(f.name) for f in port.features])}" for port in entry.ports]
-        said.append(f"the inputs of the model hold these features, in this order: {'; '.join(read)}.")
-    names = {port.owners[column][0].name for at, port in enumerate(entry.ports) for column in entry.read_columns(at)}
-    scaled = [feature for feature in spec.features if feature.scale and feature.name in names]
-    if scaled:
-        which = _join([_quoted(feature.name) for feature in scaled])
-        said.append(f"the program encodes {which} as the spec does, {' or '.join(scalings(scaled))}.")
-    return " ".join(sentence if not at else sentence[0].upper() + sentence[1:] for at, sentence in enumerate(said))
-
-
-def scalings(features: Sequence[Feature]) -> list[str]:
-    """Return how these features are scaled, each way once."""
-    kinds = dict.fromkeys(feature.scale[0][0] for feature in features)
-    return ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
-
-
-def _merged(table: Table) -> list[str]:
-    """Return which values of linked features a look-up takes for one, with which protected values if these count."""
-    if not table.thens or len(table.axes) != table.whens + table.thens or table.rows.size > _MAX_LISTED:
-        return []
-    rows, axes, whens = table.rows, list(table.axes), 0
-    for axis in table.axes[: table.whens]:
-        if (rows == rows.take([0], axis=whens)).all():
-            rows, axes = np.asarray(rows.take(0, axis=whens)), [each for each in axes if each is not axis]
-        else:
-            whens += 1
-    people: dict[int, list[str]] = {}
-    owns: dict[int, set[tuple[int, ...]]] = {}
-    for cells in np.ndindex(*rows.shape):
-        parts = [_cell(axis, cell) for axis, cell in zip(axes, cells, strict=True)]
-        with_ = f" with {_join(parts[:whens])}" if whens else ""
-        people.setdefault(int(rows[cells]), []).append(f"{_join(parts[whens:])}{with_}")
-        owns.setdefault(int(rows[cells]), set()).add(cells[whens:])
-    merged = [f"{_join(people[row])} are one class" for row, own in owns.items() if len(own) > 1]
-    more = [f"and {len(merged) - _MAX_CLASSES:,} more such classes"] if len(merged) > _MAX_CLASSES else []
-    return [*merged[:_MAX_CLASSES], *more]
-
-
-def _cell(axis: Axis, cell: int) -> str:
-    """Return the values of a cell of a feature, with its name."""
-    runs: list[tuple[float, float]] = []
-    for value in axis.values[axis.cells == cell].tolist():
-        joins = runs and runs[-1][1] == value - 1
-        runs.append((runs.pop()[0], value) if joins else (value, value))
-    return f"{_quoted(axis.feature.name)} {_runs(axis.feature, tuple(runs))}"
-
-
-def _describe_shares(certificate: Certificate, spec: Spec, claim: ClaimedShares) -> str:
-    """Return a claim about shares of all people."""
-    own = {name for link in spec.links for name, _ in link.when}
-    left = [_quoted(feature.name) for feature in spec.features if feature.protected and feature.name not in own]
-    aside = f", {_join(left)} aside," if left else ","
-    counted = "each combination of values counts once"
-    if not all(feature.whole or (feature.protected and feature.name not in own) for feature in spec.features):
-        counted = "each combination of values counts once, and a range of a continuous feature by its length"
-    parts = _predictions(spec, claim) if spec.claim is None else _scores(spec, spec.claim, certificate.outputs, claim)
-    values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features)
-    return " ".join(
-        [
-            f"Among all people{aside} where {counted}, {'; and '.join(parts)}.",
-            *_links(spec),
-            f"This holds in real arithmetic and in {certificate.arithmetic} inference, for these values: {values}.",
-            *_classes(spec),
-        ]
-    )
-
-
-def _predictions(spec: Spec, claim: ClaimedShares) -> list[str]:
-    """Return what shares of people get which predictions."""
-    parts, protected, at = [], _protected(spec), _at_threshold(spec)
-    if claim.fair:
-        keep = "everyone keeps" if claim.fair == 1 else f"at least {percent(claim.fair)} keep"
-        parts.append(f"{keep} the same prediction of this model{at} whatever their {protected}{_also(spec)}")
-    if claim.unfair:
-        get = "everyone gets" if claim.unfair == 1 else f"at least {percent(claim.unfair)} get"
-        of_model = "" if parts else f" of this model{at}"
-        within = f", or if you also change {_join(_near(spec))}" if _near(spec) else ""
-        parts.append(f"{get} another prediction{of_model} with some other {protected}{within}")
-    return parts
-
-
-def _scores(spec: Spec, of_spec: ScoreClaim, outputs: int, claim: ClaimedShares) -> list[str]:
-    """Return for which shares of people scores differ by how much."""
-    delta = _exact(of_spec.delta)
-    near = f", and in {_join(_near(spec))}," if _near(spec) else ""
-    people = f"two people who differ from them only in {_protected(spec)}{near}"
-    scores, parts = f"the scores ({_SCORES[Score.of(of_spec, outputs).name]})", []
-    if claim.fair:
-        share = "everyone" if claim.fair == 1 else f"at least {percent(claim.fair)}"
-        parts.append(f"for {share}, {scores} of any {people} differ by at most {delta}")
-    if claim.unfair:
-        share = "everyone" if claim.unfair == 1 else f"at least {percent(claim.unfair)}"
-        some = "those of some two such people" if parts else f"{scores} of some {people}"
-        parts.append(f"for {share}, {some} differ by more than {delta}")
-    return parts
-
-
 def percent(share: float) -> str:
     """Return a share in per cent, rounded down to four digits, and to more where it is close to nothing or all."""
-    exact = Decimal(share) * 100
-    near = min(exact, 100 - exact)
+    part = Decimal(share) * 100
+    near = min(part, 100 - part)
     if near <= 0:
-        return f"{exact:.0f} %"
+        return f"{part:.0f} %"
     digits = max(2, 3 - near.adjusted())
-    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f} %"
+    return f"{part.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f} %"
 
 
-def _who(count: int) -> str:
-    return "the input" if count == 1 else f"each of the {count} inputs"
-
-
-def _what(certificate: Certificate) -> str:
-    """Return what is the same, or nearly so, for similar people."""
-    claim, protected, also = certificate.spec.claim, _protected(certificate.spec), _also(certificate.spec)
-    if claim is None:
-        at = _at_threshold(certificate.spec)
-        return f"the prediction of this model{at} stays the same whatever its {protected}{also}"
-    scores = _SCORES[Score.of(claim, certificate.outputs).name]
-    differ = f"of any two people who are similar to it differ by at most {_exact(claim.delta)}"
-    return f"the scores ({scores}) {differ}, whatever their {protected}{also}"
-
-
-def _protected(spec: Spec) -> str:
-    return _join([_quoted(feature.name) for feature in spec.features if feature.protected], "or")
-
-
-def _at_threshold(spec: Spec) -> str:
-    return "" if spec.threshold == HALF else f" at the threshold {_exact(spec.threshold)}"
-
-
-def _near(spec: Spec) -> list[str]:
-    """Return how much similar people may differ in features that are not protected."""
-    return [
-        f"{_quoted(feature.name)} within its band"
-        if feature.bands or feature.groups
-        else f"{_quoted(feature.name)} by up to {_exact(feature.reach)}"
-        for feature in spec.features
-        if feature.varies and not feature.protected
-    ]
-
-
-def _also(spec: Spec) -> str:
-    return f", even if you also change {_join(_near(spec))}" if _near(spec) else ""
-
-
-def _links(spec: Spec) -> list[str]:
-    """Return the links in one sentence."""
-    by_name = {feature.name: feature for feature in spec.features}
-    clauses = []
-    for link in spec.links:
-        another = _join([_quoted(name) for name, _ in link.when], "or")
-        values = _join([f"{_quoted(name)} is {_runs(by_name[name], runs)}" for name, runs in link.when])
-        effects = _join([_effect(by_name[name], effect) for name, effect in link.then])
-        clauses.append(f"with another {another}, where {values}, {effects}")
-    return [f"Linked features change too: {'; '.join(clauses)}."] if clauses else []
-
-
-def _effect(feature: Feature, effect: Effect) -> str:
-    name = _quoted(feature.name)
-    if effect.kind == "map":
-        changes = [f"{_runs(feature, ((own, own),))} becomes {_runs(feature, runs)}" for own, runs in effect.categories]
-        return f"{name} {_join(changes)}"
-    amount = _exact(effect.low) if effect.low == effect.high else f"{_exact(effect.low)} to {_exact(effect.high)}"
-    if effect.kind == "range":
-        return f"{name} becomes {amount}"
-    return f"{name} changes by {amount}, within {_exact(feature.low)} to {_exact(feature.high)}"
-
-
-def _runs(feature: Feature, runs: Runs) -> str:
-    if feature.categories:
-        return _join(
-            [_quoted(feature.categories[i]) for low, high in runs for i in range(int(low), int(high) + 1)], "or"
-        )
-    return _join([_exact(low) if low == high else f"{_exact(low)} to {_exact(high)}" for low, high in runs], "or")
-
-
-def _classes(spec: Spec) -> list[str]:
-    """Return what the predictions are called."""
-    if spec.claim is not None or spec.label is None or not spec.label.classes:
-        return []
-    return [f"The predictions are the classes {_join([_quoted(name) for name in spec.label.classes])}."]
-
-
-def _values(spec: Spec) -> str:
-    """Return the values of the varying features that the claim is about; it says nothing about others."""
-    return "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features if feature.varies)
-
-
-def _values_of(feature: Feature) -> str:
-    names = dict(feature.names)
-    if not feature.categories:
-        called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
-        more = ", …" if len(feature.bands) > _MAX_CATEGORIES else ""
-        bands = (
-            f" in bands from {', '.join(map(_exact, feature.bands[:_MAX_CATEGORIES]))}{more}" if feature.bands else ""
-        )
-        return f"{_exact(feature.low)} to {_exact(feature.high)}{f' ({called})' if called else ''}{bands}"
-    more = ", …" if len(feature.categories) > _MAX_CATEGORIES else ""
-    shown = [
-        f"{_quoted(value)} ({_quoted(names[value])})" if value in names else _quoted(value)
-        for value in feature.categories[:_MAX_CATEGORIES]
-    ]
-    groups = [_join([_quoted(name) for name in group[:_MAX_CATEGORIES]]) for group in feature.groups[:_MAX_CATEGORIES]]
-    cut = any(len(each) > _MAX_CATEGORIES for each in (feature.groups, *feature.groups))
-    bands = f" in the bands {' | '.join(groups)}{' …' if cut else ''}" if groups else ""
-    return ", ".join(shown) + more + bands
-
-
-def _quoted(name: str) -> str:
-    """Return a name, in quotes if it is more than one word: "id, sex" must not look like two names."""
-    return name if re.fullmatch(r"\w+([.+-]\w+)*", name) else json.dumps(name, ensure_ascii=False)
-
-
-def _exact(number: float) -> str:
-    """Return a number with all its digits, so that the sentence does not claim more than the data."""
+def exact(number: float) -> str:
+    """Return a number with all its digits, so that a sentence does not claim more than the data."""
     return str(int(number)) if int(number) == number else repr(number)
-
-
-def _join(names: list[str], joint: str = "and") -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"

@@ -70,7 +70,11 @@ def _in_order(steps: Sequence[Entry], tensors: Mapping[str, NDArray[Any]], dtype
 def _layer(step: Entry) -> str | None:
     """Return the name of the layer of PyTorch whose tensors a step names; None if it has other tensors."""
     if step["kind"] == "affine":
-        name = _prefix(step["weight"], "weight")
+        name = (
+            None
+            if step["weight"] is None or "blocks" in step or "tokens" in step
+            else _prefix(step["weight"], "weight")
+        )
         plain = name is not None and step["bias"] in (None, _key(name, "bias")) and not step.get("transposed")
         return name if plain else None
     if step["kind"] != "batch_norm":
@@ -105,11 +109,28 @@ def _function(step: Entry, dtype: str) -> str:
     return f"{step['name']}({shown})" if shown else str(step["name"])
 
 
+def _repeated(step: Entry, first: str) -> str:
+    """Return the words for a layer that has the same weights for several groups of columns, or blocks of weights."""
+    blocks, tokens = step.get("blocks", 1), step.get("tokens", 1)
+    axes = "(blocks, in, out)" if step.get("transposed") else "(blocks, out, in)"
+    weight = f'"{step["weight"]}"' + (
+        f" as {axes}" if "blocks" in step else " transposed" * (not step.get("transposed"))
+    )
+    bias = "" if step["bias"] is None else f', plus "{step["bias"]}"'
+    return (
+        f"{first} in {blocks} blocks of {tokens} groups of columns each, every group times its block of {weight}{bias}"
+    )
+
+
 def _described(step: Entry, words: Sequence[str], dtype: str) -> str:
     """Return what a step computes, in words."""
     kind, first, name = step["kind"], words[0], _layer(step)
     if kind == "affine" and name is not None:
         return f'"{name}" of {first}' + (", without a bias" if step["bias"] is None else "")
+    if kind == "affine" and step["weight"] is None:
+        return f'"{step["bias"]}" for every row'
+    if kind == "affine" and ("blocks" in step or "tokens" in step):
+        return _repeated(step, first)
     if kind == "affine":
         product = f'{first} "{step["weight"]}"' + ("" if step.get("transposed") else " transposed")
         return product if step["bias"] is None else f'{product} + "{step["bias"]}"'
@@ -137,4 +158,14 @@ def _described(step: Entry, words: Sequence[str], dtype: str) -> str:
     if kind == "lookup":
         coded = f"the one-hot code of {first} among {step.get('classes')} classes"
         return f'row {first} of "{step["table"]}"' if "table" in step else coded
+    if kind == "product":
+        groups, rows, columns, length = (step[key] for key in ("groups", "rows", "columns", "length"))
+        shapes = f"{first} as ({groups}, {rows}, {length}) and {words[1]} as ({groups}, {columns}, {length})"
+        return f"the products of {shapes}, summed over the last axis: ({groups}, {rows}, {columns})"
+    if kind == "softmax":
+        return f"the softmax of every {step['size']} columns of {first}"
+    if kind == "normalise":
+        centre = "less its mean, divided by" if step["centred"] else "divided by the root of its mean square, with"
+        spread = f"sqrt(variance + {float(step['epsilon'])!r})" if step["centred"] else f"epsilon {step['epsilon']!r}"
+        return f"every {step['size']} columns of {first} {centre} {spread}"
     return " + ".join(words) if kind == "sum" else f"{', '.join(words)} side by side"

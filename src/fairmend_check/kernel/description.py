@@ -24,7 +24,7 @@ Tensors = Mapping[str, NDArray[Any]]
 
 _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "input": ("columns",),
-    "affine": ("weight", "bias", "transposed"),
+    "affine": ("weight", "bias", "transposed", "blocks", "tokens"),
     "batch_norm": ("mean", "variance", "gain", "shift", "epsilon"),
     "scale": ("mean", "gain", "shift"),
     "function": ("name", "slope", "parameters"),
@@ -32,10 +32,15 @@ _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "concatenate": (),
     "columns": ("indices",),
     "lookup": ("table", "classes"),
+    "product": ("groups", "rows", "columns", "length"),
+    "softmax": ("size",),
+    "normalise": ("size", "epsilon", "centred"),
 }
+_SEVERAL = ("sum", "concatenate")  # kinds that read two steps or more
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
 _MAX_NUMBERS = 2**20  # in all tensors together: a certificate of a larger network has its steps alone
 _MAX_CLASSES = 2**12  # of a one-hot code
+_MAX_WRITTEN = 2**24  # in the matrix of a layer that repeats its numbers
 WHERE = "certificate.model.network"
 
 
@@ -63,8 +68,8 @@ def contained_tensors(entries: dict[str, Any]) -> dict[str, NDArray[Any]]:
             raise CheckError(f"{where} must be an object")
         only_keys(entry, ("dtype", "shape", "values"), where)
         shape, dtype = take(entry, "shape", list, where), take(entry, "dtype", str, where)
-        if dtype not in _DTYPES or len(shape) > 2:
-            raise CheckError(f"{where} must be float32 or float64, of at most 2 dimensions")
+        if dtype not in _DTYPES or len(shape) > 4:
+            raise CheckError(f"{where} must be float32 or float64, of at most 4 dimensions")
         if not all(type(size) is int and 0 < size <= MAX_WIDTH for size in shape):
             raise CheckError(f"{where}.shape must have numbers from 1 to {MAX_WIDTH:,}")
         total += int(np.prod(shape, dtype=object)) if shape else 1
@@ -107,7 +112,8 @@ class _Steps:
         only_keys(entry, ("kind", "sources", *_KEYS[kind]), where)
         if not all(type(source) is int and 0 <= source < number for source in sources):
             raise CheckError(f"{where}.sources must be numbers of steps before it")
-        if len(sources) < 2 if kind in ("sum", "concatenate") else len(sources) != (kind != "input"):
+        wanted = 2 if kind == "product" else int(kind != "input")
+        if len(sources) < 2 if kind in _SEVERAL else len(sources) != wanted:
             raise CheckError(f"{where}.sources has {len(sources)} entries, which is not what {kind} reads")
         if kind == "input":
             columns = take(entry, "columns", int, where)
@@ -121,12 +127,10 @@ class _Steps:
     def _add(self, kind: str, entry: dict[str, Any], sources: Sequence[int], where: str) -> int:
         graph, source = self.graph, sources[0]
         width = graph.width(source)
-        if kind in ("sum", "concatenate"):
+        if kind in _SEVERAL:
             return graph.sum(*sources) if kind == "sum" else graph.concatenate(*sources)
         if kind == "affine":
-            weight, bias = self._needed(entry, "weight", where), self._tensor(entry, "bias", where)
-            transposed = "transposed" in entry and take(entry, "transposed", bool, where)
-            return graph.affine(source, weight.T if transposed else weight, bias)
+            return self._affine(entry, source, where)
         if kind == "batch_norm":
             mean, variance = self._needed(entry, "mean", where), self._needed(entry, "variance", where)
             gain, shift = self._tensor(entry, "gain", where), self._tensor(entry, "shift", where)
@@ -146,11 +150,50 @@ class _Steps:
             return graph.columns(source, indices)
         if kind == "lookup":
             return graph.lookup(source, self._table(entry, where))
+        if kind == "product":
+            return graph.product(*sources, *(_count(entry, key, where) for key in _KEYS[kind]))
+        if kind == "softmax":
+            return graph.softmax(source, _count(entry, "size", where))
+        if kind == "normalise":
+            centred = take(entry, "centred", bool, where)
+            return graph.normalise(
+                source, _count(entry, "size", where), take(entry, "epsilon", float, where), centred=centred
+            )
         name = take(entry, "name", str, where)
         if name not in ACTIVATIONS:
             raise CheckError(f"{where}.name is {name[:40]!r}, which is not the name of a function")
         slope = take(entry, "slope", float, where) if "slope" in entry else 0.0
         return graph.function(source, Activation(name, slope, self._parameters(entry, width, where)))
+
+    def _affine(self, entry: dict[str, Any], source: int, where: str) -> int:
+        """Add an affine layer; its matrix may repeat the tensor, and one without weights gives its bias alone."""
+        weight, bias = self._tensor(entry, "weight", where), self._tensor(entry, "bias", where)
+        transposed = "transposed" in entry and take(entry, "transposed", bool, where)
+        blocks, tokens = (_count(entry, key, where) if key in entry else 1 for key in ("blocks", "tokens"))
+        width = self.graph.width(source)
+        if weight is None:
+            if bias is None or transposed or (blocks, tokens) != (1, 1):
+                raise CheckError(f"{where} has neither weights nor a bias alone")
+            bias = bias.reshape(-1)
+            return self.graph.affine(source, np.zeros((_small(bias.size, width, where), width), bias.dtype), bias)
+        if "blocks" not in entry and "tokens" not in entry:
+            return self.graph.affine(source, weight.T if transposed else weight, bias)
+        groups = blocks * tokens
+        if width % groups or weight.size % (blocks * (width // groups)):
+            raise CheckError(f"{where} has weights of shape {weight.shape} for {width} columns in {groups} groups")
+        inputs, outputs = width // groups, weight.size // (blocks * (width // groups))
+        rows = _small(groups * outputs, width, where)
+        own = weight.reshape(blocks, inputs, outputs).swapaxes(1, 2) if transposed else weight
+        matrix = np.zeros((groups, outputs, groups, inputs), weight.dtype)
+        each = np.arange(groups)
+        matrix[each, :, each] = np.repeat(own.reshape(blocks, outputs, inputs), tokens, axis=0)
+        if bias is not None:
+            if bias.size not in (rows, blocks * outputs):
+                raise CheckError(f"{where} has a bias of {bias.size} numbers for {groups} groups of {outputs}")
+            if bias.size != rows:
+                bias = np.repeat(bias.reshape(blocks, 1, outputs), tokens, axis=1)
+            bias = bias.reshape(-1)
+        return self.graph.affine(source, matrix.reshape(rows, width), bias)
 
     def _parameters(self, entry: dict[str, Any], width: int, where: str) -> tuple[float, ...]:
         """Return the numbers of a function: a list, or a tensor with one for each unit, or one for all."""
@@ -186,6 +229,21 @@ class _Steps:
         if part not in entry:
             raise CheckError(f'{where} has no "{part}"')
         return None if entry[part] is None else self._needed(entry, part, where)
+
+
+def _small(rows: int, columns: int, where: str) -> int:
+    """Return the rows of a matrix that is written out; refuse one that is too large."""
+    if rows > MAX_WIDTH or rows * columns > _MAX_WRITTEN:
+        raise CheckError(f"{where} is a matrix of {rows:,} times {columns:,} numbers, which is too large")
+    return rows
+
+
+def _count(entry: dict[str, Any], key: str, where: str) -> int:
+    """Return a number of columns."""
+    number = take(entry, key, int, where)
+    if not 0 < number <= MAX_WIDTH:
+        raise CheckError(f"{where}.{key} is {number}; it must be 1 to {MAX_WIDTH:,}")
+    return number
 
 
 def _row(entry: dict[str, Any], key: str, width: int, default: float, where: str) -> NDArray[np.float64]:

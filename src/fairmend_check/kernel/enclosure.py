@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.kernel.bounds import interval_layers
-from fairmend_check.kernel.claim import CLOSING_UNITS, Score, Threshold
+from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, Score, Threshold
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import SECOND, Model
 from fairmend_check.kernel.rounding import Array, Precision, down, up
-from fairmend_check.kernel.spec import HALF
 
 _LOG_UNITS = 64  # a log_softmax to so many units of the largest number on its way
 _ROOM = 2**22  # numbers for all pairs of outputs, in the rows that are enclosed at once

@@ -187,7 +187,7 @@ def _check_features(ports: Sequence[Port], spec: Spec, where: str) -> None:
             raise NotConfirmedError(f'{where}: the spec gives a feature of the input "{port.name[:40]}" to another one')
         if list(port.features) != [feature for feature in spec.features if feature in port.features]:
             raise NotConfirmedError(f'{where}: the features of "{port.name[:40]}" are not in the order of the spec')
-    if sum(len(port.features) for port in ports) != len(spec.features):
+    if sorted(feature.name for port in ports for feature in port.features) != sorted(spec.places):
         raise NotConfirmedError(f"{where}: a feature of the spec is read by no input, or by several")
 
 

@@ -6,12 +6,14 @@ how strongly the outputs depend on each of these roundings.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from fairmend_check.kernel.bounds import Intervals, leads
-from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Dense, Model
-from fairmend_check.kernel.operations.base import Derivatives, Interval, Read, Rounding
+from fairmend_check.kernel.operations.base import Derivatives, Interval, Nonlinear, Read, Rounding
 from fairmend_check.kernel.rounding import TINY, Array, Precision, down, gamma, up
 
 _ROOM = 2**19  # numbers in the largest array
@@ -92,9 +94,14 @@ def _forward(
     for number, node in enumerate(model.nodes[1:], start=1):
         reads = [_reading(model, source, found[source], kind) for source in node.sources]
         errors = [found[source].error for source in node.sources]
-        if isinstance(node.operation, Activation):
-            found.append(node.operation.in_inference(reads[0], errors[0], kind))
-            fits &= (np.maximum(found[-1].high, -found[-1].low) < kind.largest).all(axis=1)
+        if isinstance(node.operation, Nonlinear):
+            rounding = node.operation.in_inference(reads, errors, kind)
+            fits &= (np.maximum(rounding.high, -rounding.low) < kind.largest).all(axis=1)
+            own = rounding.own
+            if node.operation.arithmetic and number < len(nodes):  # its interval may be traced, and tighter
+                low, high = down(nodes[number][0] - rounding.error), up(nodes[number][1] + rounding.error)
+                rounding = replace(rounding, low=np.maximum(rounding.low, low), high=np.minimum(rounding.high, high))
+            found.append(rounding)
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
         terms = node.operation.terms(reads, kind)
@@ -117,11 +124,11 @@ def _forward(
 def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> Read:
     """Return what one of the readers of a node reads."""
     if model.readers[number] == 1:
-        return Read(source.low, source.high, np.zeros_like(source.low), source.terms)
+        return Read(source.low, source.high, np.zeros_like(source.low), source.terms, source.scaled)
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
     # A sum that several nodes read is computed by itself.
     terms = None if len(model.nodes[number].sources) > 1 else source.terms
-    return Read(source.low - flushed, source.high + flushed, flushed, terms)
+    return Read(source.low - flushed, source.high + flushed, flushed, terms, source.scaled)
 
 
 def _traced_errors(model: Model, found: list[Rounding], own: Array) -> Array:
@@ -163,14 +170,12 @@ def _traced(model: Model, found: list[Rounding], total: Array, left: dict[int, D
             derivatives = left.pop(number)
             total = up(total + _sum(derivatives[2], found[number].own))
             _pass_on(model, number, derivatives, found[number].slopes, left)
-            if number and not isinstance(model.nodes[number].operation, Activation):
+            if number and not isinstance(model.nodes[number].operation, Nonlinear):
                 best = np.fmin(best, _cut(found, total, left))  # nan, of numbers that overflow, is no bound
     return np.asarray(np.fmin(best, total))
 
 
-def _pass_on(
-    model: Model, number: int, derivatives: Derivatives, slopes: Interval | None, left: dict[int, Derivatives]
-) -> None:
+def _pass_on(model: Model, number: int, derivatives: Derivatives, slopes: Any, left: dict[int, Derivatives]) -> None:
     """Add derivatives by the nodes that a node reads to those that are left, from those by itself."""
     node = model.nodes[number]
     widths = [model.widths[source] for source in node.sources]

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import Activation, check_activation
 from fairmend_check.kernel.operations.affine import Dense, Fold, Scale
-from fairmend_check.kernel.operations.base import Operation
+from fairmend_check.kernel.operations.base import Nonlinear, Operation
 from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
+from fairmend_check.kernel.operations.product import Product
 
 __all__ = [
     "Activation",
@@ -29,8 +31,11 @@ __all__ = [
     "Lookup",
     "Model",
     "Node",
+    "Normalise",
     "Operation",
+    "Product",
     "Scale",
+    "Softmax",
     "Sum",
     "input_weights",
     "make_graph",
@@ -127,6 +132,11 @@ class Model:
         return tuple(node.operation for node in self.nodes if isinstance(node.operation, Activation))
 
     @cached_property
+    def multiplies(self) -> bool:
+        """Whether it has products, softmax or normalisation."""
+        return any(isinstance(node.operation, Product | Softmax | Normalise) for node in self.nodes)
+
+    @cached_property
     def is_chain(self) -> bool:
         """Whether the model is affine layer, function, affine layer, ..., affine layer."""
         return len(self.nodes) % 2 == 0 and all(
@@ -201,7 +211,7 @@ def make_graph(nodes: Sequence[Node], dtype: str) -> Model:
             raise CheckError(f"the model's node {number} reads a node that is not before it")
         if isinstance(node.operation, Activation):
             check_activation(node.operation, dtype)
-    if not nodes[-1].operation.arithmetic:
+    if not nodes[-1].operation.arithmetic or isinstance(nodes[-1].operation, Nonlinear):
         raise CheckError("the model must end with an affine layer, or a sum of them")
     model = Model(tuple(nodes), dtype)
     if not all(0 < width <= MAX_WIDTH for width in model.widths):

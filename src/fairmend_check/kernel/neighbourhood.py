@@ -50,6 +50,10 @@ class Axis:
         """The number of x among the values; None if it is e(v) for one of the whole numbers v."""
         if self.x is None or self.feature.one_hot:
             return None
+        offset, factor = self.feature.affine
+        nearest = min(max(round(self.x * factor + offset), int(self.lowest)), int(self.highest))
+        if self._encoded(nearest) == self.x:
+            return None
         place = self._count_below(self.x)
         return None if place < self._count_below(self.x, or_equal=True) else place
 
@@ -68,11 +72,13 @@ class Axis:
 
     def _count_below(self, bound: float, or_equal: bool = False) -> int:
         """Count the whole numbers v with e(v) below a bound, or equal to it: e is monotone."""
-        offset, factor = self.feature.affine
-        rounded = self.kind.type
         search = bisect_right if or_equal else bisect_left
-        values = range(int(self.lowest), int(self.highest) + 1)
-        return search(values, bound, key=lambda v: float(rounded((v - offset) / factor)))
+        return search(range(int(self.lowest), int(self.highest) + 1), bound, key=self._encoded)
+
+    def _encoded(self, value: float) -> float:
+        """Return e(v)."""
+        offset, factor = self.feature.affine
+        return float(self.kind.type((value - offset) / factor))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,10 @@
 """Outward rounding in double precision: bounds of every error that a computed number can have.
 
 Assumptions: IEEE 754 double precision, rounding to nearest; sums of products in any order, with or without fused
-multiply-add, subnormal numbers possibly flushed to zero; `tanh` and `exp` of the library within 8 units in the
-last place. With u = 2^-53, a dot product of n terms is then off by at most gamma(n) times that of the absolute values
-(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), plus underflow.
+multiply-add, subnormal numbers possibly flushed to zero; `tanh`, `exp` and `log` of the library within 8 units in the
+last place, `sin` and `cos` of up to 2^15 within 8 units of 1. With u = 2^-53, a dot product of n terms is then off by
+at most gamma(n) times that of the absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section
+3.1), plus underflow.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Array = NDArray[np.float64]
 
 U = 2.0**-53
 TINY = 2.0**-900  # far above the loss by underflow in sums of up to 2^20 terms that are multiplied by up to 2^90
-LIBRARY = 32 * U  # relative error of tanh (8 ulp) and of the sigmoid made of exp (8 ulp, an addition and a division)
+LIBRARY = 32 * U  # relative error of tanh, log (8 ulp) and the sigmoid made of exp (8 ulp, an addition, a division)
 GENEROUS = 1 + 2.0**-20  # covers the rounding in computing an error bound, which is itself small
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.claim import HALF, Claim, ClassClaim, ScoreClaim
 
 Runs = tuple[tuple[float, float], ...]  # first and last values, in order and apart from each other
 
-HALF = 0.5  # the threshold of a prediction, unless a spec names another
 MAX_BANDS = 10_000  # of a number
 _EXACT = 2**53
 _PARTS = ("table", "label", "claim", "feature", "link")
@@ -119,24 +119,17 @@ class Label:
     favourable: str | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class ScoreClaim:
-    """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
-
-    delta: float
-    on: str
+CLASS_CLAIM = ClassClaim()
+"""The claim of a spec that states none."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The features in the order of the model's inputs, and what else a spec can hold.
-
-    Without a claim about scores, the claim is about classes.
-    """
+    """The features in the order of the model's inputs, and what else a spec can hold."""
 
     features: tuple[Feature, ...]
     label: Label | None
-    claim: ScoreClaim | None = None
+    claim: Claim = CLASS_CLAIM
     links: tuple[Link, ...] = ()
     id_column: str | None = field(default=None, compare=False)
 
@@ -180,8 +173,8 @@ def read_spec(content: dict[str, Any], where: str) -> Spec:
     if not any(feature.protected for feature in features):
         raise CheckError(f"{where} protects no feature")
     label = _label(content, where) if "label" in content else None
-    claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else None
-    if label and label.positive is None and not label.classes and (claim is None or claim.on != "output"):
+    claim = _claim(content["claim"], f"{where}.claim") if "claim" in content else CLASS_CLAIM
+    if label and label.positive is None and not label.classes and claim.on != "output":
         raise CheckError(f'{where}.label has no positive value, so the claim must be about scores, on "output"')
     links = read_links(content, features, where)
     if _most_parts(links, features) > MAX_PARTS:
@@ -203,7 +196,7 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
     if ours.label != theirs.label:
         return f"the label is {_named(theirs.label)} instead of {_named(ours.label)}"
     if ours.claim != theirs.claim:
-        return f"the claim is {_described(theirs.claim)} instead of {_described(ours.claim)}"
+        return f"the claim is {theirs.claim.words} instead of {ours.claim.words}"
     if set(ours.links) != set(theirs.links):
         return "the links are others"
     return None
@@ -214,10 +207,6 @@ def _named(label: Label | None) -> str:
         return "none"
     values = f"the classes {_shown(label.classes)}" if label.classes else f"the positive value {label.positive!r}"
     return f"{label.column!r} with {values}"
-
-
-def _described(claim: ScoreClaim | None) -> str:
-    return "about classes" if claim is None else f"about scores ({claim.on}, delta = {claim.delta!r})"
 
 
 def _shown(value: Any) -> str:
@@ -409,8 +398,10 @@ def _id_column(content: dict[str, Any], where: str) -> str | None:
     if "table" not in content:
         return None
     entry = json_reader.take(content, "table", dict, where)
-    json_reader.only_keys(entry, ("id",), f"{where}.table")
-    return json_reader.take(entry, "id", str, f"{where}.table")
+    json_reader.only_keys(entry, ("id", "ranges"), f"{where}.table")
+    if entry.get("ranges", "guessed") != "guessed":  # where ranges come from is nothing to the claim
+        raise CheckError(f'{where}.table.ranges can only be "guessed"')
+    return json_reader.take(entry, "id", str, f"{where}.table") if "id" in entry else None
 
 
 def _texts(entry: Any, where: str) -> dict[str, str]:
@@ -420,11 +411,11 @@ def _texts(entry: Any, where: str) -> dict[str, str]:
     return dict(entry)
 
 
-def _claim(entry: Any, where: str) -> ScoreClaim | None:
+def _claim(entry: Any, where: str) -> Claim:
     kind = json_reader.take(entry, "kind", str, where)
     json_reader.only_keys(entry, ("kind", "delta", "on") if kind == "score" else ("kind",), where)
     if kind == "class":
-        return None
+        return CLASS_CLAIM
     if kind != "score":
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
     delta, on = json_reader.take(entry, "delta", float, where), json_reader.take(entry, "on", str, where)
@@ -432,7 +423,7 @@ def _claim(entry: Any, where: str) -> ScoreClaim | None:
         raise CheckError(f"{where}.on is {on[:40]!r}; it must be probability, logit or output")
     if not 0 < delta < (1 if on == "probability" else math.inf):
         raise CheckError(f"{where}.delta is {delta!r}; it must be above 0, and below 1 for probabilities")
-    return ScoreClaim(delta, on)
+    return ScoreClaim(on=on, delta=delta)
 
 
 def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:

@@ -26,6 +26,7 @@ _SAME = ("relu", "tanh", "sigmoid", *_SOFTMAX, "selu", "softsign", "silu", "mish
 _NAMED = {
     **{name: Activation(name) for name in _SAME},
     "swish": Activation("silu"),
+    "exponential": Activation("exp"),
     "leaky_relu": Activation("leaky_relu", 0.2),
     "relu6": Activation("clip", 0.0, (0.0, 6.0)),
     "hard_tanh": Activation("clip", 0.0, (-1.0, 1.0)),

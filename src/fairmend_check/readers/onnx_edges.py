@@ -12,7 +12,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairmend_check import json_reader
@@ -27,6 +27,7 @@ MAX_BYTES = 2**31
 _OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
 _SAME_DOMAIN = ("", "ai.onnx")
 _SETTINGS = "ort_config"  # a note in a file from which ONNX Runtime may take its settings
+_INLINED = "_inlfunc_"  # how names begin that ONNX Runtime gives to the values of a function
 
 
 def check_structure(path: Path, entry: Entry) -> str:
@@ -51,13 +52,16 @@ def check_structure(path: Path, entry: Entry) -> str:
 class Scope:
     """The values that a node can read by name, and which of them it must not.
 
-    ``constants`` are those among them whose value the file gives. ``where`` is the place in words, for messages.
+    ``constants`` are those among them whose value the file gives. ``where`` is the place in words, for messages. In a
+    function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the function into
+    the graph that calls it, one after the other, may take such a name for one of that graph.
     """
 
     where: str
     names: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     constants: Mapping[str, Message] | None = None
+    later: set[str] | None = None
 
 
 def _check_model(model: Message, entry: Entry) -> None:
@@ -81,6 +85,8 @@ def _check_model(model: Message, entry: Entry) -> None:
     overridable = {each.get("name", "") for each in graph.get("input", [])} & _names_of(graph, "initializer")
     if overridable:
         raise NotConfirmedError(f'callers can replace the constant "{min(overridable)[:40]}": it is an input too')
+    if any(name.startswith(_INLINED) for name in found.hidden):
+        raise CheckError(f'an input of the model has a name that begins with "{_INLINED}", as those of functions may')
     scope = Scope("", hidden=frozenset(found.hidden))
     _check_graph(graph, scope, frozenset(local), skipped=len(found.nodes))
     for each in functions:
@@ -94,7 +100,7 @@ def _check_model(model: Message, entry: Entry) -> None:
         body: Message = {"node": each.get("node", []), "output": [{"name": name} for name in outputs]}
         body["input"] = [{"name": name} for name in each.get("input", [])]
         _check_no_prefix(body, set())
-        _check_graph(body, Scope(where), frozenset(local))
+        _check_graph(body, Scope(where, later=set()), frozenset(local))
 
 
 def _names_of(graph: Message, key: str) -> set[str]:
@@ -130,8 +136,8 @@ def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]]
     """Refuse a graph in which a name has two meanings, or that reads what it must not; its first nodes may be known."""
     nodes = graph.get("node", [])
     names = [each.get("name", "") for key in ("input", "initializer") for each in graph.get(key, [])]
-    names += [name for node in nodes for name in node.get("output", []) if name]
-    for name, times in Counter(names).items():
+    computed = [name for node in nodes for name in node.get("output", []) if name]
+    for name, times in Counter(names + computed).items():
         if times > 1 or not name or name in outer.names:
             raise NotConfirmedError(f'two values {outer.where}have the name "{name[:40]}", or one has none')
         if name.startswith(PREFIX) and not skipped:
@@ -139,11 +145,14 @@ def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]]
     constants = dict(outer.constants or {})
     constants |= {each.get("name", ""): each for each in graph.get("initializer", [])}
     constants |= {node["output"][0]: _value_of(node) for node in nodes if _is_constant(node)}
-    scope = Scope(outer.where, outer.names | set(names), outer.hidden, constants)
+    later = None if outer.later is None else outer.later | set(computed)
+    scope = Scope(outer.where, outer.names.union(names, computed), outer.hidden, constants, later)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
         _check_node(node, number, scope, local)
+        if later is not None:
+            later.difference_update(node.get("output", []))
     for each in graph.get("output", []):
         _check_read(each.get("name", ""), f"an output {scope.where}is", scope)
 
@@ -168,16 +177,18 @@ def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple
     for attribute in node.get("attribute", []):
         _check_tensors(attribute, what)
         inner = f"of {attribute.get('name', '')[:40]} of {what} "
-        for graph in [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", [])]:
-            below = Scope(inner[:400], scope.names, scope.hidden, scope.constants)
-            _check_graph(graph, below, local)
+        graphs = [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", [])]
+        if graphs and (domain, kind) in local:
+            raise CheckError(f"{what} gives a graph to a function, in which its names may have another meaning")
+        for graph in graphs:
+            _check_graph(graph, replace(scope, where=inner[:400]), local)
 
 
 def _check_read(name: str, what: str, scope: Scope) -> None:
     if name in scope.hidden:
         raise NotConfirmedError(f'{what} "{name[:60]}", which only the entry may read')
-    if name not in scope.names:
-        raise CheckError(f'{what} "{name[:60]}", which nothing computes')
+    if name not in scope.names or name in (scope.later or ()):
+        raise CheckError(f'{what} "{name[:60]}", which nothing computes before')
 
 
 def _is_constant(node: Message) -> bool:
@@ -185,9 +196,9 @@ def _is_constant(node: Message) -> bool:
 
 
 def _value_of(node: Message) -> Message:
-    """Return the tensor of a Constant node; an empty one if its value is something else."""
-    attributes = node.get("attribute", [])
-    value: Message = attributes[0].get("t", {}) if len(attributes) == 1 else {}
+    """Return the tensor of a Constant node; an empty one if its value is something else, or given by a caller."""
+    (attribute, *more) = node.get("attribute", []) or [{}]
+    value: Message = {} if more or "ref_attr_name" in attribute else attribute.get("t", {})
     return value
 
 

@@ -20,6 +20,7 @@ PREFIX = "fairmend_entry/"
 ELEMENTS = {"float32": 1, "int32": 6, "int64": 7, "string": 8, "bool": 9, "float64": 11}
 _CUTS, _LOOKUPS, _TEXTS = 9, 13, 19  # the least versions of the operators for entries of these
 _INT = 2  # the type of an attribute
+_CONVERTED = "If a tool converted the file (int8, float16), convert the original instead, and repair what it gives"
 
 
 @dataclass
@@ -156,14 +157,16 @@ def find_entry(graph: Message, entry: Entry, opset: int) -> EntryNodes:
         if there != node:
             raise NotConfirmedError(
                 f'node {number} is not the {node["op_type"]} "{node["name"]}" of the entry: '
-                f"{_first_difference(node, there)}"
+                f"{_first_difference(node, there)}. {_CONVERTED}"
             )
     tensors: dict[str, list[Message]] = {}
     for tensor in graph.get("initializer", []):
         tensors.setdefault(tensor.get("name", ""), []).append(tensor)
     for name, constant in expected.constants.items():
         if tensors.get(name) != [constant]:
-            raise NotConfirmedError(f'the constant "{name}" of the entry is missing, or not what its data say')
+            raise NotConfirmedError(
+                f'the constant "{name}" of the entry is missing, or not what its data say. {_CONVERTED}'
+            )
     _check_ports(graph, entry)
     return expected
 

@@ -1,11 +1,13 @@
 """The nodes of an ONNX graph, from its inputs on, as steps of a model.
 
-Values have the axes (rows, columns), or (rows,) once a single column has lost its axis, or (rows, looked-up columns,
-width) after a look-up. `find_function` finds functions that exporters write as several nodes (x · sigmoid(x)).
+Values are rows of numbers under any axes (`onnx_axes`), of which one is that of the rows: (rows, columns), (rows,) once
+a single column has lost its axis, (rows, tokens, width). `find_function` finds functions that exporters write as
+several nodes (x · sigmoid(x)).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,30 +19,59 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
-from fairmend_check.readers.onnx_nodes import ELEMENTS, Node, find_function
+from fairmend_check.readers.onnx_axes import (
+    Dims,
+    Factors,
+    Places,
+    Rows,
+    axis_of,
+    broadcast,
+    elementwise_factors,
+    factors,
+    matrix_factors,
+    moved,
+    places,
+    plain,
+    reshaped,
+    rows_axis,
+)
+from fairmend_check.readers.onnx_nodes import ELEMENTS, Node, find_function, find_normalisation
+from fairmend_check.readers.onnx_sizes import compute_sizes, known, sizes_of
 
 Tensor = NDArray[Any]
 
 WHOLE = (ELEMENTS["int32"], ELEMENTS["int64"])
 _MAX_NUMBERS = 2**28  # in all steps together: many nodes could share the same constants
+_ONE_AXIS = 13  # the version of the operators from which on a softmax is over one axis, and not all from one on
+_MOST_UNITS = 2**13  # numbers of a row in a layer over axes, which becomes a whole matrix
 _END = 2**31 - 1  # an end of a slice from here on means: all the rest
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
 _SELU = (float(np.float32(1.6732631921768188)), float(np.float32(1.0507010221481323)))
 
+_POWERS: dict[float | None, str] = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+
 
 @dataclass(frozen=True)
 class Entry:
-    """What a node gives: a value of the graph, its elements and axes, and what is stacked along a new axis of it.
+    """What a node gives: a value of the graph, its elements and axes.
 
     ``cut`` says that a cast to whole numbers may have cut off digits, or to fewer bits: only a look-up may read it.
     """
 
     value: int
     element: int
-    axes: int = 2
-    stacked: tuple[int, ...] = ()
-    along: int = 0
+    dims: Dims
     cut: bool = False
+
+    @property
+    def axes(self) -> int:
+        """The number of axes."""
+        return len(self.dims)
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the axes are (rows, columns)."""
+        return len(self.dims) == 2 and self.dims[0] == Rows()
 
 
 class OnnxGraph:
@@ -66,14 +97,16 @@ class OnnxGraph:
         self.nodes: dict[str, Node] = {}
         self.entries: dict[str, Entry | CheckError] = {}
         self.types: dict[str, tuple[int, list[int]]] = {}  # elements and columns of each value on the way
+        self.sizes: dict[str, Tensor] = {}  # lists of sizes that nodes compute, with that of the rows among them
         self.elements: dict[str, int] = {}  # elements of values of other shapes, and of those inside a pattern
         self.biases: set[str] = set()  # nodes that add the bias of the product before them
         self.outputs: frozenset[str] = frozenset()  # which callers read
+        self.opset = 0  # the version of the operators
         self._numbers = 0
         start = 0
         for (name, element, shape), width in zip(inputs, widths, strict=True):
             value = self.graph.columns(self.graph.input, list(range(start, start + width)))
-            self._put(name, Entry(value, element, len(shape)))
+            self._put(name, Entry(value, element, (Rows(),) if len(shape) == 1 else (Rows(), width)))
             start += width
 
     def append(self, node: Node, readers: dict[str, list[Node]]) -> None:
@@ -98,6 +131,8 @@ class OnnxGraph:
         return found
 
     def _convert(self, node: Node, readers: dict[str, list[Node]]) -> None:
+        if self.compute_sizes(node):
+            return
         found = find_function(node, self)
         if found is not None:
             name, activation = found
@@ -113,11 +148,24 @@ class OnnxGraph:
 
     def _put(self, name: str, entry: Entry) -> None:
         self.entries[name] = entry
-        width = self.graph.width(entry.value)
-        if entry.axes < 3:
-            self.types[name] = (entry.element, [] if entry.axes == 1 else [width])
+        if entry.dims[0] == Rows():
+            self.types[name] = (entry.element, list(plain(entry.dims[1:])))
         else:
             self.elements[name] = entry.element
+
+    def _moved(self, entry: Entry, move: Callable[[Places], Places], axis: int | None = None) -> Entry:
+        """Return a value after a move of its numbers; ``axis`` is then that of the rows."""
+        indices, dims = moved(entry.dims, move, axis)
+        if indices.size > _MAX_NUMBERS or not indices.size:
+            raise CheckError("a node chooses no numbers, or too many")
+        return replace(entry, value=self.graph.columns(entry.value, indices.tolist()), dims=dims)
+
+    def _numeric(self, name: str, node: Node) -> Entry:
+        """Return a value of numbers of the input's type."""
+        entry = self.entry(name)
+        if entry.element != self.element:
+            raise CheckError(f"node {node.kind} reads a value that is not of the input's type")
+        return entry
 
     def pass_constant(self, node: Node) -> bool:
         """Pass on a constant, or transpose it, as exporters do with weights; return whether the node does that."""
@@ -141,12 +189,12 @@ class OnnxGraph:
     def _row_value(self, name: str, node: Node) -> int:
         """Return a value of numbers with the axes (rows, columns)."""
         entry = self.entry(name)
-        if entry.axes != 2 or entry.stacked or entry.element != self.element:
+        if not entry.is_row or entry.element != self.element:
             raise CheckError(f"node {node.kind} reads a value that is not (rows, columns) of the input's type")
         return entry.value
 
-    def _out(self, value: int, axes: int = 2) -> Entry:
-        return Entry(value, self.element, axes)
+    def _out(self, value: int, dims: Dims | None = None) -> Entry:
+        return Entry(value, self.element, (Rows(), self.graph.width(value)) if dims is None else dims)
 
     def _constant(self, name: str) -> Tensor:
         """Return a constant of the type of the input."""
@@ -158,21 +206,35 @@ class OnnxGraph:
         return tensor
 
     def _whole_numbers(self, name: str) -> list[int]:
-        tensor = self.tensors.get(name)
+        tensor, found = self.tensors.get(name), self.entries.get(name)
+        if isinstance(found, CheckError):
+            raise found
         if tensor is None or tensor.dtype != np.int64 or tensor.ndim > 1:
             raise CheckError(f"the value {name[:40]!r} is not a constant list of whole numbers")
         return [int(number) for number in tensor.reshape(-1)]
 
-    def _row(self, name: str, columns: int) -> Tensor:
-        """Return a constant that is the same for every row: one number, or one for each column."""
-        tensor = self._constant(name)
-        if tensor.shape not in ((), *((*ones, n) for ones in ((), (1,)) for n in (1, columns))):
-            raise CheckError(f"a constant of shape {tensor.shape} is combined with rows of {columns} numbers")
-        return tensor.reshape(() if tensor.size == 1 and columns != 1 else tensor.size)
+    def _sizes(self, name: str) -> list[int | Rows]:
+        """Return a list of sizes, in which that of the rows may be."""
+        return list(self.sizes[name].reshape(-1)) if name in self.sizes else list(self._whole_numbers(name))
 
-    def _added(self, name: str, columns: int) -> Tensor:
+    def _row(self, name: str, dims: Dims) -> Tensor:
+        """Return a constant that is the same for every row: one number, or one for each number of a row."""
+        tensor = self._constant(name)
+        width = math.prod(plain(dims))
+        if tensor.ndim > len(dims):
+            raise CheckError(f"a constant of shape {tensor.shape} is combined with a value of {len(dims)} axes")
+        if tensor.size == 1 and width != 1:
+            return tensor.reshape(())
+        wide = tensor.reshape((1,) * (len(dims) - tensor.ndim) + tensor.shape)
+        if wide.shape[rows_axis(dims)] != 1 or any(
+            n not in (1, size) for n, size in zip(wide.shape, plain(dims), strict=True)
+        ):
+            raise CheckError(f"a constant of shape {tensor.shape} is combined with rows of {width} numbers")
+        return np.broadcast_to(wide, plain(dims)).reshape(-1)
+
+    def _added(self, name: str, dims: Dims) -> Tensor:
         """Return what a node adds or subtracts; ONNX Runtime leaves out one number if it is 0 in float32."""
-        tensor = self._row(name, columns)
+        tensor = self._row(name, dims)
         if tensor.size == 1 and 0 < abs(float(tensor.reshape(()))) <= _LOST:
             raise CheckError(f"the constant {name[:40]!r} is so small that ONNX Runtime takes it for 0")
         return tensor
@@ -185,83 +247,229 @@ class OnnxGraph:
         value = self.graph.affine(source, weight, wide)
         return self._out(value if norm is None else self.graph.norm(value, norm))
 
+    def _linear(self, entry: Entry, compute: Callable[[Tensor], Tensor], added: str = "") -> Entry:
+        """Return what a linear node computes of a value and constants: an affine layer, found by the unit vectors.
+
+        ``added`` is the constant that the next node adds. Each number of the layer is one of a constant, or 0.
+        """
+        width, at = math.prod(plain(entry.dims)), rows_axis(entry.dims)
+        rows, sizes = entry.dims[at], plain(entry.dims)
+        if width > _MOST_UNITS:
+            raise CheckError("a layer over axes is too large to be checked")
+        dtype = np.float32 if self.element == ELEMENTS["float32"] else np.float64
+        units = np.moveaxis(np.eye(width, dtype=dtype).reshape(width, *sizes), 0, at)  # beside the entries of a row
+        result = compute(units.reshape(*sizes[:at], width * sizes[at], *sizes[at + 1 :]))
+        if result.size > _MAX_NUMBERS:
+            raise CheckError("a layer over axes is too large to be checked")
+        dims = (*result.shape[:at], rows, *result.shape[at + 1 :])
+        matrix = np.moveaxis(result.reshape(*result.shape[:at], width, sizes[at], *result.shape[at + 1 :]), at, 0)
+        bias = np.broadcast_to(self._added(added, dims), (matrix[0].size,)) if added else None
+        matrix = matrix.reshape(width, -1).T + np.zeros((), dtype)  # -0.0, as of 0 times a negative number, is then 0.0
+        return self._out(self.graph.affine(entry.value, matrix, bias), dims)
+
     def _gemm(self, node: Node) -> Entry:
         node.expect("transA", 0)
         node.expect("transB", 0, 1)  # runtimes take every transB but 0 for 1
         weight = self._constant(node.inputs[1])
         weight = weight if node.attributes["transB"] else weight.T
         given = len(node.inputs) == 3 and node.inputs[2]
-        bias = self._row(node.inputs[2], len(weight)) if given else None
+        bias = self._row(node.inputs[2], (Rows(), len(weight))) if given else None
         alpha, beta = node.attributes["alpha"], node.attributes["beta"]
+        entry = self._numeric(node.inputs[0], node)
+        if not entry.is_row and entry.axes == 2 and isinstance(entry.dims[0], Rows) and alpha == beta == 1:
+            if weight.ndim != 2 or weight.shape[1] != entry.dims[1]:
+                raise CheckError("node Gemm has a matrix of another size than its input")
+            return self._linear(entry, lambda units: units @ weight.T, node.inputs[2] if given else "")
         if alpha == beta == 1:
             return self._affine(node, weight, bias)
         norm = scaling(0.0, alpha, None if bias is None else bias.astype(np.float64) * beta)
         return self._affine(node, weight, None, replace(norm, reach=norm.reach * scaling(0.0, beta, None).reach))
 
     def _matmul(self, node: Node, readers: list[Node]) -> Entry:
-        weight = self._constant(node.inputs[1]).T
+        constants = [name in self.tensors for name in node.inputs]
+        if not any(constants):
+            first, second = (self._numeric(name, node) for name in node.inputs)
+            return self._product(first, second, matrix_factors(first.dims, second.dims))
+        if constants[0]:
+            left, entry = self._constant(node.inputs[0]), self._numeric(node.inputs[1], node)
+            if rows_axis(entry.dims) >= entry.axes - 2 or left.ndim < 2 or left.shape[-1] != entry.dims[-2]:
+                raise CheckError("node MatMul multiplies from the left over rows, or by a matrix of another size")
+            self._same_for_rows(left, entry)
+            return self._linear(entry, lambda units: np.matmul(left, units))
+        weight, entry, added = self._constant(node.inputs[1]), self._numeric(node.inputs[0], node), ""
         alone = len(readers) == 1 and node.output not in self.outputs
         if weight.ndim == 2 and alone and readers[0].kind == "Add":
             others = [name for name in readers[0].inputs if name != node.output and name in self.tensors]
-            if len(others) == 1:
+            if len(others) == 1 and entry.dims[-1] == len(weight):
                 self.biases.add(readers[0].output)
-                return self._affine(node, weight, self._added(others[0], len(weight)))
-        return self._affine(node, weight, None)
+                added = others[0]
+        if entry.is_row and weight.ndim == 2:
+            out = (Rows(), weight.shape[1])
+            return self._affine(node, weight.T, self._added(added, out) if added else None)
+        if entry.axes < 2 or weight.ndim < 2 or weight.shape[-2] != entry.dims[-1]:
+            raise CheckError("node MatMul has a matrix of another size than its input")
+        self._same_for_rows(weight, entry)
+        return self._linear(entry, lambda units: np.matmul(units, weight), added)
+
+    def _same_for_rows(self, matrices: Tensor, entry: Entry) -> None:
+        """Refuse matrices that have more axes than a value, or that differ along the axis of the rows."""
+        at = rows_axis(entry.dims) - entry.axes
+        if matrices.ndim > entry.axes or (-matrices.ndim <= at < -2 and matrices.shape[at] != 1):
+            raise CheckError("node MatMul has a matrix for each row")
+
+    def _product(self, first: Entry, second: Entry, how: Factors) -> Entry:
+        """Return the products of two values."""
+        a = self.graph.columns(first.value, how.left.tolist())
+        b = self.graph.columns(second.value, how.right.tolist())
+        made = self.graph.product(a, b, *how.sizes)
+        return self._out(self.graph.columns(made, how.back.tolist()), how.dims)
+
+    def _einsum(self, node: Node) -> Entry:
+        names, arrow, out = str(node.attributes["equation"]).replace(" ", "").partition("->")
+        parts = names.split(",")
+        if not arrow or len(parts) != 2 or not (names.replace(",", "") + out).isalpha():
+            raise CheckError("node Einsum is not a product of two values with named axes")
+        if any(len(set(part)) < len(part) for part in (*parts, out)):
+            raise CheckError("node Einsum takes a diagonal")
+        constants = [name in self.tensors for name in node.inputs]
+        if not any(constants):
+            first, second = (self._numeric(name, node) for name in node.inputs)
+            return self._product(first, second, factors(first.dims, second.dims, (parts[0], parts[1], out)))
+        side = constants.index(True)
+        tensor, entry = self._constant(node.inputs[side]), self._numeric(node.inputs[1 - side], node)
+        rows = parts[1 - side][rows_axis(entry.dims)] if len(parts[1 - side]) == entry.axes else ""
+        if all(constants) or tensor.ndim != len(parts[side]) or not rows or rows in parts[side] or rows not in out:
+            raise CheckError("node Einsum multiplies by a constant for each row, or of other axes")
+        if out.index(rows) != rows_axis(entry.dims) or any(name not in names for name in out):
+            raise CheckError("node Einsum moves the axis of the rows")
+        operands = (lambda units: (tensor, units)) if side == 0 else (lambda units: (units, tensor))
+        return self._linear(entry, lambda units: np.einsum(f"{parts[0]},{parts[1]}->{out}", *operands(units)))
 
     def _arithmetic(self, node: Node) -> Entry:
         """Read a sum, difference, product or quotient of each column with constants, or a sum of two values."""
         constants = [name in self.tensors for name in node.inputs]
         if all(constants):
             raise CheckError(f"node {node.kind} computes a constant, which cannot be checked")
+        if not any(constants) and node.kind == "Mul" and node.inputs[0] == node.inputs[1]:
+            return self._function(node.inputs[0], Activation("square"))
+        normalised = None if any(constants) else find_normalisation(node, self)
+        if normalised is not None:
+            return self._normalised(*normalised)
         if not any(constants):
-            values = [self._row_value(name, node) for name in node.inputs]
-            if node.kind == "Sub":
-                values[1] = self.graph.norm(values[1], scaling(0.0, -1.0, None))
-            elif node.kind != "Add":
-                raise CheckError(f"node {node.kind} combines two values that depend on the input")
-            return self._out(self.graph.sum(*values))
-        source = self._row_value(node.inputs[constants.index(False)], node)
+            return self._combined(node, *(self._numeric(name, node) for name in node.inputs))
+        entry = self._numeric(node.inputs[constants.index(False)], node)
         if node.kind == "Add" and node.output in self.biases:
-            return self._out(source)
+            return entry
+        name = node.inputs[constants.index(True)]
+        stretched = self._stretched(entry, self._constant(name), node)
+        if stretched is not None:
+            return stretched
         row = self._added if node.kind in ("Add", "Sub") else self._row
-        value = row(node.inputs[constants.index(True)], self.graph.width(source)).astype(np.float64)
-        if node.kind == "Div" and (constants[0] or not value.all()):
-            raise CheckError("node Div divides by 0, or by a value that depends on the input")
+        value = row(name, entry.dims).astype(np.float64)
+        if node.kind == "Div" and constants[0]:
+            inverse = self.graph.function(entry.value, Activation("reciprocal"))
+            scaled = inverse if (value == 1).all() else self.graph.norm(inverse, scaling(0.0, value, None))
+            return replace(entry, value=scaled)
+        if node.kind == "Div" and not value.all():
+            raise CheckError("node Div divides by 0")
         gain = value if node.kind == "Mul" else 1 / value if node.kind == "Div" else -1.0 if constants[0] else 1.0
         gain = 1.0 if node.kind == "Add" else gain
         shift = {"Add": value, "Sub": value if constants[0] else -value}.get(node.kind)
-        return self._out(self.graph.norm(source, scaling(0.0, gain, shift)))
+        return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
+
+    def _normalised(self, name: str, epsilon: float, centred: bool) -> Entry:
+        """Return a normalisation along the last axis that is written as several nodes."""
+        entry = self.entry(name)
+        if entry.element != self.element or isinstance(entry.dims[-1], Rows):
+            raise CheckError("a normalisation is over rows")
+        return replace(entry, value=self.graph.normalise(entry.value, entry.dims[-1], epsilon, centred=centred))
+
+    def _stretched(self, entry: Entry, tensor: Tensor, node: Node) -> Entry | None:
+        """Return the product of a value with a constant that has more numbers along its axes of size 1."""
+        wide = tensor.reshape((1,) * (entry.axes - tensor.ndim) + tensor.shape) if tensor.ndim <= entry.axes else tensor
+        if node.kind != "Mul" or wide.ndim != entry.axes or wide.shape[rows_axis(entry.dims)] != 1:
+            return None
+        if not any(size == 1 and n > 1 for n, size in zip(wide.shape, entry.dims, strict=True)):
+            return None
+        return self._linear(entry, lambda units: units * wide)
+
+    def _stretch(self, entry: Entry, dims: Dims) -> int:
+        """Return the value with its axes of size 1 stretched to others."""
+        return self._moved(entry, lambda numbers: np.broadcast_to(numbers, plain(dims))).value
+
+    def _combined(self, node: Node, first: Entry, second: Entry) -> Entry:
+        """Return the sum, the difference, the product or the quotient of two values."""
+        if node.kind == "Div":
+            second = replace(second, value=self.graph.function(second.value, Activation("reciprocal")))
+        if node.kind in ("Mul", "Div"):
+            return self._product(first, second, elementwise_factors(first.dims, second.dims))
+        if first.is_row and second.is_row and 1 not in (first.dims[1], second.dims[1]):
+            dims: Dims = first.dims
+            values = [first.value, second.value]
+        else:
+            dims = broadcast(first.dims, second.dims)
+            values = [self._stretch(entry, dims) for entry in (first, second)]
+        if node.kind == "Sub":
+            values[1] = self.graph.norm(values[1], scaling(0.0, -1.0, None))
+        return self._out(self.graph.sum(*values), dims)
 
     def _negative(self, node: Node) -> Entry:
-        return self._out(self.graph.norm(self._row_value(node.inputs[0], node), scaling(0.0, -1.0, None)))
+        entry = self._numeric(node.inputs[0], node)
+        return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, -1.0, None)))
 
     def _total(self, node: Node) -> Entry:
-        values = [self._row_value(name, node) for name in node.inputs]
-        value = values[0] if len(values) == 1 else self.graph.sum(*values)
-        if node.kind == "Mean" and len(values) > 1:
-            value = self.graph.norm(value, scaling(0.0, 1 / len(values), None))
-        return self._out(value)
+        entries = [self._numeric(name, node) for name in node.inputs]
+        if any(entry.dims != entries[0].dims for entry in entries):
+            raise CheckError(f"node {node.kind} adds up values of different axes")
+        value = entries[0].value if len(entries) == 1 else self.graph.sum(*(entry.value for entry in entries))
+        if node.kind == "Mean" and len(entries) > 1:
+            value = self.graph.norm(value, scaling(0.0, 1 / len(entries), None))
+        return replace(entries[0], value=value)
 
     def _reduced(self, node: Node) -> Entry:
-        """Read the sum or mean of values that were stacked, or of the columns of a value."""
+        """Read the sum or mean along axes: a sum of the parts along them."""
         axes = self._whole_numbers(node.inputs[1]) if len(node.inputs) == 2 else list(node.attributes["axes"])
         node.expect("keepdims", 0, 1)
         node.expect("noop_with_empty_axes", 0)
         entry, keep = self.entry(node.inputs[0]), node.attributes["keepdims"]
         if entry.element != self.element:  # a mean of whole numbers is cut off, and a sum of them can overflow
             raise CheckError(f"node {node.kind} adds up whole numbers, which cannot be checked")
-        if entry.stacked and axes in ([entry.along], [entry.along - 3]) and not keep:
-            parts, left = list(entry.stacked), 2
-        elif not entry.stacked and axes in ([1], [-1]):
-            source = self._row_value(node.inputs[0], node)
-            parts = [self.graph.columns(source, [column]) for column in range(self.graph.width(source))]
-            left = 2 if keep else 1
-        else:
+        over = sorted({axis_of(axis, entry.dims, node.kind) for axis in axes})
+        if len(over) != len(axes) or not over:
             raise CheckError(f"node {node.kind} is over other axes than can be checked")
+        rest = [axis for axis in range(entry.axes) if axis not in over]
+        numbers = (
+            places(entry.dims).transpose([*over, *rest]).reshape(-1, math.prod(plain(entry.dims)[a] for a in rest))
+        )
+        if len(numbers) > _MOST_UNITS:
+            raise CheckError(f"node {node.kind} adds up too many numbers")
+        parts = [self.graph.columns(entry.value, part.tolist()) for part in numbers]
         value = parts[0] if len(parts) == 1 else self.graph.sum(*parts)
         if node.kind == "ReduceMean" and len(parts) > 1:
             value = self.graph.norm(value, scaling(0.0, 1 / len(parts), None))
-        return self._out(value, left)
+        kept = tuple(1 if axis in over else size for axis, size in enumerate(entry.dims) if keep or axis not in over)
+        return self._out(value, kept)
+
+    def _layer_norm(self, node: Node) -> Entry:
+        """Read a normalisation of the last axes, and its gain and shift."""
+        entry = self._numeric(node.inputs[0], node)
+        axis = axis_of(node.attributes["axis"], entry.dims, node.kind)
+        if any(isinstance(size, Rows) for size in entry.dims[axis:]):
+            raise CheckError(f"node {node.kind} normalises over rows")
+        node.expect("stash_type", 1)
+        size = math.prod(plain(entry.dims[axis:]))
+        centred = node.kind == "LayerNormalization"
+        value = self.graph.normalise(entry.value, size, node.attributes["epsilon"], centred=centred)
+        parts = [self._constant(name) for name in node.inputs[1:] if name]
+        if any(part.shape != plain(entry.dims[axis:]) for part in parts):
+            raise CheckError(f"node {node.kind} has a gain or shift of another shape")
+        gain, shift = (
+            np.broadcast_to(part, plain(entry.dims)).reshape(-1).astype(np.float64)
+            for part in (*parts, np.zeros(()))[:2]
+        )
+        if (gain != 1).any() or shift.any():
+            value = self.graph.norm(value, scaling(0.0, gain, shift if len(parts) > 1 else None))
+        return replace(entry, value=value)
 
     def _batch_norm(self, node: Node) -> Entry:
         node.expect("training_mode", 0)
@@ -282,9 +490,24 @@ class OnnxGraph:
 
     def _function(self, name: str, activation: Activation) -> Entry:
         entry = self.entry(name)
-        if entry.axes == 3 or entry.element != self.element:
-            raise CheckError(f"{activation.name} is taken of a value that is not (rows, columns) of the input's type")
-        return self._out(self.graph.function(entry.value, activation), entry.axes)
+        if entry.element != self.element:
+            raise CheckError(f"{activation.name} is taken of a value that is not of the input's type")
+        return replace(entry, value=self.graph.function(entry.value, activation))
+
+    def _softmax(self, node: Node) -> Entry:
+        """Read a softmax along an axis; over the columns of a row, it may close the model."""
+        entry = self._numeric(node.inputs[0], node)
+        axis = axis_of(node.attributes["axis"], entry.dims, node.kind)
+        if entry.is_row:
+            return self._function(node.inputs[0], Activation("softmax" if node.kind == "Softmax" else "log_softmax"))
+        if node.kind == "LogSoftmax" or self.opset < _ONE_AXIS:
+            raise CheckError(f"node {node.kind} is not over the columns of a row")
+        size = plain(entry.dims)[axis]
+        last = self._moved(entry, lambda numbers: np.moveaxis(numbers, axis, -1), 0)
+        value = self.graph.softmax(last.value, size)
+        shape = [size for other, size in enumerate(plain(entry.dims)) if other != axis] + [size]
+        back = np.moveaxis(np.arange(math.prod(shape)).reshape(shape), -1, axis).reshape(-1)
+        return replace(entry, value=self.graph.columns(value, back.tolist()))
 
     def _activation(self, node: Node) -> Entry:
         return self._function(node.inputs[0], self._activation_of(node))
@@ -295,7 +518,7 @@ class OnnxGraph:
             return Activation("leaky_relu", given["alpha"])
         if node.kind == "PRelu":
             width = self.graph.width(self._row_value(node.inputs[0], node))
-            slopes = self._row(node.inputs[1], width).reshape(-1)
+            slopes = self._row(node.inputs[1], (Rows(), width)).reshape(-1)
             if np.unique(slopes).size == 1 and slopes[0] >= 0:
                 return Activation("leaky_relu", float(slopes[0]))
             return Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist()))
@@ -315,9 +538,11 @@ class OnnxGraph:
             return Activation("gelu" if given["approximate"] == "none" else "gelu_tanh")
         if node.kind == "HardSwish" and self.element != ELEMENTS["float32"]:
             raise CheckError("node HardSwish is defined by 1/6 in float32, which is another number in float64")
-        if node.kind in ("Softmax", "LogSoftmax"):
-            node.expect("axis", -1, 1)
-            return Activation("softmax" if node.kind == "Softmax" else "log_softmax")
+        if node.kind == "Pow":
+            exponent = self.number(node.inputs[1])
+            if exponent not in _POWERS:
+                raise CheckError("node Pow has another exponent than 2, 0.5, -0.5 and -1")
+            return Activation(_POWERS[exponent])
         return Activation(node.kind.lower())
 
     def _clip(self, node: Node) -> Activation:
@@ -354,68 +579,111 @@ class OnnxGraph:
 
     def _flatten(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
-        if entry.stacked or entry.axes == 1:
+        if entry.axes == 1 or entry.dims[0] != Rows():
             raise CheckError("node Flatten reads a value that is not rows")
         node.expect("axis", 1, 1 - entry.axes)
-        return replace(entry, axes=2)
+        return replace(entry, dims=(Rows(), math.prod(plain(entry.dims))))
 
     def _reshape(self, node: Node) -> Entry:
-        shape, entry = self._whole_numbers(node.inputs[1]), self.entry(node.inputs[0])
-        columns = self.graph.width(entry.value)
+        entry, name = self.entry(node.inputs[0]), node.inputs[1]
         node.expect("allowzero", 0, 1)
-        same = [[-1, columns]] + ([[0, columns], [0, -1]] if node.attributes["allowzero"] == 0 else [])
-        if shape == [-1] and columns == 1 and not entry.stacked:
-            return replace(entry, axes=1)
-        if entry.axes == 1 or entry.stacked or shape not in same:
+        shape = self._sizes(name)
+        if 0 in shape and (node.attributes["allowzero"] or 0 in shape[entry.axes :]):
             raise CheckError("node Reshape changes the shape of a value, which cannot be checked")
-        return replace(entry, axes=2)
+        shape = [entry.dims[axis] if size == 0 else size for axis, size in enumerate(shape)]
+        if any(not isinstance(size, Rows) and size < -1 for size in shape) or shape.count(-1) > 1:
+            raise CheckError("node Reshape changes the shape of a value, which cannot be checked")
+        return replace(entry, dims=reshaped(entry.dims, shape))
 
     def _squeeze(self, node: Node) -> Entry:
         axes = node.attributes["axes"] if len(node.inputs) == 1 else self._whole_numbers(node.inputs[1])
         entry = self.entry(node.inputs[0])
-        columns = self.graph.width(entry.value)
-        if entry.axes == 2 and not entry.stacked and columns == 1 and axes in ([], [1], [-1]):
-            return replace(entry, axes=1)
-        if entry.axes == 1 and axes == []:
-            return entry
-        raise CheckError("node Squeeze is over another axis than one of a single column")
+        if not axes and entry.axes > 2:  # of a single row, a runtime would take its axis away as well
+            raise CheckError("node Squeeze does not say over which axes it is")
+        axes = axes or [axis for axis, size in enumerate(entry.dims) if size == 1]
+        over = {axis_of(axis, entry.dims, node.kind) for axis in axes}
+        if any(entry.dims[axis] != 1 for axis in over) or len(over) != len(axes):
+            raise CheckError("node Squeeze is over another axis than one of a single column")
+        return replace(entry, dims=tuple(size for axis, size in enumerate(entry.dims) if axis not in over))
 
     def _unsqueeze(self, node: Node) -> Entry:
         axes = node.attributes["axes"] if len(node.inputs) == 1 else self._whole_numbers(node.inputs[1])
         entry = self.entry(node.inputs[0])
-        if entry.axes == 1 and axes in ([1], [-1]):
-            return replace(entry, axes=2)
-        if entry.axes != 2 or entry.stacked or len(axes) != 1 or not -3 <= axes[0] < 3:
+        count = entry.axes + len(axes)
+        new = {axis % count for axis in axes if -count <= axis < count}
+        if len(new) != len(axes) or not axes:
             raise CheckError("node Unsqueeze adds an axis that cannot be checked")
-        return Entry(entry.value, entry.element, 3, (entry.value,), axes[0] % 3, entry.cut)
+        old = iter(entry.dims)
+        return replace(entry, dims=tuple(1 if axis in new else next(old) for axis in range(count)))
+
+    def _transpose(self, node: Node) -> Entry:
+        entry = self.entry(node.inputs[0])
+        order = list(node.attributes["perm"]) or list(range(entry.axes))[::-1]
+        if sorted(order) != list(range(entry.axes)):
+            raise CheckError("node Transpose has an order of axes that cannot be checked")
+        return self._moved(entry, lambda numbers: numbers.transpose(order), order.index(rows_axis(entry.dims)))
+
+    def _expand(self, node: Node) -> Entry:
+        """Stretch a value, or a constant to the rows."""
+        shape = tuple(self._sizes(node.inputs[1]))
+        if node.inputs[0] in self.tensors:
+            if sum(isinstance(size, Rows) for size in shape) != 1 or Rows() not in shape:
+                raise CheckError("node Expand computes a constant, which cannot be checked")
+            sizes = self._constant(node.inputs[0]).shape
+            if len(sizes) > len(shape):
+                raise CheckError("node Expand adds axes, which cannot be checked")
+            wide = (*(1,) * (len(shape) - len(sizes)), *sizes)
+            dims = tuple(own if size == 1 else size for own, size in zip(wide, shape, strict=True))
+            row = self._row(node.inputs[0], dims)
+            return self._constant_row(np.broadcast_to(row, (math.prod(plain(dims)),)), dims)
+        entry = self.entry(node.inputs[0])
+        if len(shape) > entry.axes:
+            raise CheckError("node Expand adds axes, which cannot be checked")
+        wide, at = (*(1,) * (entry.axes - len(shape)), *shape), rows_axis(entry.dims)
+        stretched = broadcast(entry.dims, (*wide[:at], entry.dims[at] if wide[at] == 1 else wide[at], *wide[at + 1 :]))
+        return self._moved(entry, lambda numbers: np.broadcast_to(numbers, plain(stretched)))
+
+    def _constant_row(self, row: Tensor, dims: Dims) -> Entry:
+        """Return numbers that are the same for every row: an affine layer with weights of 0."""
+        weight = np.zeros((row.size, self.graph.width(Graph.input)), row.dtype)
+        return self._out(self.graph.affine(Graph.input, weight, row), dims)
 
     def _concat(self, node: Node) -> Entry:
         entries, axis = [self.entry(name) for name in node.inputs], node.attributes["axis"]
         first = entries[0]
-        if any((each.element, each.axes, each.along) != (first.element, first.axes, first.along) for each in entries):
-            raise CheckError("node Concat joins values of several types or shapes")
-        if all(each.stacked for each in entries) and axis in (first.along, first.along - 3):
-            stacked = tuple(value for each in entries for value in each.stacked)
-            return replace(first, stacked=stacked, cut=any(each.cut for each in entries))
-        if any(each.stacked for each in entries) or (first.axes, axis) not in ((2, 1), (2, -1), (3, 1), (3, -2)):
-            raise CheckError("node Concat is along an axis that cannot be checked")
-        joined = self.graph.concatenate(*(each.value for each in entries))
-        return replace(first, value=joined, cut=any(each.cut for each in entries))
+        at = axis_of(axis, first.dims, node.kind)
+        for each in entries:
+            rest = [tuple(size for k, size in enumerate(part.dims) if k != at) for part in (first, each)]
+            if each.element != first.element or each.axes != first.axes or rest[0] != rest[1]:
+                raise CheckError("node Concat joins values of several types or shapes")
+        joined, start, numbers = self.graph.concatenate(*(each.value for each in entries)), 0, []
+        for each in entries:
+            numbers.append(places(each.dims) + start)
+            start += numbers[-1].size
+        array = np.concatenate(numbers, axis=at)
+        dims = tuple(array.shape[at] if k == at else size for k, size in enumerate(first.dims))
+        value = self.graph.columns(joined, array.reshape(-1).tolist())
+        return Entry(value, first.element, dims, any(each.cut for each in entries))
 
     def _gather(self, node: Node) -> Entry:
-        """Read a look-up in a constant table, or a choice of columns."""
+        """Read a look-up in a constant table, or a choice along an axis."""
         axis, table = node.attributes["axis"], self.tensors.get(node.inputs[0])
         if table is not None:
             entry = self.entry(node.inputs[1])
-            if axis != 0 or table.ndim != 2 or entry.element not in WHOLE or entry.stacked or entry.axes > 2:
+            if axis != 0 or table.ndim != 2 or entry.element not in WHOLE or entry.axes > 2 or entry.dims[0] != Rows():
                 raise CheckError("node Gather looks up what cannot be checked")
-            return self._out(self._looked_up(entry.value, self._constant(node.inputs[0])), entry.axes + 1)
+            value = self._looked_up(entry.value, self._constant(node.inputs[0]))
+            return self._out(value, (*entry.dims, table.shape[1]))
         entry, indices = self.entry(node.inputs[0]), self.tensors.get(node.inputs[1])
-        if indices is None or indices.dtype != np.int64 or indices.ndim > 1 or axis not in (1, -1) or entry.axes != 2:
+        if indices is None or indices.dtype != np.int64 or indices.ndim > 1:
             raise CheckError("node Gather chooses what cannot be checked")
-        columns = self.graph.width(entry.value)
-        chosen = [int(index) + columns * (index < 0) for index in indices.reshape(-1)]
-        return replace(entry, value=self.graph.columns(entry.value, chosen), axes=1 + indices.ndim)
+        at = axis_of(axis, entry.dims, node.kind)
+        size = plain(entry.dims)[at]
+        if not indices.size or not ((-size <= indices) & (indices < size)).all():
+            raise CheckError("node Gather chooses columns that there are not")
+        rows = rows_axis(entry.dims)
+        rows -= rows > at and not indices.ndim  # a single one takes its axis away
+        return self._moved(entry, lambda numbers: np.take(numbers, indices, axis=at), rows)
 
     def _looked_up(self, source: int, table: Tensor) -> int:
         columns = [self.graph.columns(source, [column]) for column in range(self.graph.width(source))]
@@ -433,40 +701,66 @@ class OnnxGraph:
 
     def _slice(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
-        if len(node.inputs) < 3 or entry.axes != 2 or entry.stacked or node.given:
+        if len(node.inputs) < 3 or node.given:
             raise CheckError("node Slice is not one of columns by constants")
         lists = [self._whole_numbers(name) for name in node.inputs[1:]]
         starts, ends = lists[:2]
-        axes = lists[2] if len(lists) > 2 else list(range(len(starts)))
+        axes = [axis % entry.axes for axis in lists[2]] if len(lists) > 2 else list(range(len(starts)))
         steps = lists[3] if len(lists) > 3 else [1] * len(starts)
         if not len(starts) == len(ends) == len(axes) == len(steps) or len(set(axes)) != len(axes):
             raise CheckError("node Slice has lists of different lengths")
-        value, columns = entry.value, self.graph.width(entry.value)
+        chosen = [slice(None)] * entry.axes
         for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-            if axis in (0, -2) and (start, step) == (0, 1) and end >= _END:
+            if axis == rows_axis(entry.dims) and (start, step) == (0, 1) and end >= _END:
                 continue
-            if axis not in (1, -1) or step == 0:
+            if axis >= entry.axes or isinstance(entry.dims[axis], Rows) or step == 0:
                 raise CheckError("node Slice chooses among the rows")
-            value = self.graph.columns(value, list(range(columns)[slice(start, end, step)]))
-        return replace(entry, value=value)
+            chosen[axis] = slice(start, end, step)
+        return self._moved(entry, lambda numbers: numbers[tuple(chosen)])
 
     def _split(self, node: Node) -> None:
         entry = self.entry(node.inputs[0])
-        node.expect("axis", 1, -1)
-        if len(node.inputs) != 2 or entry.axes != 2 or entry.stacked or node.given - {"axis"}:
+        at = axis_of(node.attributes["axis"], entry.dims, node.kind)
+        parts, whole = len(node.outputs), plain(entry.dims)[at]
+        if len(node.inputs) == 2 and not node.given - {"axis"}:
+            sizes = self._whole_numbers(node.inputs[1])
+        elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0, parts) and not whole % parts:
+            sizes = [whole // parts] * parts  # of equal size
+        else:
             raise CheckError("node Split is not one of columns into given sizes")
-        sizes = self._whole_numbers(node.inputs[1])
-        if len(sizes) != len(node.outputs) or min(sizes, default=0) < 1 or sum(sizes) != self.graph.width(entry.value):
+        if len(sizes) != len(node.outputs) or min(sizes, default=0) < 1 or sum(sizes) != plain(entry.dims)[at]:
             raise CheckError("node Split has sizes that do not fit")
-        start = 0
-        for name, size in zip(node.outputs, sizes, strict=True):
-            self._put(name, replace(entry, value=self.graph.columns(entry.value, list(range(start, start + size)))))
-            start += size
+        ends = np.cumsum(sizes)
+        for name, start, end in zip(node.outputs, ends - sizes, ends, strict=True):
+            part = [slice(None)] * at + [slice(int(start), int(end))]
+            self._put(name, self._moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
+
+    def compute_sizes(self, node: Node) -> bool:
+        """Read a node that computes with sizes of axes or with constants alone; return whether it does."""
+        if node.kind == "Shape":
+            listed = self.sizes.get(node.inputs[0], self.tensors.get(node.inputs[0]))
+            dims = self.entry(node.inputs[0]).dims if listed is None else listed.shape
+            end = node.attributes["end"] if "end" in node.given else len(dims)
+            self._put_sizes(node.output, sizes_of(dims[node.attributes["start"] : end]))
+            return True
+        given = [self.sizes.get(name, self.tensors.get(name)) for name in node.inputs if name]
+        found = compute_sizes(node, given) if given else None
+        if found is not None:
+            self._put_sizes(node.output, found)
+        return found is not None
+
+    def _put_sizes(self, name: str, found: Tensor) -> None:
+        tensor = known(found) if found.dtype == object else found
+        if tensor is None:
+            self.sizes[name] = found
+            self.elements[name] = ELEMENTS["int64"]
+        else:
+            self.tensors[name] = tensor
 
 
 _FUNCTIONS = (
-    "Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "LogSoftmax", "Mish", "PRelu", "Relu",
-    "Selu", "Sigmoid", "Softmax", "Softplus", "Softsign", "Tanh",
+    "Abs", "Celu", "Clip", "Cos", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Pow",
+    "PRelu", "Reciprocal", "Relu", "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh",
 )  # fmt: skip
 _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Gemm": OnnxGraph._gemm,
@@ -478,6 +772,11 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Scaler": OnnxGraph._scaler,
     **dict.fromkeys(_FUNCTIONS, OnnxGraph._activation),
     **dict.fromkeys(("Cast", "Dropout", "Identity"), OnnxGraph._pass),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), OnnxGraph._softmax),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), OnnxGraph._layer_norm),
+    "Einsum": OnnxGraph._einsum,
+    "Transpose": OnnxGraph._transpose,
+    "Expand": OnnxGraph._expand,
     "Flatten": OnnxGraph._flatten,
     "Reshape": OnnxGraph._reshape,
     "Squeeze": OnnxGraph._squeeze,

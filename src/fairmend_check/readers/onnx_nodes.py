@@ -40,10 +40,16 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Clip": ((1, 2, 3), {"min": -_INFINITY, "max": _INFINITY}),
     "Concat": (_MANY, {"axis": 0}),
     "Constant": ((0,), {"value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": []}),
+    "Cos": ((1,), {}),
     "Div": ((2,), {}),
     "Dropout": ((1, 2, 3), {"ratio": 0.5, "seed": 0}),
     "Elu": ((1,), {"alpha": 1.0}),
+    "ConstantOfShape": ((1,), {"value": {}}),
+    "Einsum": ((2,), {"equation": ""}),
+    "Equal": ((2,), {}),
     "Erf": ((1,), {}),
+    "Exp": ((1,), {}),
+    "Expand": ((2,), {}),
     "Flatten": ((1,), {"axis": 1}),
     "Gather": ((2,), {"axis": 0}),
     "Gelu": ((1,), {"approximate": "none"}),
@@ -52,28 +58,36 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "HardSigmoid": ((1,), {"alpha": float(np.float32(0.2)), "beta": 0.5}),
     "HardSwish": ((1,), {}),
     "Identity": ((1,), {}),
+    "LayerNormalization": ((2, 3), {"axis": -1, "epsilon": float(np.float32(1e-5)), "stash_type": 1}),
     "LeakyRelu": ((1,), {"alpha": float(np.float32(0.01))}),
+    "Log": ((1,), {}),
     "LogSoftmax": ((1,), {"axis": -1}),
     "MatMul": ((2,), {}),
     "Mean": (_MANY, {}),
     "Mish": ((1,), {}),
+    "Mod": ((2,), {"fmod": 0}),
     "Mul": ((2,), {}),
     "Neg": ((1,), {}),
     "OneHot": ((3,), {"axis": -1}),
     "PRelu": ((2,), {}),
     "Pow": ((2,), {}),
+    "Reciprocal": ((1,), {}),
     "ReduceMean": ((1, 2), {"axes": [], "keepdims": 1, "noop_with_empty_axes": 0}),
     "ReduceSum": ((1, 2), {"axes": [], "keepdims": 1, "noop_with_empty_axes": 0}),
+    "RMSNormalization": ((2,), {"axis": -1, "epsilon": float(np.float32(1e-5)), "stash_type": 1}),
     "Relu": ((1,), {}),
     "Reshape": ((2,), {"allowzero": 0}),
     "Scaler": ((1,), {"offset": (), "scale": ()}),
     "Selu": ((1,), {"alpha": float(np.float32(1.6732631921768188)), "gamma": float(np.float32(1.0507010221481323))}),
+    "Shape": ((1,), {"start": 0, "end": 0}),
     "Sigmoid": ((1,), {}),
+    "Sin": ((1,), {}),
     "Slice": ((3, 4, 5), {}),
     "Softmax": ((1,), {"axis": -1}),
     "Softplus": ((1,), {}),
     "Softsign": ((1,), {}),
-    "Split": ((2,), {"axis": 0}),
+    "Split": ((1, 2), {"axis": 0, "num_outputs": 0}),
+    "Sqrt": ((1,), {}),
     "Squeeze": ((1, 2), {"axes": []}),
     "Sub": ((2,), {}),
     "Sum": (_MANY, {}),
@@ -151,6 +165,45 @@ def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None
             if name:
                 return x, Activation(name)
     return None
+
+
+def find_normalisation(node: Node, graph: OnnxGraph) -> tuple[str, float, bool] | None:
+    """Return the name of x, ε and whether x is centred, if nodes compute x / sqrt(mean(x²) + ε) along the last axis.
+
+    Exporters write layer normalisation so, and runtimes fuse it. Centred is x - mean(x).
+    """
+    apart, below = node.inputs
+    if node.kind == "Mul":
+        below = _read_by(below, "Reciprocal", graph) or ""
+    inside = _read_by(below, "Sqrt", graph) if below and node.kind in ("Mul", "Div") else None
+    plus = _sum_with_number(inside, graph) if inside else None
+    squares = _mean_along_last(plus[0], graph) if plus else None
+    square = graph.nodes.get(squares) if squares else None
+    if plus is None or square is None or square.inputs[0] != apart:
+        return None
+    power = square.kind == "Pow" and graph.number(square.inputs[1]) == 2
+    if not power and not (square.kind == "Mul" and square.inputs[1] == apart):
+        return None
+    difference = graph.nodes.get(apart)
+    if (
+        difference is not None
+        and difference.kind == "Sub"
+        and _mean_along_last(difference.inputs[1], graph) == difference.inputs[0]
+    ):
+        return difference.inputs[0], plus[1], True
+    return apart, plus[1], False
+
+
+def _mean_along_last(name: str, graph: OnnxGraph) -> str | None:
+    """Return what a node averages along its last axis, which stays."""
+    node = graph.nodes.get(name)
+    if node is None or node.kind != "ReduceMean" or node.attributes["keepdims"] != 1:
+        return None
+    listed = graph.tensors.get(node.inputs[1]) if len(node.inputs) == 2 else np.array(node.attributes["axes"])
+    entry = graph.entries.get(node.inputs[0])
+    if listed is None or isinstance(entry, CheckError | None):
+        return None
+    return node.inputs[0] if listed.reshape(-1).tolist() in ([-1], [entry.axes - 1]) else None
 
 
 def _values_in(name: str, graph: OnnxGraph) -> list[str]:

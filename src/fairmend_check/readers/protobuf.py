@@ -82,6 +82,8 @@ _WHOLE_SCHEMA: dict[str, dict[int, str]] = {
     "Tensor": _SCHEMA["Tensor"] | {6: "string_data bytes*", 11: "uint64_data packed"},
     "ValueInfo": _SCHEMA["ValueInfo"] | {2: "type bytes"},
 }  # fmt: skip
+# Of these fields of a message the last one counts, and the others are gone.
+_ONE_OF = ({"dim_value", "dim_param"}, {"tensor_type", "sequence_type", "map_type"})
 _MAX_FIELDS, _MAX_PACKED_BYTES, _PIECE = 4_000_000, 1000, 2**24
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
 _WIRE_TYPES = {"int64": _VARINT, "int32": _VARINT, "float": _FIXED32}  # of all other types: _BYTES
@@ -176,6 +178,8 @@ def _parse(kind: str, data: memoryview, counter: Iterator[int], fields: Fields) 
             message.setdefault(name, []).append(value)
         else:
             message[name] = value
+    if any(len(names & message.keys()) > 1 for names in _ONE_OF):
+        raise CheckError(_TWO_WAYS)
     return message
 
 

@@ -25,6 +25,7 @@ from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers import protobuf
+from fairmend_check.readers.onnx_axes import Rows
 from fairmend_check.readers.onnx_graph import OnnxGraph
 from fairmend_check.readers.onnx_nodes import (
     ELEMENTS,
@@ -152,6 +153,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
     for tensor in constants:
         found.tensors[tensor.get("name", "")] = _tensor(tensor, external)
     found.outputs = frozenset(value.get("name", "") for value in outputs)
+    found.opset = next(each.get("version", 0) for each in model["opset_import"] if not each.get("domain", ""))
     decision = decision_nodes(nodes)
     readers = _readers(nodes)
     for value in inputs:
@@ -162,13 +164,15 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         if node.kind == "Constant":
             found.tensors[node.output] = _constant(node, external)
         elif node.output not in decision and not found.pass_constant(node):
+            if node.kind == "ConstantOfShape" and node.given:
+                node.attributes["value"] = _tensor(node.attributes["value"], external)
             computed_nodes.append(node)
     for node in computed_nodes:
         found.append(node, readers)
     names = [value.get("name", "") for value in outputs]
     scores = decision_source(nodes, decision) if decision else names[0]
     last = found.entry(scores)
-    if last.axes > 2 or last.element != found.element:
+    if last.axes > 2 or last.dims[0] != Rows() or last.element != found.element:
         raise CheckError("the output is not rows of numbers of the input's type: it is stacked, or cast to others")
     if len(names) > 1 and not decision:
         raise CheckError("the graph has two outputs, and the first is not the label of the second")
@@ -243,11 +247,9 @@ def _check_versions(model: Message, nodes: list[Message]) -> None:
 
 def declared_type(info: Message) -> tuple[int, list[int | str]]:
     """Return the declared type and dimensions of a value: each a number, a name, or "" for neither."""
-    if len(info.get("type", {})) > 1:
-        raise CheckError("a value has more than one type")
     kind = info.get("type", {}).get("tensor_type", {})
     dimensions = kind.get("shape", {}).get("dim", [])
-    if any(len(dimension) > 1 or dimension.get("dim_value", 1) < 1 for dimension in dimensions):
+    if any(dimension.get("dim_value", 1) < 1 for dimension in dimensions):
         raise CheckError("a dimension must be a number above 0 or a name")
     return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
 
@@ -261,7 +263,10 @@ def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -
         agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
     elif isinstance(computed, tuple):
         rows = shape[0] if shape and isinstance(shape[0], str) else graph.rows
-        agrees = (element, shape) == (computed[0], [rows, *computed[1]])
+        sizes = [rows, *computed[1]]
+        named = len(sizes) > 2  # exporters do not compute all sizes of values with more axes, and name them
+        same = [declared == size or (named and isinstance(declared, str)) for declared, size in zip(shape, sizes)]  # noqa: B905
+        agrees = element == computed[0] and len(shape) == len(sizes) and all(same)
     elif computed is not None:
         agrees = info["type"] == computed
     elif name in graph.elements:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from fairmend_check.kernel.bounds import interval_layers, point_bounds
-from fairmend_check.kernel.model import Model
-from fairmend_check.kernel.rounding import TINY, Array, U, down, gamma
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import Dense, Model
+from fairmend_check.kernel.rounding import TINY, Array, U, down, gamma, up
 from fairmend_check.shares.linked_people import Cases
 from fairmend_check.shares.people import Bools, Boxes, People, Whole
 from fairmend_check.shares.prover import Prover
@@ -20,8 +21,10 @@ from fairmend_check.shares.tally import Counts
 LISTED_INPUTS = 2**14  # of a box: all who are similar to its people, with every combination of protected values
 _CLOSE = 64  # people of a box whose answers are close to others and who are decided by themselves
 _NOTICEABLE = 2.0**-20  # of the error of inference: bounds of outputs that are this far apart at most are close enough
+_IN_CACHE = 2**17  # numbers in the widest layer, for the points that are run at once
 _NUMBERS = 2**21  # in the columns of the inputs that are evaluated at once
 
+Single = NDArray[np.float32]
 PointBounds = Callable[[Model, Array], tuple[Array, Array, float]]
 """Returns bounds of the outputs at points, each (points, outputs), and how far apart they can be."""
 
@@ -38,10 +41,13 @@ def count_inputs(people: People, boxes: Boxes) -> Array:
         return np.asarray(np.prod((around.last - around.first + 1).astype(np.float64), axis=1) * people.combinations)
 
 
-def list_people(prover: Prover, boxes: Boxes, found: Counts, rows: Whole, error: Array | None = None) -> None:
+def list_people(
+    prover: Prover, boxes: Boxes, found: Counts, rows: Whole, error: Array | None = None, forms: Bools | None = None
+) -> None:
     """Count the people of these rows of boxes one by one, and note the numbers in what is found.
 
-    ``error`` (boxes,) is a bound of the error of inference over boxes if known.
+    ``error`` (boxes,) is a bound of the error of inference over boxes if known, and ``forms`` (boxes,) where the linear
+    forms of a box decide so many of its people that it is worth to compute them; if not given, everywhere.
     """
     around, most = prover.people.similar(boxes.take(rows)), _cells_at_once(prover)
     ends, start, step = np.cumsum(np.prod(around.last - around.first + 1, axis=1)), 0, _boxes_at_once(prover)
@@ -49,7 +55,8 @@ def list_people(prover: Prover, boxes: Boxes, found: Counts, rows: Whole, error:
         stop = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + most, "right"))
         part = rows[start : min(max(start + 1, stop), start + step)]
         some = boxes.take(part)
-        listed = _Listed(prover, some, prover.errors(some) if error is None else error[part])
+        use = np.ones(len(part), np.bool_) if forms is None else forms[part]
+        listed = _Listed(prover, some, prover.errors(some) if error is None else error[part], use)
         found.fair[part], found.unfair[part] = (
             np.bincount(listed.owner, each, len(part)) for each in (listed.fair, listed.unfair)
         )
@@ -64,13 +71,14 @@ class _Listed:
     are left then are decided by themselves: with an error of inference of their own, or by forms of their own.
     """
 
-    def __init__(self, prover: Prover, boxes: Boxes, error: Array) -> None:
+    def __init__(self, prover: Prover, boxes: Boxes, error: Array, forms: Bools) -> None:
         self._prover, self._boxes, self._error = prover, boxes, error
         listed = [_cells(*ends) for ends in zip(boxes.first, boxes.last, strict=True)]
         self._ends = np.cumsum([0, *map(len, listed)])
         self.cells, self.owner = np.concatenate(listed), np.repeat(np.arange(len(boxes)), np.diff(self._ends))
         self.fair, self.unfair = np.zeros((2, len(self.cells)), np.bool_)
-        self._decide_by_forms()
+        if forms.any():
+            self._decide_by_forms(np.flatnonzero(forms))
         self._list_rest()
         self._decide_alone()
 
@@ -78,26 +86,26 @@ class _Listed:
     def _left(self) -> Whole:
         return np.flatnonzero(~(self.fair | self.unfair))
 
-    def _decide_by_forms(self) -> None:
-        prover, boxes, people = self._prover, self._boxes, self._prover.people
-        forms = prover.requirement.forms(prover.bound(boxes, people.cases(len(boxes)), self._error))
+    def _decide_by_forms(self, rows: Whole) -> None:
+        prover, boxes, people = self._prover, self._boxes.take(rows), self._prover.people
+        forms = prover.requirement.forms(prover.bound(boxes, people.cases(len(boxes)), self._error[rows]))
         if forms is None:
             return
         room = gamma(people.width + 8) * people.sizes(boxes, forms.A) + TINY
         every, some = (down(each - room - 4 * U * np.abs(each)) for each in (forms.every, forms.some))
         step = max(1, _NUMBERS // max(people.width, forms.A.shape[1]))
-        for row, (start, end) in enumerate(pairwise(self._ends)):
+        for row, (start, end) in enumerate(zip(self._ends[rows], self._ends[rows + 1], strict=True)):
             for first in range(start, end, step):
                 at = slice(first, min(end, first + step))
-                value = people.people_in(self.cells[at]) @ forms.A[row].T
+                value = people.least_values(self.cells[at], forms.A[row])
                 holds = forms.holds[row] | (down(value + every[row]) > forms.need[row])
                 shows = down(value + some[row]) > forms.beyond[row]
                 self.fair[at], self.unfair[at] = prover.requirement.settle(holds, shows)
 
     def _list_rest(self) -> None:
         prover, people, left = self._prover, self._prover.people, self._left
-        if not people.reach.any():
-            for bounds in (point_bounds, _interval_bounds):
+        if not (people.reach.any() or people.banded):
+            for bounds in _stages(prover.model):
                 if len(left):
                     answers, close = _answers(prover, self.cells[left], self._error[self.owner[left]], bounds)
                     self.fair[left], self.unfair[left] = prover.requirement.compare_ends(*answers)
@@ -107,9 +115,9 @@ class _Listed:
             box = self._boxes.take(slice(row, row + 1))
             around = people.similar(box)
             cells, at = _cells(around.first[0], around.last[0]), slice(self._ends[row], self._ends[row + 1])
-            for bounds in (point_bounds, _interval_bounds):
+            for bounds in _stages(prover.model):
                 answers, close = _answers(prover, cells, np.full(len(cells), self._error[row]), bounds)
-                near = _within_tolerances(prover, box, around, answers)
+                near = _over_similar(prover, box, around, answers)
                 self.fair[at], self.unfair[at] = prover.requirement.compare_ends(*near)
                 if not close.any() or (self.fair | self.unfair)[at].all():
                     break
@@ -120,7 +128,8 @@ class _Listed:
         for start in range(0, len(left) if (np.diff(self._ends) > 1).any() else 0, _boxes_at_once(prover)):
             rows = left[start : start + _boxes_at_once(prover)]
             people = Boxes(self.cells[rows], self.cells[rows])
-            alone = _Listed(prover, people, np.minimum(self._error[self.owner[rows]], prover.errors(people)))
+            error = np.minimum(self._error[self.owner[rows]], prover.errors(people))
+            alone = _Listed(prover, people, error, np.ones(len(rows), np.bool_))
             self.fair[rows], self.unfair[rows] = alone.fair, alone.unfair
 
 
@@ -144,16 +153,69 @@ def _answers_at_once(prover: Prover, cells: Whole, error: Array, bounds: PointBo
     step, found = max(1, _NUMBERS // (len(cells) * _columns(prover))), []
     for start in range(0, len(values.first), step):
         some = (part[start : start + step] for part in (values.first, values.last, values.choice))
-        inputs = prover.people.inputs(cells, Cases(*some))
+        own = isinstance(bounds, _OwnRun)
+        inputs = prover.people.inputs(cells, Cases(*some), np.float32 if own else np.float64)
         prover.work.add(prover.work.of_inputs(len(inputs)))
         with np.errstate(all="ignore"):
             low, high, apart = bounds(model, inputs)
-            low, high = prover.requirement.answers(low, high, np.repeat(error, len(inputs) // len(cells)))
+            off = np.repeat(up(2 * error) if own else error, len(inputs) // len(cells))
+            low, high = prover.requirement.answers(low, high, off)
         furthest = max(furthest, apart)
-        low, high = (end.reshape(len(cells), -1, end.shape[1]) for end in (low, high))
-        found.append([take(end, axis=1) for take, end in zip(_ENDS, (low, high, low, high), strict=True)])
+        # Values first: whole arrays are compared, not a few values of each person.
+        low, high = (np.moveaxis(end.reshape(len(cells), -1, end.shape[1]), 1, 0).copy() for end in (low, high))
+        found.append([take(end, axis=0) for take, end in zip(_ENDS, (low, high, low, high), strict=True)])
     ends = [take(each, axis=0) for take, each in zip(_ENDS, zip(*found, strict=True), strict=True)]
     return [*ends, furthest > _NOTICEABLE * error]
+
+
+class _OwnRun:
+    """Runs a model of affine layers and ReLUs in single precision, its own: faster than in double precision.
+
+    What it computes is within the error of inference of the exact outputs, as is what any other program computes. So
+    with twice this error, its outputs bound those of every program.
+    """
+
+    def __init__(self, layers: list[tuple[Single, Single] | None]) -> None:
+        self._layers = layers
+
+    @staticmethod
+    def of(model: Model) -> _OwnRun | None:
+        """Return how to run a model; None if it has another precision, or something else than such layers."""
+        layers: list[tuple[Single, Single] | None] = []
+        for number, node in enumerate(model.nodes[1:]):
+            operation = node.operation
+            if node.sources != (number,) or model.dtype != "float32":
+                return None
+            if isinstance(operation, Dense) and operation.fold is None:
+                layer = operation.weight.astype(np.float32), operation.bias.astype(np.float32)
+                if not (np.array_equal(layer[0], operation.weight) and np.array_equal(layer[1], operation.bias)):
+                    return None
+                layers.append(layer)
+            elif isinstance(operation, Activation) and operation.name == "relu":
+                layers.append(None)
+            else:
+                return None
+        return _OwnRun(layers)
+
+    def __call__(self, model: Model, points: Array) -> tuple[Array, Array, float]:
+        """Return the outputs as their own bounds; closer ones may decide more."""
+        outputs, step = np.empty((len(points), model.outputs)), max(1, _IN_CACHE // max(model.widths))
+        for start in range(0, len(points), step):
+            values: Any = points[start : start + step]
+            for layer in self._layers:
+                if layer is None:
+                    values = np.maximum(values, np.float32(0))
+                else:
+                    values = values @ layer[0].T
+                    values += layer[1]
+            outputs[start : start + step] = values
+        return outputs, outputs, np.inf
+
+
+def _stages(model: Model) -> list[PointBounds]:
+    """Return ways to bound the outputs at points, the fastest first."""
+    own = _OwnRun.of(model)
+    return [*([] if own is None else [own]), point_bounds, _interval_bounds]
 
 
 def _interval_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
@@ -161,7 +223,7 @@ def _interval_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
     return *interval_layers(model, points, points)[-1], 0.0
 
 
-def _within_tolerances(prover: Prover, box: Boxes, around: Boxes, answers: list[Array]) -> list[Array]:
+def _over_similar(prover: Prover, box: Boxes, around: Boxes, answers: list[Array]) -> list[Array]:
     """Return the same for everyone similar to each person of a box, given those of each cell around it."""
     sizes, found = (around.last[0] - around.first[0] + 1).tolist(), []
     for take, end in zip(_ENDS, answers, strict=True):
@@ -174,6 +236,12 @@ def _within_tolerances(prover: Prover, box: Boxes, around: Boxes, answers: list[
                 windows = sliding_window_view(each.take(near, axis=k), 2 * axis.reach + 1, axis=k)
                 prover.work.add(windows.size)
                 each = take(windows, axis=-1)
+            elif axis.blocks is not None:
+                first, last = (axis.blocks.of(end) for end in (box.first[0, k], box.last[0, k]))
+                starts = axis.blocks.start[first : last + 1] - around.first[0, k]
+                bands = (np.minimum if take is np.min else np.maximum).reduceat(each, starts, axis=k)
+                own = np.arange(box.first[0, k], box.last[0, k] + 1)
+                each = bands.take(axis.blocks.of(own) - first, axis=k)
         found.append(each.reshape(-1, end.shape[1]))
     return found
 

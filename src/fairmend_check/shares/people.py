@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +62,14 @@ class Boxes:
         """Return some of the boxes."""
         return Boxes(self.first[rows], self.last[rows])
 
-    def halved(self, axis: Whole) -> Boxes:
-        """Return the lower halves along an axis (boxes,), and then the upper ones."""
+    def halved(self, axis: Whole, cuts: Whole | None = None) -> Boxes:
+        """Return the lower halves along an axis (boxes,), and then the upper ones.
+
+        The last cells of lower halves are ``cuts`` (boxes, axes), or those in the middle.
+        """
         rows = np.arange(len(axis))
         first, last = np.concatenate([self.first, self.first]), np.concatenate([self.last, self.last])
-        last[rows, axis] = (self.first[rows, axis] + self.last[rows, axis]) // 2
+        last[rows, axis] = (self.middle if cuts is None else cuts)[rows, axis]
         first[len(rows) + rows, axis] = last[rows, axis] + 1
         return Boxes(first, last)
 
@@ -117,8 +121,38 @@ class Axis:
         return self.role == CATEGORIES or (self.role == FEATURE and self.feature.one_hot)
 
     @cached_property
+    def blocks(self) -> Blocks | None:
+        """The cells whose people are similar to each other, by the bands of the feature; None if it has none."""
+        return Blocks.of_bands(self) if self.feature.bands or self.feature.groups else None
+
+    def around(self, first: Whole, last: Whole) -> tuple[Whole, Whole]:
+        """Return the first and the last cell of all who are similar to people in cells first to last."""
+        if self.blocks is not None:
+            return self.blocks.start[self.blocks.of(first)], self.blocks.stop[self.blocks.of(last)]
+        return np.maximum(first - self.reach, 0), np.minimum(last + self.reach, self.cells - 1)
+
+    def span(self, first: Whole, last: Whole) -> tuple[Array, Array]:
+        """Return the lowest and the highest number of the column in cells first to last, and in all of their bands."""
+        if self.blocks is None:
+            return self.lower(first), self.upper(last)
+        return self.blocks.span(self.blocks.of(first), self.blocks.of(last))
+
+    def middle(self, first: Whole, last: Whole) -> Whole:
+        """Return the last cell of the lower half of cells first to last; several bands are not cut."""
+        cut = (first + last) // 2
+        if self.blocks is None:
+            return np.asarray(cut)
+        block, final = self.blocks.of(cut), self.blocks.of(last)
+        whole = np.where(block < final, self.blocks.stop[block], self.blocks.start[final] - 1)
+        return np.where(self.blocks.of(first) < final, whole, cut)
+
+    def divisible(self, first: Whole, last: Whole) -> Bools:
+        """Return where it is of use to halve cells first to last: not within a band."""
+        return np.asarray(last > first if self.blocks is None else self.blocks.of(last) > self.blocks.of(first))
+
+    @cached_property
     def reach(self) -> int:
-        """How many cells away a similar person can be, in an unprotected feature."""
+        """How many cells away a similar person can be, in an unprotected feature; bands are `blocks`."""
         if self.role == OWN:
             return 0
         if self.feature.whole:
@@ -138,7 +172,7 @@ class Axis:
     def rounding(self, step: float) -> float:
         """Return how far the difference of two columns can be from that of their values, which is at most a step."""
         kind, factor = Precision.of(self.dtype), self.feature.affine[1]
-        ends = self._encoded(np.array([self.feature.low, self.feature.high]))
+        ends = self.encoded(np.array([self.feature.low, self.feature.high]))
         # The value is rounded to a double, encoded with two roundings, and rounded to the type of the model.
         sizes = (max(abs(self.feature.low), abs(self.feature.high)) + 2 * step) / factor
         return float(4 * ((2 * kind.u + 8 * U) * np.abs(ends).max() + 8 * U * sizes + 2 * kind.tiny))
@@ -157,12 +191,22 @@ class Axis:
         nearest = round((Fraction(value) - Fraction(self.feature.low)) * self.cells / length) if length else 0
         return {nearest - 1, nearest + 1}
 
+    def cells_beside(self, edges: Sequence[float], side: int) -> Whole:
+        """Return the cells in which edges of bands are, or those as far below (side -1) or above as rounding reaches.
+
+        The numbers that the model reads decide in which band a person is.
+        """
+        low, high = Fraction(self.feature.low), Fraction(self.feature.high)
+        room = self.rounding(0.0) * abs(self.feature.affine[1]) + 16 * U * float(abs(low) + abs(high))
+        places = [(Fraction(edge) + side * Fraction(room) - low) * self.cells / (high - low) for edge in edges]
+        return np.clip(np.array([math.floor(place) for place in places], np.int64), 0, self.cells - 1)
+
     def encoded_outwards(self, values: Array, side: int) -> Array:
         """Return the columns of values; of a continuous feature, rounded down (side -1) or up (1)."""
         if not self.feature.whole:
             size = np.abs(values) + abs(self.feature.low) + abs(self.feature.high)
             values = np.clip(values + side * 8 * U * size, self.feature.low, self.feature.high)
-        return self._encoded(values)
+        return self.encoded(values)
 
     def lower(self, cell: Whole) -> Array:
         """Return the lowest number of the column in cells; not of a one-hot feature."""
@@ -180,27 +224,44 @@ class Axis:
         if self.role == OWN:
             return np.zeros(cell.shape), np.zeros(cell.shape)
         if self.feature.whole:
-            return (self._encoded(self.feature.low + cell),) * 2
+            return (self.encoded(self.feature.low + self.codes(cell)),) * 2
         return self._edge(cell, -1), self._edge(cell + 1, 1)
+
+    def codes(self, cell: Whole) -> Whole:
+        """Return how many whole numbers, or categories, are before those of cells; the categories of a band adjoin."""
+        return cell if self.blocks is None or self.blocks.order is None else self.blocks.order[cell]
 
     def _edge(self, cell: Whole, side: int) -> Array:
         """Return the column where cells begin, rounded down (side -1) or up (1), or somewhere near (0)."""
-        return self._encoded(self._value(cell, side))
+        return self.encoded(self._value(cell, side))
 
     def _value(self, cell: Whole, side: int) -> Array:
         low, high = self.feature.low, self.feature.high
         value = low + (high - low) * (cell / self.cells)
         return np.asarray(np.clip(value + side * 8 * U * (abs(low) + abs(high)), low, high))
 
-    def _encoded(self, values: NDArray[np.floating]) -> Array:
+    def encoded(self, values: NDArray[np.floating]) -> Array:
+        """Return the column of values."""
         return encode(self.feature, np.asarray(values, np.float64), np.dtype(self.dtype))
 
     def hull(self, first: Whole, last: Whole) -> tuple[Array, Array]:
-        """Return the smallest box around the columns of cells first to last (boxes,): two arrays (boxes, width)."""
+        """Return the smallest box around the columns of cells first to last (boxes,), and of all of their bands.
+
+        Two arrays (boxes, width).
+        """
         if not self.one_hot:
-            return self.lower(first)[:, None], self.upper(last)[:, None]
-        codes = np.arange(self.cells)
-        return self.hull_of((first[:, None] <= codes) & (codes <= last[:, None]))
+            low, high = self.span(first, last)
+            return low[:, None], high[:, None]
+        if self.blocks is not None:
+            first, last = self.around(first, last)
+        return self.hull_of(self._among(first, last))
+
+    def _among(self, first: Whole, last: Whole) -> Bools:
+        """Return which categories cells first to last are (boxes, categories)."""
+        cells = np.arange(self.cells)
+        among = np.empty((len(first), self.cells), np.bool_)
+        among[:, self.codes(cells)] = (first[:, None] <= cells) & (cells <= last[:, None])
+        return among
 
     def hull_of(self, among: Bools) -> tuple[Array, Array]:
         """Return the smallest box around the columns of categories (boxes, categories)."""
@@ -215,26 +276,30 @@ class Axis:
     def columns_of(self, cell: Whole) -> Array:
         """Return the columns of someone in each cell (people, width)."""
         if self.one_hot:
-            return self.hull(cell, cell)[0]
+            return self.hull_of(self._among(cell, cell))[0]
         return (self.lower(cell) if self.feature.whole or self.role == OWN else self._edge(cell, 0))[:, None]
 
     def ends(self, A: Array, first: Whole, last: Whole, *, inside: bool = False) -> Array:
         """Return terms A·x (boxes, terms) that include the least and the largest of cells first to last (boxes,).
 
-        A is (boxes, width). With ``inside`` they are those of people in the cells, else the ends of the cells.
+        A is (boxes, width). With ``inside`` they are those of people in the cells, else the ends of the cells. All of
+        the bands of these cells count.
         """
         if self.one_hot:
             codes = np.arange(self.cells)
+            if self.blocks is not None:
+                first, last = self.around(first, last)
             return np.take_along_axis(self.categories(A), np.clip(codes, first[:, None], last[:, None]), axis=1)
         if inside and not self.feature.whole and self.role != OWN:
             ends = self._edge(first, 0), self._edge(last + 1, 0)
         else:
-            ends = self.lower(first), self.upper(last)
+            ends = self.span(first, last)
         return A * np.stack(ends, axis=1)
 
     def categories(self, A: Array) -> Array:
-        """Return the terms A·x of each category (boxes, categories); they are coefficients, so they are exact."""
-        return np.insert(A, self._dropped, 0.0, axis=1)
+        """Return the terms A·x of the category of each cell (boxes, cells): coefficients, so they are exact."""
+        terms = np.insert(A, self._dropped, 0.0, axis=1)
+        return terms if self.blocks is None else terms[:, self.codes(np.arange(self.cells))]
 
     def category_values(self, A: Array) -> Array:
         """Return lower bounds of the terms A·x of each category (boxes, categories), of any feature with categories."""
@@ -248,6 +313,70 @@ class Axis:
             if self.role == CATEGORIES or self.feature.dropped is None
             else [self.feature.categories.index(self.feature.dropped)]
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The cells of an axis by bands: people of the cells ``start`` to ``stop`` (blocks,) of a block are similar.
+
+    The numbers of their column are from ``low`` to ``high``. Where ``sure``, the block is one band, in which someone
+    has the number ``low``, and someone the number ``top``. Else its people are in one of several bands: a cell of a
+    continuous feature that is at an edge. ``order`` has the numbers of the categories of all cells.
+    """
+
+    start: Whole
+    stop: Whole
+    low: Array
+    high: Array
+    top: Array
+    sure: Bools
+    order: Whole | None = None
+
+    @staticmethod
+    def of_bands(axis: Axis) -> Blocks:
+        """Return the blocks of a feature with bands."""
+        feature = axis.feature
+        if feature.groups:
+            codes = [np.array([feature.categories.index(name) for name in group], np.int64) for group in feature.groups]
+            stop = np.cumsum([len(each) for each in codes]) - 1
+            ends = ([take(each) for each in codes] for take in (np.min, np.max))
+            low, high = (axis.encoded(np.array(each, np.float64)) for each in ends)
+            sure, order = np.ones(len(codes), np.bool_), np.concatenate(codes)
+            return Blocks(np.append(0, stop[:-1] + 1), stop, low, high, high, sure, order)
+        first = np.array(feature.bands, np.float64)
+        if feature.whole:
+            last = np.append(first[1:] - 1, feature.high)
+            low, high = axis.encoded(first), axis.encoded(last)
+            start, stop = ((each - feature.low).astype(np.int64) for each in (first, last))
+            return Blocks(start, stop, low, high, high, np.ones(len(first), np.bool_))
+        below, above = (axis.cells_beside(feature.bands[1:], side) for side in (-1, 1))
+        start = np.unique(np.concatenate([np.zeros(1, np.int64), below, above + 1]))
+        start = start[start < axis.cells]
+        stop = np.append(start[1:], axis.cells) - 1
+        least, most = np.searchsorted(above, start), np.searchsorted(below, stop, "right")
+        edges, kind = axis.encoded(np.append(first, feature.high)), np.dtype(axis.dtype)
+        tops = np.nextafter(edges.astype(kind), kind.type(-np.inf)).astype(np.float64)  # the last numbers of bands
+        tops[-1] = edges[-1]
+        low = edges[least]
+        return Blocks(start, stop, low, edges[most + 1], np.maximum(low, tops[most + 1]), least == most)
+
+    def of(self, cell: Whole) -> Whole:
+        """Return the block of cells."""
+        return np.asarray(np.searchsorted(self.start, cell, "right") - 1)
+
+    def span(self, first: Whole, last: Whole) -> tuple[Array, Array]:
+        """Return the lowest and the highest number in blocks first to last."""
+        if self.order is None:
+            return self.low[first], self.high[last]
+        return self._spans[0][first, last], self._spans[1][first, last]
+
+    @cached_property
+    def _spans(self) -> tuple[Array, Array]:
+        """The lowest and the highest number from each block to each (blocks, blocks), of categories in any order."""
+        low, high = (np.tile(each, (len(self.low), 1)) for each in (self.low, self.high))
+        before = np.tri(len(self.low), k=-1, dtype=np.bool_)
+        low[before], high[before] = np.inf, -np.inf
+        return np.minimum.accumulate(low, axis=1), np.maximum.accumulate(high, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +403,6 @@ class People:
         A continuous feature has so many ``cells``; each protected feature is divided into so many ``parts``, and where
         links begin and end.
         """
-        banded = [feature.name for feature in spec.features if feature.bands or feature.groups]
-        if banded:
-            raise CheckError(f'feature "{banded[0][:40]}" has bands, with which shares of people cannot be counted')
         axes = [Axis(feature, start, _count_cells(feature, cells), dtype) for feature, start in spec.columns()]
         protected = tuple(axis for axis in axes if axis.feature.protected)
         if len(parts) != len(protected) or math.prod(parts) > MAX_PIECES:
@@ -313,7 +439,12 @@ class People:
     def varying(self) -> list[Axis]:
         """The axes, as the model reads them, in which similar people can differ."""
         linked = [] if self.links is None else [each.axis for each in self.links.axes]
-        return [*self.protected, *(axis for axis in self.free if axis.reach), *linked]
+        return [*self.protected, *(axis for axis in self.free if axis.reach or axis.blocks), *linked]
+
+    @cached_property
+    def banded(self) -> list[tuple[int, Axis, Blocks]]:
+        """The axes with bands: the number of each, and its blocks."""
+        return [(k, axis, axis.blocks) for k, axis in enumerate(self.axes) if axis.blocks is not None]
 
     @cached_property
     def everyone(self) -> Boxes:
@@ -328,7 +459,31 @@ class People:
 
     def similar(self, boxes: Boxes) -> Boxes:
         """Return boxes of all who are similar to people in boxes, but for links."""
-        return Boxes(np.maximum(boxes.first - self.reach, 0), np.minimum(boxes.last + self.reach, self.everyone.last))
+        first, last = (
+            np.maximum(boxes.first - self.reach, 0),
+            np.minimum(boxes.last + self.reach, self.everyone.last),
+        )
+        for k, axis, _ in self.banded:
+            first[:, k], last[:, k] = axis.around(boxes.first[:, k], boxes.last[:, k])
+        return Boxes(first, last)
+
+    def divisible(self, boxes: Boxes) -> Bools:
+        """Return along which axes it is of use to halve boxes (boxes, axes): not within a band."""
+        found = boxes.last > boxes.first
+        for k, axis, _ in self.banded:
+            found[:, k] = axis.divisible(boxes.first[:, k], boxes.last[:, k])
+        return found
+
+    def middles(self, first: Whole, last: Whole) -> Whole:
+        """Return where boxes first to last are halved along each axis: the last cells of lower halves (boxes, axes)."""
+        found = np.asarray((first + last) // 2)
+        for k, axis, _ in self.banded:
+            found[:, k] = axis.middle(first[:, k], last[:, k])
+        return found
+
+    def halved(self, boxes: Boxes, axis: Whole) -> Boxes:
+        """Return the lower halves of boxes along an axis (boxes,), and then the upper ones; bands stay whole."""
+        return boxes.halved(axis, self.middles(boxes.first, boxes.last))
 
     @property
     def single(self) -> bool:
@@ -387,6 +542,16 @@ class People:
             columns[:, axis.columns] = axis.columns_of(cells[:, k])
         return columns
 
+    def least_values(self, cells: Whole, A: Array) -> Array:
+        """Return the least of forms A (forms, width) of all who have the bands of each cell (cells, forms), rounded."""
+        columns = self.people_in(cells)
+        if not self.banded:
+            return columns @ A.T
+        low, high = columns, columns.copy()
+        for k, axis, _ in self.banded:
+            low[:, axis.columns], high[:, axis.columns] = axis.hull(cells[:, k], cells[:, k])
+        return np.asarray(low @ np.maximum(A, 0.0).T + high @ np.minimum(A, 0.0).T)
+
     def least(self, boxes: Boxes, A: Array, c: Array) -> Array:
         """Return lower bounds of A·x + c over the people of boxes (boxes, forms), for forms A (boxes, forms, width).
 
@@ -404,8 +569,7 @@ class People:
         lower, upper = np.zeros((2, len(boxes), self.width))
         for k, axis in enumerate(self.axes):
             if not axis.one_hot:
-                lower[:, axis.column] = axis.lower(boxes.first[:, k])
-                upper[:, axis.column] = axis.upper(boxes.last[:, k])
+                lower[:, axis.column], upper[:, axis.column] = axis.span(boxes.first[:, k], boxes.last[:, k])
         ends = A * lower[:, None], A * upper[:, None]
         least, size = np.minimum(*ends).sum(axis=2), np.maximum(*map(np.abs, ends)).sum(axis=2)
         for k, axis in enumerate(self.axes):
@@ -415,6 +579,21 @@ class People:
                 least = least + values.min(axis=1).reshape(least.shape)
                 size = size + np.abs(values).max(axis=1).reshape(least.shape)
         return least, size
+
+    def distribution(self, boxes: Boxes, g: Array) -> tuple[Array, Array]:
+        """Return roughly the mean and the standard deviation of g·x over the people of boxes (boxes,)."""
+        mean, variance = np.zeros((2, len(boxes)))
+        for k, axis in enumerate(self.axes):
+            first, last = boxes.first[:, k], boxes.last[:, k]
+            if axis.one_hot:
+                values = axis.ends(g[:, axis.columns], first, last)
+                ends, shape = (values.min(axis=1), values.max(axis=1)), 1 / 4
+            else:
+                slope, steps = g[:, axis.column], np.maximum(last - first, 1)
+                low, high = axis.span(first, last)
+                ends, shape = (slope * low, slope * high), (1 + 2 / steps) / 12
+            mean, variance = mean + (ends[0] + ends[1]) / 2, variance + (ends[1] - ends[0]) ** 2 * shape
+        return mean, np.sqrt(variance)
 
     def steps(self, boxes: Boxes, A: Array) -> tuple[Array, Array]:
         """Return by how much forms A (boxes, forms, width) of similar people can be lower, and are higher for someone.
@@ -434,21 +613,53 @@ class People:
         room = gamma(2 * len(self.axes) + 8)
         return lower * (1 + room) + TINY, np.maximum(higher * (1 - room) - TINY, 0.0)
 
-    def inputs(self, cells: Whole, values: Cases) -> Array:
+    def in_bands(self, boxes: Boxes) -> list[Bools]:
+        """Return for each axis with bands which boxes are within one block (boxes,)."""
+        return [~axis.divisible(boxes.first[:, k], boxes.last[:, k]) for k, axis, _ in self.banded]
+
+    def band_terms(self, number: int, boxes: Boxes, A: Array) -> tuple[Array, Array, Array]:
+        """Return terms of forms A (boxes, forms, width) on an axis with bands, of boxes that are within one block.
+
+        The least of all who are similar, the largest of someone who surely is, and how large they are (boxes, forms).
+        """
+        k, axis, blocks = self.banded[number]
+        columns = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
+        first, last = (np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last))
+        values, block = axis.ends(columns, first, last), blocks.of(first)
+        ends = values if axis.one_hot else columns * np.stack([blocks.low[block], blocks.top[block]], axis=1)
+        least = values.min(axis=1)
+        most = np.where(blocks.sure[block], ends.max(axis=1), least)
+        least, most, size = (each.reshape(A.shape[:2]) for each in (least, most, np.abs(values).max(axis=1)))
+        return least, most, size
+
+    def band_steps(self, boxes: Boxes, A: Array) -> Array:
+        """Return by how much forms A (boxes, forms, width) of people of the same bands can differ (boxes, forms)."""
+        found = np.zeros(A.shape[:2])
+        for k, axis, blocks in self.banded:
+            if axis.one_hot:
+                columns = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
+                values = axis.ends(columns, *(np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last)))
+                found = found + (values.max(axis=1) - values.min(axis=1)).reshape(found.shape)
+            else:
+                found = found + np.abs(A[:, :, axis.column]) * (blocks.high - blocks.low).max()
+        return found * (1 + gamma(2 * len(self.axes) + 8)) + TINY if self.banded else found
+
+    def inputs(self, cells: Whole, values: Cases, kind: Any = np.float64) -> Array:
         """Return the inputs of someone in each cell with these values of each (people * values, inputs)."""
         count = len(values.first)
-        each = np.zeros((len(cells), count, self.spec.width))
+        each = np.zeros((len(cells), count, self.spec.width), kind)
         for k, axis in enumerate(self.free):
             each[:, :, axis.columns] = axis.columns_of(cells[:, k])[:, None]
         for k, axis in enumerate(self.protected):
             each[:, :, axis.columns] = axis.columns_of(values.first[:, k])
         inputs = each.reshape(-1, self.spec.width)
-        self._write_linked(inputs, inputs.copy(), Boxes(cells, cells), self.cases(len(cells), values))
+        if self.links is not None:
+            self._write_linked(inputs, inputs.copy(), Boxes(cells, cells), self.cases(len(cells), values))
         return inputs
 
     def settled(self, boxes: Boxes, cases: Cases) -> Bools:
         """Return in which cases of boxes a person has a single counterfactual (rows,)."""
-        single = np.full(len(cases.first), not any(axis.reach for axis in self.axes))
+        single = np.full(len(cases.first), not any(axis.reach or axis.blocks for axis in self.axes))
         for k, axis in enumerate(self.protected):
             single &= (cases.first[:, k] == cases.last[:, k]) & axis.feature.whole
         if self.links is not None:

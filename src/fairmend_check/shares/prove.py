@@ -81,14 +81,14 @@ def _prove_leaves(prover: Prover, leaves: Leaves, proven: Proven, halvings: int,
     ``step`` is how many are proven at once, of the leaves and of their halves.
     """
     listed = _listed_inputs(prover.people, leaves) > 0
-    split = (leaves.proof == WHOLE) & ~listed & (leaves.last > leaves.first).any(axis=1) & (halvings > 0)
+    split = (leaves.proof == WHOLE) & ~listed & prover.people.divisible(leaves).any(axis=1) & (halvings > 0)
     found = prover.prove(leaves, ~listed & ~split)
     left = np.flatnonzero(found.fair + found.unfair == 0)
     list_people(prover, leaves, found, left[listed[left]])
     proven.add(found, leaves)
     again = leaves.take(left[split[left]])
     if len(again):
-        halves = again.halved(prover.widest_axis(again))
+        halves = prover.people.halved(again, prover.widest_axis(again))
         for part in Leaves(halves.first, halves.last, np.full(len(halves), WHOLE)).parts(step):
             _prove_leaves(prover, part, proven, halvings - 1, step)
 

@@ -11,6 +11,7 @@ The unit is a multiplication, of which there are more than a billion a second; w
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import NormalDist
 
 import numpy as np
 
@@ -88,7 +89,8 @@ class Prover:
     """Proves boxes of one model and spec; a higher ``precision`` counts more people, and takes longer.
 
     ``limit`` is how much work it may do, if not as much as a check. ``evaluate`` returns about what the outputs are for
-    inputs (inputs, width): it only says which protected values are tried.
+    inputs (inputs, width): it only says which protected values are tried. People who are treated equally are not
+    counted where they are probably less than the share ``worth`` of a box.
     """
 
     def __init__(
@@ -99,11 +101,13 @@ class Prover:
         precision: float = PRECISE,
         limit: float | None = None,
         evaluate: Callable[[Array], Array] | None = None,
+        worth: float = 0.0,
     ) -> None:
         self.model, self.people, self.work = model, people, Work(model, people, limit)
         self._evaluate = self._outputs if evaluate is None else evaluate
         self._values = people.values if evaluate is not None else people.some_values(_FEW_VALUES)
         self.requirement, self._precision = requirement_of(model, spec, people), precision
+        self._deviations = NormalDist().inv_cdf(1 - worth) if worth else np.inf
 
     def prove(self, boxes: Boxes, count: Bools) -> Counts:
         """Return what can be proven of boxes, and of parts of those to ``count`` (boxes,)."""
@@ -130,11 +134,11 @@ class Prover:
 
     def widest_axis(self, boxes: Boxes) -> Whole:
         """Return the axis of each box that is widest in terms of the weights: where to halve it."""
-        weights, scores = input_weights(self.model), []
+        weights, scores, divisible = input_weights(self.model), [], self.people.divisible(boxes)
         for k, axis in enumerate(self.people.axes):
             low, high = axis.hull(boxes.first[:, k], boxes.last[:, k])
             width = (high - low) @ weights[axis.columns] if axis.columns.stop <= len(weights) else np.zeros(len(boxes))
-            scores.append(np.where(boxes.last[:, k] > boxes.first[:, k], width, -1.0))
+            scores.append(np.where(divisible[:, k], width, -1.0))
         return np.asarray(np.argmax(scores, axis=0))
 
     def errors(self, boxes: Boxes) -> Array:
@@ -235,6 +239,10 @@ class Prover:
         low, high = self._needed(boxes, above, g, someone), -self._needed(boxes, below, -g, someone)
         least = self.people.least(boxes, np.stack([g, -g], axis=1), np.zeros((len(boxes), 2)))
         counts, some = np.zeros(len(boxes)), np.flatnonzero((low < high) & (low < -least[:, 1]) & (least[:, 0] < high))
+        if not someone and len(some) and np.isfinite(self._deviations):
+            middle, spread = self.people.distribution(boxes.take(some), g[some])
+            reach = self._deviations * spread
+            some = some[(low[some] <= middle + reach) & (middle - reach <= high[some])]
         if len(some):
             here, narrow = boxes.take(some), someone and below.A.shape[1]
             finer = np.minimum(unit, (high - low) / self._precision) if narrow else unit

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from fairmend_check.kernel.bounds import InputForms, Intervals, input_forms, interval_layers, interval_margins, leads
-from fairmend_check.kernel.claim import Score, Threshold
+from fairmend_check.kernel.claim import ScoreClaim, Threshold
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import Dense, Model, Node
 from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, Precision, down, gamma, up
-from fairmend_check.kernel.spec import ScoreClaim, Spec
+from fairmend_check.kernel.spec import Spec
 from fairmend_check.shares.linked_people import Cases
-from fairmend_check.shares.people import Bools, Boxes, People, Whole
+from fairmend_check.shares.people import Axis, Bools, Boxes, People, Whole
 
 _SIGMOID = Activation("sigmoid")
 
@@ -152,7 +152,27 @@ class Requirement:
         )
         A = A.copy()
         A[:, :, :, people.protected_columns] = 0.0
+        for number, (_, axis, _) in enumerate(people.banded):
+            least, most = self._take_bands(bounded.boxes, number, axis, A, least, most)
         return A, c, least, most
+
+    def _take_bands(
+        self, boxes: Boxes, number: int, axis: Axis, A: Array, least: Array, most: Array
+    ) -> tuple[Array, Array]:
+        """Take an axis out of forms of boxes within one band: there it is like a protected feature."""
+        rows = np.flatnonzero(self.people.in_bands(boxes)[number])
+        if not len(rows):
+            return least, most
+        _, forms, cases, width = A.shape
+        flat = A[rows].reshape(len(rows), forms * cases, width)
+        low, high, size = self.people.band_terms(number, boxes.take(rows), flat)
+        slack = gamma(8) * size + TINY
+        shape = len(rows), forms, cases
+        least, most = least.copy(), most.copy()
+        least[rows] = down(least[rows] + down(low - slack).reshape(shape))
+        most[rows] = down(most[rows] + down(high - slack).reshape(shape))
+        A[rows, :, :, axis.columns] = 0.0
+        return least, most
 
     def forms(self, bounded: Bounded) -> Forms | None:
         """Return the forms of the people; None if boxes are decided as a whole or not at all."""
@@ -300,7 +320,7 @@ class CloseScores(Requirement):
     """The scores of similar people differ by at most delta."""
 
     def __init__(self, model: Model, people: People, claim: ScoreClaim) -> None:
-        self.limit, self._score = claim.delta, Score.of(claim, model.outputs)
+        self.limit, self._score = claim.delta, claim.score(model.outputs)
         self._probability = claim.on == "probability"
         bounded = _with_one_logit(model) if self._probability else model
         self.enclosed = bounded.outputs > 1 and self._probability
@@ -329,7 +349,9 @@ class CloseScores(Requirement):
         A, c, least, best = self._person_forms(bounded)
         n, forms, cases, width = A.shape
         flat = A.reshape(n, forms * cases, width)
-        lower, higher = (part.reshape(c.shape) for part in people.steps(boxes, flat))
+        lower, higher = people.steps(boxes, flat)
+        # Two counterfactuals of a person may have any two values of a band.
+        lower, higher = (part.reshape(c.shape) for part in (up(lower + people.band_steps(boxes, flat)), higher))
         size = people.sizes(boxes, flat).reshape(c.shape) + np.abs(c) + np.abs(least) + np.abs(best) + lower + higher
         interval = np.moveaxis(bounded.found.least.reshape(n, cases, forms), 1, 2)
         parts = A, c + least - lower, c + best + higher, size, interval
@@ -423,7 +445,9 @@ class CloseScores(Requirement):
 
 def requirement_of(model: Model, spec: Spec, people: People) -> Requirement:
     """Return what the claim of a spec requires."""
-    return SameClass(model, people, spec.threshold) if spec.claim is None else CloseScores(model, people, spec.claim)
+    if isinstance(spec.claim, ScoreClaim):
+        return CloseScores(model, people, spec.claim)
+    return SameClass(model, people, spec.threshold)
 
 
 def _with_one_logit(model: Model) -> Model:

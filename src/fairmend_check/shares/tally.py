@@ -8,10 +8,11 @@ result is off by no more than its own rounding. Counts below 2^53 are exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from fairmend_check.kernel.rounding import TINY, Array, down, gamma, up
 from fairmend_check.shares.people import Axis, Bools, Boxes, Whole
@@ -20,6 +21,8 @@ MAX_TERMS = 128  # on an axis of a box; neighbouring cells share a term where th
 _MOST_MERGED = 256  # terms of axes that are added up without rounding
 _PER_TERM = 200  # what a term costs, in multiplications
 _LARGEST = 2.0**300
+_MOST_AT_ONCE = 1024  # products for each box in a convolution of all boxes at once; more are faster one by one
+_TOGETHER = 64  # boxes
 _LEAST_SUMS, MOST_SUMS = 64, 1024  # different sums of rounded terms in a box; up to twice as many
 
 
@@ -57,22 +60,20 @@ class Counts:
 class Terms:
     """Terms of a form on one axis of boxes: each from ``low`` to ``high``, and how much weight it has; (boxes, terms).
 
-    The weight is a number of cells, or a share of the box where that would not be exact. It may be 0.
+    The weight is a number of cells, or a share of the box where that would not be exact. It may be 0; such a term is
+    that of a cell of the box as well. All terms are from ``least`` to ``most`` (boxes,).
     """
 
     low: Array
     high: Array
     weight: Array
+    least: Array
+    most: Array
 
-    @cached_property
-    def least(self) -> Array:
-        """The least term of each box (boxes,)."""
-        return np.asarray(np.where(self.weight > 0, self.low, np.inf).min(axis=1))
-
-    @property
-    def most(self) -> Array:
-        """The largest term of each box (boxes,)."""
-        return np.asarray(np.where(self.weight > 0, self.high, -np.inf).max(axis=1))
+    @staticmethod
+    def of(low: Array, high: Array, weight: Array) -> Terms:
+        """Return these terms."""
+        return Terms(low, high, weight, np.asarray(low.min(axis=1)), np.asarray(high.max(axis=1)))
 
     @property
     def size(self) -> Array:
@@ -86,28 +87,38 @@ def axis_terms(axis: Axis, A: Array, first: Whole, last: Whole, exact: Bools) ->
     They are products, rounded to the nearest number.
     """
     size = last - first + 1
-    count = min(MAX_TERMS, int(size.max()))
-    edges = first[:, None] + size[:, None] * np.arange(count + 1) // count
+    if axis.blocks is None:
+        count = min(MAX_TERMS, int(size.max()))
+        edges = first[:, None] + size[:, None] * np.arange(count + 1) // count
+    else:  # whole bands, or several of them
+        begin, bands = axis.blocks.of(first), axis.blocks.of(last) - axis.blocks.of(first) + 1
+        count = min(MAX_TERMS, int(bands.max()))
+        numbers = begin[:, None] + bands[:, None] * np.arange(count + 1) // count
+        starts = np.append(axis.blocks.start, axis.cells)
+        edges = np.clip(starts[numbers], first[:, None], last[:, None] + 1)
     weight = np.diff(edges, axis=1) / np.where(exact, 1, size)[:, None]
     start = np.minimum(edges[:, :-1], last[:, None])
     stop = np.maximum(edges[:, 1:] - 1, start)
+    if axis.blocks is not None and axis.one_hot:
+        start, stop = axis.around(start, stop)
     if axis.one_hot:
         return _category_terms(axis.categories(A), start, stop, weight)
-    ends = A * axis.lower(start), A * axis.upper(stop)
-    return Terms(np.minimum(*ends), np.maximum(*ends), weight)
+    low, high = axis.span(start, stop)
+    ends = A * low, A * high
+    return Terms.of(np.minimum(*ends), np.maximum(*ends), weight)
 
 
 def _category_terms(values: Array, start: Whole, stop: Whole, weight: Array) -> Terms:
     """Return the terms of categories start to stop, given that of each category (boxes, categories)."""
     if (start == stop).all():
         term = np.take_along_axis(values, start, axis=1)
-        return Terms(term, term, weight)
+        return Terms.of(term, term, weight)
     # The ends of each range follow one another, and every second part between two ends is a range.
     offset = np.arange(len(values))[:, None] * values.shape[1]
     ends = np.stack([start + offset, stop + 1 + offset], axis=2).ravel()
     flat = np.append(values.ravel(), 0.0)  # the last end is behind the last value
     low, high = (find.reduceat(flat, ends)[::2].reshape(start.shape) for find in (np.minimum, np.maximum))
-    return Terms(low, high, weight)
+    return Terms.of(low, high, weight)
 
 
 class Tally:
@@ -150,10 +161,12 @@ class Tally:
 
     def _rounded(self, terms: Terms) -> tuple[Whole, Array]:
         """Return terms above the least in units, rounded down, and by how much the largest is rounded at most."""
-        there, start = (terms.weight > 0) & self._usable[:, None], terms.least[:, None]
-        place = np.where(there, np.floor((terms.low - start) / self._unit[:, None]), 0.0)
-        off = terms.high - start - place * self._unit[:, None]
-        return place.astype(np.int64), off.max(axis=1, where=there, initial=0.0)
+        start, unit = terms.least[:, None], self._unit[:, None]
+        place = np.floor((terms.low - start) / unit)
+        if not self._usable.all():
+            place = np.where(self._usable[:, None], place, 0.0)
+        off = np.maximum((terms.high - start - place * unit).max(axis=1), 0.0)
+        return place.astype(np.int64), np.where(self._usable, off, 0.0)
 
     def between(self, low: Array, high: Array) -> Array:
         """Return at least how many people of each box have values above ``low`` and below ``high`` (boxes,)."""
@@ -183,9 +196,13 @@ def _merged(terms: list[Terms]) -> list[Terms]:
 
 
 def _sums_of_two(one: Terms, other: Terms) -> Terms:
-    """Return all sums of a term of one axis and a term of another."""
+    """Return all sums of a term of one axis and a term of another.
+
+    Rounding keeps the order of sums, so the least of them is that of the least terms, bit for bit.
+    """
     pairs = ((one.low, other.low, np.add), (one.high, other.high, np.add), (one.weight, other.weight, np.multiply))
-    return Terms(*(both(mine[:, :, None], his[:, None]).reshape(len(mine), -1) for mine, his, both in pairs))
+    low, high, weight = (both(mine[:, :, None], his[:, None]).reshape(len(mine), -1) for mine, his, both in pairs)
+    return Terms(low, high, weight, one.least + other.least, one.most + other.most)
 
 
 def _index(place: Array, length: Whole, usable: Bools) -> Whole:
@@ -205,15 +222,45 @@ def _histogram(place: Whole, weight: Array) -> tuple[Array, Whole]:
 def _convolve(tables: list[tuple[Array, Whole]], n: int) -> tuple[Array, Whole]:
     """Return how much weight is below each sum of one place of each table (boxes, sums), and how many sums there are.
 
-    A sum of places is at most the sum of the tables' last places.
+    A sum of places is at most the sum of the tables' last places. What is behind the last sum of a box has no meaning.
     """
     lengths = np.sum([length - 1 for _, length in tables], axis=0, dtype=np.int64) + np.ones(n, np.int64)
-    below = np.zeros((n, int(lengths.max()) + 1))
-    for box in range(n):
-        each = [table[box, : length[box]] for table, length in tables]
-        sums = each[0] if each else np.ones(1)
-        for table in each[1:]:
-            sums = np.convolve(sums, table)
-        np.cumsum(sums, out=below[box, 1 : len(sums) + 1])
-        below[box, len(sums) + 1 :] = below[box, len(sums)]
+    below = np.empty((n, int(lengths.max()) + 1))
+    below[:, 0] = 0.0
+    order = np.argsort(lengths, kind="stable")  # boxes with as many sums together
+    for start in range(0, n, _TOGETHER):
+        boxes = order[start : start + _TOGETHER]
+        some = [(table[boxes, : length[boxes].max()], length[boxes]) for table, length in tables]
+        for box, sums in zip(boxes.tolist(), _sums(some, len(boxes)), strict=True):
+            np.cumsum(sums, out=below[box, 1 : len(sums) + 1])
     return below, lengths
+
+
+def _sums(tables: list[tuple[Array, Whole]], n: int) -> Iterator[Array]:
+    """Return how much weight each sum of one place of each table has, box by box.
+
+    Short tables are convolved for all boxes at once.
+    """
+    left = sorted(tables, key=_places)
+    while len(left) > 1 and _places(left[0]) * _places(left[1]) <= _MOST_AT_ONCE:
+        (one, length), (other, more) = left[:2]
+        left = sorted([*left[2:], (_convolve_rows(other, one), length + more - 1)], key=_places)
+    ends = [length.tolist() for _, length in left]
+    for box in range(n):
+        sums = left[0][0][box, : ends[0][box]] if left else np.ones(1)
+        for (table, _), stops in zip(left[1:], ends[1:], strict=True):
+            sums = np.convolve(sums, table[box, : stops[box]])
+        yield sums
+
+
+def _places(table: tuple[Array, Whole]) -> int:
+    return int(table[0].shape[1])
+
+
+def _convolve_rows(long: Array, short: Array) -> Array:
+    """Return the convolution of each row of one table with that of another."""
+    places = short.shape[1]
+    padded = np.zeros((len(long), long.shape[1] + 2 * places - 2))
+    padded[:, places - 1 : places - 1 + long.shape[1]] = long
+    windows = sliding_window_view(padded, places, axis=1)
+    return np.asarray(np.einsum("bsp,bp->bs", windows, np.ascontiguousarray(short[:, ::-1])))

@@ -16,7 +16,7 @@ from fairmend.evaluate.encoding.given import (
     require_scores,
 )
 from fairmend.network import Affine, load_network
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec import Label, Spec
 from support.cli_case import small_network, small_people, small_spec
 from support.spec_cases import refused

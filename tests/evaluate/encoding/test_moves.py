@@ -5,7 +5,7 @@ import pytest
 
 from fairmend.evaluate.encoding.candidates import build, columns_of, common_styles
 from fairmend.evaluate.encoding.moves import Distance, all_moves, descend, order_moves
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec.draft.from_data import draft_from_data
 from fairmend.spec.draft.readings import Reading
 from support.cli_case import small_network, small_people, small_spec

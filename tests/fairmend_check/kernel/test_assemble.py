@@ -5,7 +5,7 @@ import pytest
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Affine, Graph, assemble
-from fairmend_check.kernel.model import Activation
+from fairmend_check.kernel.model import Activation, network_digest
 from fairmend_check.kernel.operations.affine import scaling
 
 RELU, SIGMOID = Activation("relu"), Activation("sigmoid")
@@ -46,7 +46,7 @@ def test_without_norms_nothing_is_folded():
         ([WIDE, RELU], "ends with relu"),
         ([WIDE, SIGMOID], "ends with sigmoid"),
         ([WIDE, RELU, LAST, Activation("softmax")], "ends with softmax"),
-        ([WIDE, Activation("softmax"), LAST], "activation softmax with slope 0.0 is unknown"),
+        ([WIDE, Activation("log_softmax"), LAST], "activation log_softmax with slope 0.0 is unknown"),
         ([WIDE, LAST, LAST], r"weights of shape \(1, 2\) reads 1 values"),
         ([DOUBLED], "no layers"),
         ([], "no layers"),
@@ -119,6 +119,21 @@ def test_a_closing_softmax_and_the_choice_of_one_of_two_are_left_out(name, chose
     assert kinds(model) == ["Input", "Dense"]
     assert model.outputs == 2
     assert model.closed == (name == "softmax")
+
+
+def test_columns_of_columns_are_those_of_the_one_value_that_they_come_from():
+    """A choice with repetitions is several choices side by side, and a choice of that one of the value again."""
+    graph = Graph(3)
+    repeated = graph.columns(graph.input, [2, 0, 2, 1, 1])
+    assert graph.columns(repeated, [1, 3, 0]) == graph.input
+    weight = np.ones((1, 2), np.float32)
+    direct = graph.affine(graph.columns(graph.input, [2, 1]), weight)
+    around = graph.affine(graph.columns(graph.columns(repeated, [4, 2, 0]), [1, 0]), weight)
+    assert network_digest(graph.finish(direct)) == network_digest(graph.finish(around))
+    both = graph.concatenate(graph.input, direct)  # of two values, the choice stays one of both
+    two = graph.columns(graph.columns(both, [3, 0, 1]), [1, 0])
+    (chosen, sources) = graph._steps[two]
+    assert (chosen.indices, sources) == ((0, 3), (both,))
 
 
 def test_columns_may_be_chosen_twice_and_all_columns_in_order_are_no_choice():

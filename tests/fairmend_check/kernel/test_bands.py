@@ -11,7 +11,6 @@ from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.neighbourhood import neighbourhood
 from fairmend_check.kernel.spec import first_difference, read_spec
-from fairmend_check.shares.people import People
 from support.band_cases import band_case
 from support.neighbourhood_cases import points_of
 
@@ -98,11 +97,6 @@ def test_a_continuous_band_ends_below_the_next(dtype):
         axis = product.axes[1]
         assert axis.low == float(expected[0])
         assert axis.high == float(np.nextafter(edge, kind(-1)) if expected[1] is None else expected[1])
-
-
-def test_shares_are_refused():
-    with pytest.raises(CheckError, match='"pay" has bands'):
-        People.of(read(), "float32", 4, [1])
 
 
 @pytest.mark.parametrize("continuous", [False, True])

@@ -6,8 +6,8 @@ import pytest
 
 import fairmend
 from fairmend_check.kernel.certificate import read_certificate
-from fairmend_check.kernel.claim import describe_claim
 from fairmend_check.kernel.spec import Spec, read_spec
+from fairmend_check.kernel.statement import describe_claim
 from support.checker_cases import SPECS, case, write
 
 OLD = "Each of the 4 inputs listed here gets one answer from this model whatever its sex and age, in real arithmetic."

@@ -8,11 +8,11 @@ import pytest
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.certificate import ClassCertificate
-from fairmend_check.kernel.claim import describe_claim
 from fairmend_check.kernel.classes import ignored_features, why_not_constant
 from fairmend_check.kernel.entry import array_of, read_entry
 from fairmend_check.kernel.neighbourhood import batches, encode, encode_one_hot, neighbourhoods
 from fairmend_check.kernel.spec import read_spec
+from fairmend_check.kernel.statement import describe_claim
 
 SEX = {"name": "sex", "kind": "categorical", "categories": ["F", "M"], "protected": True}
 KIN = {"name": "kin", "kind": "categorical", "categories": ["h", "w", "u"]}
@@ -327,4 +327,13 @@ def test_a_port_holds_only_what_its_type_can(kind, feature):
 def test_the_spec_says_which_input_reads_a_feature():
     spec, data = entry_of(spec_of([{**SEX, "input": "other"}, KIN]))
     with pytest.raises(NotConfirmedError, match="another one"):
+        read_entry(data, spec)
+
+
+def test_every_feature_is_read_by_one_input():
+    """Two inputs that read one feature leave out another; what they really hold may be that one."""
+    spec = read_spec(spec_of([YEARS, AGE]), "spec")
+    port = {"type": "float32", "rank": 2, "width": 1, "features": ["years"]}
+    data = {"ports": [{"name": "X", **port}, {"name": "Z", **port}], "cuts": [], "lookups": []}
+    with pytest.raises(NotConfirmedError, match="by no input, or by several"):
         read_entry(data, spec)

@@ -123,6 +123,23 @@ def test_the_condition_says_the_numbers_of_a_scale():
     assert "v1 = (x - [0.5]) [2.0, 0.1] + [0.0];" in condition
 
 
+def test_the_condition_says_how_a_layer_repeats_its_weights():
+    steps = [
+        {"kind": "input", "sources": [], "columns": 4},
+        {"kind": "affine", "sources": [0], "weight": "fc.weight", "bias": "fc.bias", "tokens": 2},
+        {"kind": "affine", "sources": [0], "weight": None, "bias": "cls"},
+        {"kind": "sum", "sources": [1, 2]},
+        {"kind": "affine", "sources": [3], "weight": "own", "bias": None, "blocks": 2},
+        {"kind": "affine", "sources": [4], "weight": "a.weight", "bias": None},
+    ]
+    tensors = {"fc.weight": np.eye(2), "fc.bias": np.ones(2), "cls": np.ones((1, 4)), "own": np.ones((2, 2))}
+    condition = built(steps, {**tensors, "a.weight": np.ones((1, 2))}).condition
+    repeated = 'x in 1 blocks of 2 groups of columns each, every group times its block of "fc.weight" transposed'
+    assert f'v1 = {repeated}, plus "fc.bias";' in condition
+    assert 'v2 = "cls" for every row;' in condition
+    assert 'its block of "own" as (blocks, out, in);' in condition
+
+
 @pytest.mark.parametrize("function", ["softmax", "log_softmax"])
 def test_a_choice_of_probabilities_is_not_an_output(function):
     """The condition would be about a module with one output, and the claim about one with two."""

@@ -11,7 +11,7 @@ from fairmend.network import load_network
 from fairmend.network.description import to_json
 from fairmend.prove import certificate as writer
 from fairmend.prove.certificate import identify
-from fairmend.prove.kernel_model import kernel_model
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.description import contained_tensors, described_model
 from fairmend_check.kernel.model import network_digest
@@ -194,3 +194,63 @@ def test_any_change_of_a_step_is_refused_or_another_network(name):
                     assert digest_of(changed) != digest
                 except CheckError:
                     continue
+
+
+def repeating(**more):
+    """Steps with a layer that repeats its weights, on tensors that fit it."""
+    random = np.random.default_rng(0)
+    tensors = {"W": random.normal(size=(2, 3, 2)), "b": random.normal(size=6), "c": random.normal(size=(1, 1, 4))}
+    tensors["own"] = random.normal(size=(24,))
+    layer = {"kind": "affine", "weight": "W", "bias": "b", "blocks": 2, "tokens": 4, "sources": [0]} | more
+    head = {"kind": "affine", "weight": "head", "bias": None, "sources": [2]}
+    rows = 4 if layer["weight"] is None else 24
+    tensors["head"] = random.normal(size=(1, rows))
+    relu = {"kind": "function", "name": "relu", "sources": [1]}
+    layer = {key: value for key, value in layer.items() if value != "left out"}
+    steps = [{"kind": "input", "columns": 16, "sources": []}, layer, relu, head]
+    return steps, {key: tensor.astype(np.float32) for key, tensor in tensors.items()}
+
+
+@pytest.mark.parametrize(("bias", "transposed"), [("b", False), (None, True), ("own", False)])
+def test_a_layer_repeats_its_weights_over_tokens_and_in_blocks(bias, transposed):
+    steps, tensors = repeating(bias=bias, transposed=transposed)
+    layer = described_model(steps, tensors)[0].nodes[1].operation
+    x = np.random.default_rng(1).normal(size=16)
+    weight = tensors["W"].reshape(2, 2, 3).swapaxes(1, 2) if transposed else tensors["W"]
+    expected = np.einsum("boi,bti->bto", weight.astype(float), x.reshape(2, 4, 2))
+    if bias is not None:
+        expected += tensors[bias].reshape((2, 1, 3) if bias == "b" else (2, 4, 3))
+    assert np.allclose(layer.weight @ x + layer.bias, expected.reshape(-1))
+    assert np.count_nonzero(layer.weight) == 4 * 12
+
+
+def test_a_layer_without_weights_gives_its_bias():
+    steps, tensors = repeating(weight=None, bias="c", blocks="left out", tokens="left out")
+    layer = described_model(steps, tensors)[0].nodes[1].operation
+    assert not layer.weight.any()
+    assert layer.bias.tolist() == tensors["c"].reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"tokens": 3}, "for 16 columns in 6 groups"),
+        ({"blocks": 0}, "blocks is 0"),
+        ({"tokens": True}, "tokens"),
+        ({"bias": "c"}, "a bias of 4 numbers for 8 groups of 3"),
+        ({"blocks": 8, "tokens": 1}, "weights of shape"),
+        ({"weight": None}, "neither weights nor a bias alone"),
+        ({"weight": None, "bias": None, "blocks": "left out", "tokens": "left out"}, "neither weights nor a bias"),
+    ],
+)
+def test_weights_that_do_not_repeat_so_are_refused(change, reason):
+    with pytest.raises(CheckError, match=reason):
+        described_model(*repeating(**change))
+
+
+def test_a_matrix_that_is_too_large_is_refused_before_it_is_written_out():
+    tensors = {"W": np.ones((1, 1), np.float32)}
+    layer = {"kind": "affine", "weight": "W", "bias": None, "tokens": 2**13, "sources": [0]}
+    steps = [{"kind": "input", "columns": 2**13, "sources": []}, layer, {**layer, "sources": [1]}]
+    with pytest.raises(CheckError, match="too large"):
+        described_model(steps, tensors)

@@ -15,13 +15,12 @@ from fairmend.network import Affine, Network
 from fairmend_check.kernel import inference_error as module
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.bounds import interval_layers
-from fairmend_check.kernel.claim import Threshold
+from fairmend_check.kernel.claim import HALF, Threshold
 from fairmend_check.kernel.functions import function_of
 from fairmend_check.kernel.inference_error import _forward, inference_error, output_errors
 from fairmend_check.kernel.model import Activation, make_model
 from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rounding import Precision
-from fairmend_check.kernel.spec import HALF
 from fairmend_check.readers.read_model import read_model
 from support.checker_models import PIECEWISE, exact_outputs, random_model
 from support.onnx_files import node, runtime, save

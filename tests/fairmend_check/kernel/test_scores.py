@@ -16,9 +16,8 @@ from fairmend.network import Affine, Network
 from fairmend.prove import certificate as writer
 from fairmend.prove.proof import Proof
 from fairmend.spec import Spec
-from fairmend_check.kernel.claim import Score
+from fairmend_check.kernel.claim import ScoreClaim
 from fairmend_check.kernel.inference_error import Precision
-from fairmend_check.kernel.spec import ScoreClaim
 from support.checker_cases import SPECS, case, content_of, lines_of, neighbours, outputs_of, sign_network, write
 from support.score_certificates import exact_probabilities, probabilities, score_bounds, score_content, scores_of
 from support.strategies import random_network
@@ -95,7 +94,7 @@ def test_probabilities_are_enclosed(data):
     outputs = data.draw(st.integers(1, 4))
     numbers = st.lists(st.floats(-60, 60), min_size=outputs, max_size=outputs)
     z = data.draw(numbers)
-    score = Score.of(ScoreClaim(0.5, "probability"), outputs)
+    score = ScoreClaim(on="probability", delta=0.5).score(outputs)
     if outputs > 1:
         low, high = score.from_outputs(np.array([z]), np.array([z]))
         exact = exact_probabilities(z)
@@ -117,7 +116,7 @@ def test_an_error_of_the_outputs_changes_scores_by_no_more_than_is_allowed_for(s
     """Two people at the ends of their range, whose outputs inference moves apart as far as it can."""
     rng = np.random.default_rng(seed)
     kind = Precision.of("float32")
-    score = Score.of(ScoreClaim(0.5, "probability"), outputs)
+    score = ScoreClaim(on="probability", delta=0.5).score(outputs)
     one, other = rng.normal(0, 2, (2, 1, outputs))
     pair = np.concatenate([one, other])
     low, high = (ends(axis=0)[None] for ends in (pair.min, pair.max))

@@ -121,7 +121,7 @@ def test_operations_that_cannot_be_checked_are_refused(reason, given):
 
 REFUSED = [
     ("cannot be checked", layer("Activation", activation="hard_sigmoid"), {"keras": ""}),
-    ("cannot be checked", layer("Activation", activation="exponential"), {}),
+    ("cannot be checked", layer("Activation", activation="squareplus"), {}),
     ("cannot be checked", layer("ReLU", threshold=1.0), {}),
     ("cannot be checked", layer("ReLU", max_value=6.0, negative_slope=0.5), {}),
     ("max_value that is not positive", layer("ReLU", max_value=0.0), {}),

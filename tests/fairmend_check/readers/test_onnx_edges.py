@@ -10,7 +10,7 @@ from onnx import TensorProto, defs, helper
 
 import fairmend_check
 from benchmarks.soundness import leaks
-from benchmarks.soundness.entry_cases import random_case
+from benchmarks.soundness.entry_cases import EntryCase, random_case, with_entry
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
 
 SEEDS = range(6)
@@ -50,6 +50,9 @@ def test_every_leak_can_be_planted(name):
         ("random_numbers", "is not known to compute the same"),
         ("dropout_in_training", "training mode"),
         ("a_function_replaces_an_operator", "replaces an operator"),
+        ("a_function_reads_a_name_before_it_is_computed", "nothing computes before"),
+        ("dropout_switched_by_an_attribute", "training mode"),
+        ("a_graph_given_to_a_function", "gives a graph to a function"),
         ("a_mask_with_a_hole", "mask"),
         ("a_node_before_the_entry", "node 0 is not"),
         ("training_information", "training_info"),
@@ -81,6 +84,36 @@ def test_dropout_that_is_off_is_honest(tmp_path):
             assert verdict(tmp_path, case).valid
             honest += 1
     assert honest
+
+
+def test_an_input_named_like_a_value_of_a_function_is_refused(tmp_path):
+    """ONNX Runtime turns the constant of the function into one of the graph, and takes the input for its value."""
+    port, hidden = "_inlfunc_Shift_shift", "hidden_input"
+    features = [
+        {"name": "income", "kind": "continuous", "range": [0, 9]},
+        {"name": "sex", "kind": "integer", "range": [0, 1], "protected": True},
+    ]
+    ports = [{"name": port, "type": "float32", "rank": 2, "width": 2, "features": ["income", "sex"]}]
+    entry = {"ports": ports, "cuts": [{"port": 0, "column": 1, "value": 0.0}], "lookups": []}
+    shift = helper.make_tensor("shift", TensorProto.FLOAT, [1, 2], [1.0, 1.0])
+    body = [
+        helper.make_node("Constant", [], ["shift"], value=shift),
+        helper.make_node("Add", ["x", "shift"], ["y"]),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    function = helper.make_function("local", "Shift", ["x"], ["y"], body, opsets[:1])
+    for name in (port, hidden):
+        ports[0]["name"] = name
+        graph = helper.make_graph(
+            [helper.make_node("Shift", [name], ["score"], domain="local")],
+            "shifted",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 2])],
+            [helper.make_tensor_value_info("score", TensorProto.FLOAT, ["N", 2])],
+        )
+        bare = helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=9)
+        case = EntryCase({"feature": features}, entry, bare, with_entry(bare, entry))
+        result = verdict(tmp_path, case)
+        assert result.valid == (name == hidden), result.reasons
 
 
 def test_weights_may_be_in_another_file_of_the_folder_and_nowhere_else(tmp_path):

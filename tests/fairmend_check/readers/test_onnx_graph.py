@@ -81,7 +81,7 @@ REFUSED = {
     "divides by 0": ([node("Div", "x k", "t"), node("Gemm", "t w b", "q"), LAST], {"k": np.zeros(4, np.float32)}),
     "of shape \\(3, 4\\) is combined": ([node("Mul", "x k", "t"), node("Gemm", "t w b", "q"), LAST], {"k": W}),
     "is float64, unlike the input": ([node("Mul", "x k", "t"), node("Gemm", "t w b", "q"), LAST], {"k": np.ones(4)}),
-    "node Squeeze is over another": ([GEMM, node("Squeeze", "p n", "q"), LAST], {"n": np.array([0])}),
+    "node Squeeze is along axis 0": ([GEMM, node("Squeeze", "p n", "q"), LAST], {"n": np.array([0])}),
     "Squeeze is over another axis than one": ([GEMM, node("Squeeze", "p n", "q"), LAST], {"n": np.array([1])}),
     "node Reshape changes": ([GEMM, node("Reshape", "p n", "q", allowzero=1), LAST], {"n": np.array([0, -1])}),
     "matrix of another size": ([node("Gemm", "x v c", "q"), LAST], {}),
@@ -90,8 +90,7 @@ REFUSED = {
         {},
     ),
     "a ratio that is not a constant": ([GEMM, node("Dropout", "p p", "q"), LAST], {}),
-    "combines two values": ([GEMM, node("Mul", "p p", "q"), LAST], {}),
-    "Concat is along an axis": ([GEMM, node("Concat", "p p", "q", axis=0), LAST], {}),
+    "Concat is along axis 0": ([GEMM, node("Concat", "p p", "q", axis=0), LAST], {}),
 }
 
 STACK = [

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -14,13 +15,14 @@ from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.certificate import weights_digest as digest_of_network
 from fairmend.spec import Feature, Spec
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import Activation, weights_digest
+from fairmend_check.kernel.bounds import point_bounds
+from fairmend_check.kernel.model import Activation, Product, weights_digest
 from fairmend_check.readers import onnx_nodes, protobuf
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.readers.read_onnx import read_onnx
 from support.fuzzing.onnx import FORMAT, difference
 from support.onnx_files import A, node, runtime, save
-from support.onnx_functions import NEAR_MISSES, WRITTEN, between_layers, function_of_function
+from support.onnx_functions import NEAR_MISSES, PRODUCTS, WRITTEN, between_layers, function_of_function
 
 # The checker finds the functions that exporters write as several nodes, and refuses near misses.
 
@@ -41,6 +43,19 @@ def test_near_misses_are_refused(name, tmp_path):
     path = save(tmp_path / "m.onnx", between_layers(nodes), outputs=1, **(A | REST | constants))
     with pytest.raises(CheckError):
         read_model(path)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_function_of_another_value_is_a_product(name, tmp_path):
+    nodes, constants = PRODUCTS[name]
+    path = save(tmp_path / "m.onnx", between_layers(nodes), outputs=1, **(A | REST | constants))
+    model, _ = read_model(path)
+    assert any(isinstance(each.operation, Product) for each in model.nodes)
+    X = np.random.default_rng(0).normal(size=(20, model.inputs)).astype(np.float32)
+    (found,) = onnxruntime.InferenceSession(path).run(None, {"x": X})
+    low, high, _ = point_bounds(model, X.astype(np.float64))
+    assert (np.abs(found - low) < 1e-5).all()
+    assert (low <= high).all()
 
 
 @pytest.mark.parametrize("name", ["silu", "mish", "gelu", "gelu_tanh", "hardswish"])
@@ -451,6 +466,7 @@ def test_a_label_by_one_of_two_probabilities_is_refused(tmp_path):
 VERSIONS = {"": range(7, 24), onnx_nodes.ML: range(1, 5)}
 WITHOUT_DEFAULT = {
     "axis": 0, "to": 0, "seed": 0, "classlabels_int64s": [], "classlabels_strings": [], "axes": [], "perm": [],
+    "end": 0, "equation": "", "num_outputs": 0,
     "offset": (), "scale": (), "value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": [],
 }  # fmt: skip
 
@@ -473,7 +489,7 @@ def test_the_values_of_missing_attributes_are_those_of_onnx(kind):
                 continue  # its old limits, the largest numbers, are as good as none
             if kind in ("Softmax", "LogSoftmax"):
                 assert helper.get_attribute_value(defined[name].default_value) == (1 if version < 13 else value)
-            elif name in defined and isinstance(value, str):
+            elif name in defined and isinstance(value, str) and defined[name].default_value.type:
                 assert helper.get_attribute_value(defined[name].default_value).decode() == value
             elif name in defined and defined[name].default_value.type:
                 assert np.float32(helper.get_attribute_value(defined[name].default_value)) == np.float32(value)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, TensorShapeProto
 
 from fairmend_check.errors import CheckError
 from fairmend_check.readers import protobuf
@@ -70,6 +70,18 @@ def test_a_second_graph_is_refused():
     """Libraries merge it with the first."""
     with pytest.raises(CheckError, match="more than one way"):
         protobuf.read_message("Model", honest().content() + field(7, b""))
+
+
+def test_two_fields_of_which_one_counts_are_refused():
+    """Libraries keep the last one: the width is 2 by the first field, and open by the second."""
+    dimension = field(1, 2) + field(2, "width")
+    read = TensorShapeProto.Dimension.FromString(dimension)
+    assert (read.WhichOneof("value"), read.dim_param) == ("dim_param", "width")
+    with pytest.raises(CheckError, match="more than one way"):
+        protobuf.read_message("Dimension", dimension)
+    with pytest.raises(CheckError, match="more than one way"):
+        protobuf.read_message("Type", field(1, field(1, 1)) + field(4, b""))
+    assert protobuf.read_message("Dimension", field(1, 2)) == {"dim_value": 2}
 
 
 def test_packed_numbers_have_one_form():

@@ -20,20 +20,12 @@ from fairmend_check.kernel.model import weights_digest
 from fairmend_check.readers.keras_config import Layer
 from fairmend_check.readers.keras_layers import _normalization
 from fairmend_check.readers.read_model import read_model
+from support.checker_cases import TWO_FEATURES as SPEC
+from support.checker_cases import affine
 from support.fuzzing.hdf5_layout import fields
 from support.keras_files import dense, import_keras, quiet, sequential, write_h5
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "keras"
-SPEC = Spec(
-    features=[
-        Feature(name="g", kind="integer", range=(1, 2), protected=True),
-        Feature(name="v", kind="continuous", range=(-1, 1)),
-    ]
-)
-
-
-def affine(weight, bias):
-    return Affine(np.array(weight, np.float32), np.array(bias, np.float32))
 
 
 def leaky():

@@ -347,8 +347,8 @@ REFUSED = {
     "a sum has parts of 3, 2 numbers": [GEMM, helper.make_node("Add", ["a", "x"], ["y"])],
     "node 'Conv'": [GEMM, helper.make_node("Conv", ["a", "w2"], ["c"]), LAST],
     "a node reads 'w1', which no node before it": [GEMM, helper.make_node("Relu", ["w1"], ["q"]), LAST_OF_Q],
-    "activation softmax": [GEMM, helper.make_node("Softmax", ["a"], ["c"]), LAST],
-    "axis = 0": [GEMM, helper.make_node("Softmax", ["a"], ["y"], axis=0)],
+    "activation log_softmax": [GEMM, helper.make_node("LogSoftmax", ["a"], ["c"]), LAST],
+    "axis 0": [GEMM, helper.make_node("Softmax", ["a"], ["y"], axis=0)],
     "ends with tanh": [GEMM, helper.make_node("Tanh", ["a"], ["y"])],
     "ends with sigmoid": [GEMM, helper.make_node("Sigmoid", ["a"], ["y"])],
     "the model ends with tanh, which": [
@@ -602,7 +602,7 @@ AMBIGUOUS = {
                 field(1, "x") + field(2, field(1, field(1, 1) + field(2, field(1, field(1, 2) + field(2, "n")) * 2)))
             ],
         ),
-        "a number above 0 or a name",
+        "more than one way",
     ),
     "rows that the input does not promise": (
         changed(
@@ -634,7 +634,7 @@ AMBIGUOUS = {
     ),
     "a tensor that is a sequence too": (
         changed(graph_end=field(13, field(1, "w") + field(2, field(1, field(1, 1)) + field(4, b"")))),
-        "a value has more than one type",
+        "more than one way",
     ),
 }
 

@@ -5,7 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fairmend.network import Activation, Affine, Network
+from fairmend.quantifying.decide import Decider
 from fairmend.spec import Feature, Spec
+from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.shares import listing
 from fairmend_check.shares.listing import count_inputs, list_people
 from fairmend_check.shares.people import Boxes
@@ -20,7 +23,7 @@ from support.strategies import random_network
 def _forms(request, monkeypatch):
     """Linear forms decide most people before the others are listed; without them, all are."""
     if request.param == "all listed":
-        monkeypatch.setattr(listing._Listed, "_decide_by_forms", lambda self: None)
+        monkeypatch.setattr(listing._Listed, "_decide_by_forms", lambda self, rows: None)
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])
@@ -85,8 +88,38 @@ def test_a_linked_feature_of_many_categories_needs_memory_for_each(monkeypatch):
     people, net = people_of_spec(spec), random_network(np.random.default_rng(3), spec.width, [])
     prover, rows = Prover(checked_model(net), checked_spec(spec), people), []
     whole = people.inputs
-    object.__setattr__(people, "inputs", lambda cells, values: [rows.append(len(cells)), whole(cells, values)][1])
+    object.__setattr__(people, "inputs", lambda cells, *of: [rows.append(len(cells)), whole(cells, *of)][1])
     monkeypatch.setattr(listing, "_NUMBERS", 2 * 200 * 100)
     job = np.arange(4)[:, None] * [1, 0]
     list_people(prover, Boxes(job, job), Counts(np.zeros(4), np.zeros(4), np.zeros(4, bool)), np.arange(4))
     assert rows in ([1, 1, 1, 1], [])  # forms decide all of them
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_run_in_single_precision_is_within_the_error_of_inference(seed):
+    """Otherwise twice this error would not bound what another program computes."""
+    rng = np.random.default_rng(seed)
+    net = random_network(rng, SMALL.width, [30, 20], int(rng.integers(1, 4)))
+    decider = Decider(net, SMALL)
+    people, model = decider.people, decider.model
+    error = decider.prover.errors(people.everyone)[0]
+    cells = rng.integers(0, people.everyone.last + 1, (500, len(people.axes)))
+    run = listing._OwnRun.of(model)
+    outputs, same, apart = run(model, people.inputs(cells, people.values, np.float32))
+    low, high = interval_layers(model, *[people.inputs(cells, people.values)] * 2)[-1]
+    assert outputs is same
+    assert apart == np.inf
+    forms = decider.prover.requirement.outputs
+    off = np.abs((outputs - (low + high) / 2) @ forms.T).max()
+    assert 0 < off <= error
+
+
+def test_only_affine_layers_and_relus_are_run_in_single_precision():
+    rng = np.random.default_rng(0)
+    plain = random_network(rng, SMALL.width, [4], 1)
+    assert listing._OwnRun.of(checked_model(plain)) is not None
+    assert listing._OwnRun.of(checked_model(plain.astype(np.float64))) is None
+    layers = [Affine(np.ones((1, width), np.float32), np.zeros(1, np.float32)) for width in (SMALL.width, 1)]
+    for name, runs in (("relu", True), ("tanh", False)):
+        model = checked_model(Network(layers, [Activation(name)]))
+        assert (listing._OwnRun.of(model) is not None) == runs

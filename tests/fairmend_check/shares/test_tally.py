@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmend.spec import Feature, Spec
+from fairmend_check.shares import tally
 from fairmend_check.shares.tally import MAX_TERMS, Tally, axis_terms
 from support.quantify_cases import SPECS
 from support.share_cases import people_of_spec, random_leaves
@@ -122,3 +123,19 @@ def test_ranges_of_many_categories_have_the_terms_of_their_ends():
                 values = A[row, cell : cell + weight]
                 assert (low, high) == (values.min(), values.max())
             cell += weight
+
+
+@pytest.mark.parametrize("boxes", [1, 63, 65, 200])
+def test_short_and_long_tables_are_convolved_alike(boxes):
+    rng = np.random.default_rng(boxes)
+    tables = []
+    for places in rng.choice([1, 2, 7, 30, 90], 5):
+        length = rng.integers(1, places + 1, boxes)
+        tables.append((rng.integers(0, 9, (boxes, places)) * (np.arange(places) < length[:, None]) * 1.0, length))
+    below, lengths = tally._convolve(tables, boxes)
+    for box in range(boxes):
+        sums = np.ones(1)
+        for table, length in tables:
+            sums = np.convolve(sums, table[box, : length[box]])
+        assert len(sums) == lengths[box]
+        assert np.array_equal(below[box, : len(sums) + 1], np.cumsum([0, *sums]))

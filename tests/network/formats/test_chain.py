@@ -53,7 +53,6 @@ def test_the_closing_is_kept_aside():
     [
         ([relu()], "m: holds no affine layer"),
         ([linear(), scaling("s", np.ones(3), np.zeros(3))], "s is 3 wide, and the affine layer beside it 2"),
-        ([linear(), Softmax("s"), linear(V, None)], "s is supported only after the last affine layer"),
         ([linear(), Softmax("s"), Softmax("t")], "t follows the closing softmax"),
         ([linear(), Collapse("squeeze", single=True)], "would mix the 2 outputs"),
         ([linear(V, None), linear(V, None)], "m: .* takes 2 values, but the layer before it gives 1"),

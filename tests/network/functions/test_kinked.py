@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairmend.network.functions.kinked import relax_relu
+from fairmend.network.functions.straight import relax_relu
 
 
 def test_the_relu_lines_are_those_of_crown():

@@ -5,22 +5,10 @@ import pytest
 import torch
 
 from support.function_checks import kernel_function
-from support.functions import CLIPPED, CURVED, FUNCTIONS, KINKED, S_SHAPED
+from support.functions import CLIPPED, CURVED, FUNCTIONS, INTERVALS, KINKED, S_SHAPED, WHOLE
 
-OPTIMAL = [activation for activation in FUNCTIONS if activation not in S_SHAPED]
-INTERVALS = [
-    (0, 0),
-    (0, 1),
-    (-1, 0),
-    (3, 3),
-    (-3, -3),
-    (-1, 1),
-    (-1e-12, 1e-12),
-    (0, 1e-12),
-    (-50, 50),
-    (30, 90),
-    (-90, -30),
-]
+EVERY = (*FUNCTIONS, *WHOLE)
+OPTIMAL = [a for a in EVERY if a not in S_SHAPED and a.name not in ("sin", "cos")]  # flat over more than a turn
 
 
 def intervals(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +22,7 @@ def lines_of(activation, low, high, dtype=torch.float64) -> list[np.ndarray]:
     return [line.double().numpy() for line in activation.function.relax(*ends)]
 
 
-@pytest.mark.parametrize("activation", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("activation", EVERY, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_lines_enclose_the_function(activation, dtype):
     low, high = intervals()
@@ -46,13 +34,21 @@ def test_the_lines_enclose_the_function(activation, dtype):
     z = low + (high - low) * np.linspace(0, 1, 301)
     y = activation.function.value(z)
     slack = (1e-10 if dtype == torch.float64 else 4e-6) * (1 + np.maximum(np.abs(low), np.abs(high)))
+    if activation.name in ("exp", "square"):
+        slack = slack * (1 + np.abs(y).max(axis=1, keepdims=True))
+    if activation.name == "exp":  # which float32 does not have at the far end of one interval
+        usable = np.isfinite([lower_slope, lower, upper_slope, upper]).all(axis=0)[:, 0]
+        assert usable.sum() >= len(usable) - 1
+        lower_slope, lower, upper_slope, upper, z, y, slack = (
+            part[usable] for part in (lower_slope, lower, upper_slope, upper, z, y, slack)
+        )
     assert (lower_slope * z + lower <= y + slack).all()
     assert (y <= upper_slope * z + upper + slack).all()
     if activation.increasing:
         assert (np.minimum(lower_slope, upper_slope) >= 0).all()
 
 
-@pytest.mark.parametrize("activation", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("activation", EVERY, ids=str)
 def test_gradients_are_finite_at_special_intervals(activation):
     ends = torch.tensor(INTERVALS, dtype=torch.float64, requires_grad=True)
     total = sum(line.sum() for line in activation.function.relax(ends[:, :1], ends[:, 1:]))

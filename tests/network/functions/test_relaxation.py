@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairmend.network import Activation
+from support.functions import INTERVALS
 from support.strategies import ACTIVATIONS
 
 DTYPES = (torch.float32, torch.float64)
@@ -96,16 +97,7 @@ def test_the_lower_relu_line_is_the_one_of_smaller_area(low, high, slope):
 
 
 SPECIAL = [
-    (0, 0),
-    (0, 1),
-    (-1, 0),
-    (3, 3),
-    (-3, -3),
-    (-1, 1),
-    (-1e-12, 1e-12),
-    (0, 1e-12),
-    (-50, 50),
-    (30, 90),
+    *INTERVALS[:-1],
 ]
 
 

@@ -5,9 +5,25 @@ import pytest
 import torch
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Operation, Scale, Sum
+from fairmend.network import (
+    Activation,
+    Affine,
+    Columns,
+    Concatenate,
+    Input,
+    Lookup,
+    Normalise,
+    Operation,
+    Product,
+    Scale,
+    Softmax,
+    Sum,
+)
 from fairmend.network.folding import Norm
 from fairmend.network.operations.base import require_sources
+from fairmend_check.kernel.operations import groups
+from fairmend_check.kernel.operations import product as kernel_product
+from fairmend_check.kernel.operations.base import Form
 
 RNG = np.random.default_rng(3)
 SCALE = Scale((Norm("scale", np.zeros(()), None, np.array([2.0, -3.0, 0.0]), np.ones(3)),), 3, np.dtype(np.float64))
@@ -18,7 +34,14 @@ CASES = {
     "concatenate": (Concatenate(), [3, 2]),
     "sum": (Sum(), [3, 3, 3]),
 }
-OTHERS = {"relu": (Activation("relu"), [3]), "lookup": (Lookup(RNG.normal(size=(4, 3))), [1])}
+PLANAR = {
+    "elementwise product": (Product(3), [3, 3]),
+    "product": (Product(2, 3, 2, 4), [24, 16]),
+    "softmax": (Softmax(3), [6]),
+    "normalise": (Normalise(4, 1e-3), [8]),
+    "root mean square": (Normalise(4, 1e-3, centred=False), [8]),
+}
+OTHERS = {"relu": (Activation("relu"), [3]), "lookup": (Lookup(RNG.normal(size=(4, 3))), [1]), **PLANAR}
 
 
 def values(widths, rows=5):
@@ -85,7 +108,66 @@ def test_values_between_bounds_stay_between_them(name):
             assert (inside <= above + 1e-12).all()
 
 
-@pytest.mark.parametrize("name", [*CASES, "relu"])
+@pytest.mark.parametrize("name", PLANAR)
+def test_products_are_between_their_intervals_and_their_planes(name):
+    operation, widths = PLANAR[name]
+    kernel = checked(operation)
+    lower = [torch.tensor(part) for part in values(widths)]
+    upper = [part + torch.rand(part.shape, dtype=part.dtype) for part in lower]
+    least, most = operation.interval(lower, upper, None)
+    reads = [(low.numpy(), high.numpy()) for low, high in zip(lower, upper, strict=True)]
+    for own, other in zip((least, most), kernel.interval(reads), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-12)
+    A = torch.tensor(RNG.normal(size=(5, 3, operation.width(widths))))
+    planes = operation.relax(lower, upper)
+    (below, low), (above, high) = planes.substitute(A, above=False), planes.substitute(A, above=True)
+    form = Form({})
+    parts = kernel.substitute(A.numpy(), kernel.relaxed(reads), form)
+    if not isinstance(operation, Normalise):  # the checker has other planes around a normalisation, which are closer
+        for own, other in zip(below, parts, strict=True):
+            np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(low, form.const, rtol=1e-6, atol=1e-9)
+    for share in np.linspace(0, 1, 5):
+        x = [a + share * (b - a) for a, b in zip(lower, upper, strict=True)]
+        inside = operation.torch(x)
+        computed = np.empty(inside.shape)
+        operation.compute([part.numpy() for part in x], computed)
+        np.testing.assert_allclose(computed, inside, rtol=1e-9, atol=1e-12)
+        assert ((least <= inside + 1e-12) & (inside <= most + 1e-12)).all()
+        value = (A @ inside.unsqueeze(-1)).squeeze(-1)
+        assert (plane(below, low, x) <= value + 1e-9).all()
+        assert (plane(above, high, x) >= value - 1e-9).all()
+
+
+def plane(parts, constant, x):
+    """The value of planes at points."""
+    return sum((part @ own.unsqueeze(-1)).squeeze(-1) for part, own in zip(parts, x, strict=True)) + constant
+
+
+def checked(operation):
+    """The checker's operation of the same numbers."""
+    if isinstance(operation, Product):
+        return kernel_product.Product(operation.groups, operation.rows, operation.columns, operation.length)
+    if isinstance(operation, Softmax):
+        return groups.Softmax(operation.group)
+    return groups.Normalise(operation.group, operation.epsilon, operation.centred)
+
+
+@pytest.mark.parametrize(
+    ("operation", "widths", "reason"),
+    [
+        (Product(3), [3, 2], "a product of 3 and 3 numbers reads 3 and 2"),
+        (Softmax(4), [6], "softmax of groups of 4 numbers reads 6"),
+        (Normalise(4, 1e-3), [6], "normalise of groups of 4 numbers reads 6"),
+        (Normalise(3, 0.0), [6], "epsilon 0.0"),
+    ],
+)
+def test_products_of_what_does_not_fit_are_refused(operation, widths, reason):
+    with pytest.raises(FairmendError, match=reason):
+        operation.width(widths)
+
+
+@pytest.mark.parametrize("name", [*CASES, "relu", *PLANAR])
 def test_gradients_are_those_of_pytorch(name):
     operation, widths = {**CASES, **OTHERS}[name]
     x = [torch.tensor(part, requires_grad=True) for part in values(widths)]

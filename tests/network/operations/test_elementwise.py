@@ -37,7 +37,7 @@ def test_many_parameters_are_shown_as_their_number():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("square",), "unknown activation 'square'; supported: relu"),
+        (("cube",), "unknown activation 'cube'; supported: relu"),
         (("relu", 0.1), "relu takes no slope"),
         (("relu", 0.0, (1.0,)), "relu takes no parameters"),
         (("leaky_relu", -0.1), "leaky_relu has slope -0.1"),

@@ -15,7 +15,7 @@ from fairmend.evaluate.encoding.given import MatrixMatch, ScoreMatch, match_matr
 from fairmend.evaluate.encoding.search import changes_that_verify
 from fairmend.evaluate.split import read_classes
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.spec import Spec
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.readings import Reading
@@ -78,18 +78,19 @@ class SpecCheck:
 def check_spec(
     spec: Spec,
     frame: pd.DataFrame | None = None,
-    net: Network | None = None,
+    net: Model | None = None,
     *,
     scores: Floats | None = None,
     matrix: Floats | None = None,
+    misfit: str = "",
 ) -> SpecCheck:
-    """Check data and a network against a spec.
+    """Check data and a model against a spec; `misfit` is why a model that is only run does not fit.
 
     ``scores`` (rows, 1 or classes) are those that the model gave for the data; without them, the column that [label]
     names is used, if there is one. ``matrix`` (rows, columns) is the data as the model read it.
     """
     problems = () if frame is None else tuple(_find_problems(spec, frame))
-    mismatch = "" if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
+    mismatch = misfit if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
     known, errors, warnings = None, None, []
     if net is not None and frame is not None and not mismatch and not problems and spec.regression:
         if spec.label is not None and net.outputs == 1:
@@ -98,7 +99,8 @@ def check_spec(
         X = spec.as_inputs(frame, net.dtype)
         if spec.label is not None:
             known = utility(net, X, read_classes(spec, net, frame, "the data"))
-        warnings = spec_warnings(net.predict(X), None if known is None else known.auc, spec.classes)
+        auc, by_chance = (None, None) if known is None else (known.auc, known.auc_by_chance)
+        warnings = spec_warnings(net.predict(X), auc, spec.classes, by_chance=by_chance)
     readable = frame is not None and not any(
         problem.feature in {feature.name for feature in spec.features} for problem in problems
     )
@@ -108,7 +110,8 @@ def check_spec(
     hint = ""
     if frame is not None and readable and net is not None and not mismatch and scores is not None:
         matched = match_scores(net, spec.encode(frame, np.float64), scores, regression=spec.regression)
-        hint = "" if matched.verified or matched.opposite else _hint(spec, frame, net, scores)
+        if isinstance(net, Network) and not matched.verified and not matched.opposite:
+            hint = _hint(spec, frame, net, scores)
     if frame is not None and readable and matrix is not None:
         compared = match_matrix(spec.encode(frame, np.float64), matrix, spec.column_names)
     return SpecCheck(

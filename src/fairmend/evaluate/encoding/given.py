@@ -18,7 +18,7 @@ from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import count, first_line, listed, short
 from fairmend.network import Model, Network
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec import Label, Spec
 from fairmend.spec.read_values import RowNumber
 from fairmend.tables import read_table

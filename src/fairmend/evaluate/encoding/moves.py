@@ -17,7 +17,7 @@ import pandas as pd
 from fairmend.base.arrays import Floats
 from fairmend.evaluate.encoding.candidates import Column, State
 from fairmend.network import Network
-from fairmend.network.scores import scores_of
+from fairmend.network.model import scores_of
 from fairmend.spec.draft.readings import Reading
 from fairmend.spec.encoding import encode_values
 from fairmend.spec.read_values import read_values

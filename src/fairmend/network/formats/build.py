@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +25,21 @@ from fairmend.network import (
     Lookup,
     Network,
     Node,
+    Normalise,
     Operation,
+    Product,
     Scale,
+    Softmax,
     Sum,
 )
 from fairmend.network.folding import Fold, Norm, Part, Summed
 from fairmend.network.form import Form
+from fairmend.network.operations.ties import Tie
 
 SUPPORTED = (
-    "fairmend supports networks of affine layers, elementwise activations, batch normalisation and scaling, sums, "
-    "concatenations, choices of columns and embeddings, with an affine last layer and a closing sigmoid (1 output) or "
-    "softmax (several)"
+    "fairmend supports networks of affine layers, elementwise activations, batch and layer normalisation, scaling, "
+    "sums, products, softmax, concatenations, choices of columns and embeddings, with an affine last layer and a "
+    "closing sigmoid (1 output) or softmax (several)"
 )
 
 
@@ -63,6 +67,7 @@ class _Linear:
     bias: npt.NDArray[Any] | None
     before: tuple[Norm, ...] = ()
     after: tuple[Norm, ...] = ()
+    tie: Tie | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ class _Joined:
 
 @dataclass(frozen=True)
 class _Softmax:
-    """Softmax, or its logarithm, over the outputs."""
+    """Softmax over groups of so many columns; None for one that closes a network, or its logarithm."""
+
+    size: int | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,8 @@ class _Scaled:
     norms: tuple[Norm, ...]
 
 
-_Kind = _Linear | _Joined | _Scaled | _Softmax | _Collapse | Input | Activation | Sum | Concatenate | Columns | Lookup
+_Plain = Input | Activation | Sum | Concatenate | Columns | Lookup | Product | Normalise
+_Kind = _Linear | _Joined | _Scaled | _Softmax | _Collapse | _Plain
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,16 @@ class GraphBuilder:
             )
         return self._add(_Linear(weight, bias), (x,), len(weight), where, name)
 
+    def tied(
+        self, x: Value, where: str, tie: Tie, weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None, name: str
+    ) -> Value:
+        """Add an affine layer whose matrix repeats stored numbers: weight (blocks, out, in). It takes in no norms."""
+        return self._add(_Linear(weight, bias, tie=tie), (x,), tie.rows, where, name)
+
+    def width(self, step: int) -> int:
+        """Return how many numbers a step gives."""
+        return self._steps[step].width
+
     def norm(self, x: Value, norm: Norm) -> Value:
         """Add batch normalisation or scaling."""
         return self._add(_Scaled((norm,)), (x,), x.width, norm.where, norm.name)
@@ -135,9 +153,23 @@ class GraphBuilder:
             return x
         return self._add(activation, (x,), x.width, where)
 
-    def softmax(self, x: Value, where: str) -> Value:
-        """Add a softmax, or its logarithm, over the last axis: only at the output."""
-        return self._add(_Softmax(), (x,), x.width, where)
+    def softmax(self, x: Value, where: str, size: int | None = None) -> Value:
+        """Add a softmax over each group of so many columns; without a size, it or its logarithm is for the output."""
+        if size is not None:
+            self._fit(Softmax(size), (x,), where)
+        return self._add(_Softmax(size), (x,), x.width, where)
+
+    def product(
+        self, a: Value, b: Value, where: str, groups: int, rows: int = 1, columns: int = 1, length: int = 1
+    ) -> Value:
+        """Add the products of a (groups, rows, length) and b (groups, columns, length), summed over length."""
+        operation = Product(groups, rows, columns, length)
+        return self._add(operation, (a, b), self._fit(operation, (a, b), where), where)
+
+    def normalise(self, x: Value, where: str, size: int, epsilon: float, *, centred: bool = True) -> Value:
+        """Add (x - mean) / sqrt(variance + epsilon) of each group of so many columns."""
+        operation = Normalise(size, epsilon, centred)
+        return self._add(operation, (x,), self._fit(operation, (x,), where), where)
 
     def collapse(self, x: Value, where: str, *, single: bool) -> Value:
         """Drop the axis of outputs; with ``single`` that is right for 1 output only."""
@@ -155,16 +187,29 @@ class GraphBuilder:
 
     def columns(self, x: Value, where: str, indices: Sequence[int]) -> Value:
         """Choose columns; all of them in order is no step, and neither is the choice of what was put side by side."""
-        if tuple(indices) == tuple(range(x.width)):
-            return x
-        step, start = self._steps[x.step], 0
-        for source in step.sources if isinstance(step.what, Concatenate) else ():
-            width = self._steps[source].width
-            if tuple(indices) == tuple(range(start, start + width)):
-                return Value(source, width)
-            start += width
         choice = Columns(tuple(int(index) for index in indices))
-        return self._add(choice, (x,), self._fit(choice, (x,), where), where)
+        self._fit(choice, (x,), where)
+        if choice.indices == tuple(range(x.width)):
+            return x
+        x, chosen = self._origin(x, choice.indices)
+        if chosen == tuple(range(x.width)):
+            return x
+        return self._add(Columns(chosen), (x,), len(chosen), where)
+
+    def _origin(self, x: Value, indices: tuple[int, ...]) -> tuple[Value, tuple[int, ...]]:
+        """Return columns of a choice of columns as those of what it chooses from; so of one part of a concatenation."""
+        step, start = self._steps[x.step], 0
+        if isinstance(step.what, Columns):
+            chosen = step.what.indices
+            return self._origin(
+                Value(step.sources[0], self._steps[step.sources[0]].width), tuple(chosen[index] for index in indices)
+            )
+        for source in step.sources if isinstance(step.what, Concatenate) else ():
+            part = Value(source, self._steps[source].width)
+            if start <= min(indices) and max(indices) < start + part.width:
+                return self._origin(part, tuple(index - start for index in indices))
+            start += part.width
+        return x, indices
 
     def lookup(self, x: Value, where: str, table: npt.NDArray[Any], name: str, stored: bool = True) -> Value:
         """Look up each column of x in one table (rows, width), and put the rows side by side.
@@ -219,6 +264,10 @@ class GraphBuilder:
             elif isinstance(step.what, _Softmax):
                 if outputs == 1:
                     raise unsupported(self.source, step.where, "closes a network of 1 output, and is then always 1")
+                if step.what.size not in (None, outputs):
+                    raise unsupported(
+                        self.source, step.where, f"closes the network in groups of {step.what.size} outputs"
+                    )
                 closing = "softmax"
             elif outputs > 1:
                 raise unsupported(
@@ -230,6 +279,8 @@ class GraphBuilder:
 
     def _node(self, step: _Step) -> Node:
         what = step.what
+        if isinstance(what, _Softmax) and what.size is not None:
+            return Node(Softmax(what.size), step.sources)
         if isinstance(what, _Softmax | _Collapse):
             raise unsupported(self.source, step.where, "is supported only after the last affine layer")
         if isinstance(what, _Linear):
@@ -250,6 +301,8 @@ class GraphBuilder:
 
     def _affine(self, linear: _Linear, where: str) -> Affine:
         try:
+            if linear.tie is not None:
+                return Affine.from_tie(linear.tie, linear.weight, linear.bias)
             plain = Affine.without_bias(linear.weight) if linear.bias is None else Affine(linear.weight, linear.bias)
         except FairmendError as error:
             raise FairmendError(f"{self.source}: {where}: {error}") from error
@@ -299,7 +352,7 @@ def _fold_target(steps: Sequence[_Step], i: int) -> tuple[int, _Linear | _Scaled
         return None
     source, readers = steps[i].sources[0], _readers(steps, i)
     before = steps[source].what
-    if isinstance(before, _Linear) and len(_readers(steps, source)) == 1:
+    if _takes_norms(before) and len(_readers(steps, source)) == 1:
         return source, replace(before, after=(*before.after, *norms.norms))
     reader = readers[0] if len(readers) == 1 else None
     if reader is None:
@@ -307,9 +360,14 @@ def _fold_target(steps: Sequence[_Step], i: int) -> tuple[int, _Linear | _Scaled
     after = steps[reader].what
     if isinstance(after, _Scaled):
         return reader, _Scaled((*norms.norms, *after.norms))
-    if isinstance(after, _Linear):
+    if _takes_norms(after):
         return reader, replace(after, before=(*norms.norms, *after.before))
     return None
+
+
+def _takes_norms(what: _Kind) -> TypeGuard[_Linear]:
+    """Return whether a step is an affine layer with numbers of its own: others cannot take in a norm of one place."""
+    return isinstance(what, _Linear) and what.tie is None
 
 
 def _readers(steps: Sequence[_Step], i: int) -> list[int | None]:
@@ -334,56 +392,108 @@ def _join_head(steps: list[_Step], source: str) -> list[_Step]:
     last = end = len(steps) - 1
     while isinstance(steps[end].what, _Scaled):
         end = steps[end].sources[0]
-    if isinstance(steps[end].what, _Linear):
+    head = steps[end].what
+    if isinstance(head, _Linear) and head.tie is None:
         return steps
-    if not isinstance(steps[end].what, Sum):
+    if isinstance(head, _Linear):
+        raise unsupported(
+            source, steps[end].where, "closes the network, with weights that repeat or are used elsewhere"
+        )
+    if not isinstance(head, Sum):
         if not any(isinstance(step.what, _Linear) for step in steps):
             raise FairmendError(f"{source}: holds no affine layer; {SUPPORTED}")
         raise unsupported(source, steps[end].where, "closes the network")
-    parts: list[tuple[int, float]] = []
-    joined: set[int] = set()
-    summed = _collect(steps, last, 1.0, parts, joined, source)
-    layers = tuple(_part(steps[i], factor, k) for k, (i, factor) in enumerate(parts))
-    reads = tuple(steps[i].sources[0] for i, _ in parts)
-    where = steps[end].where
-    side_by_side = _Step(Concatenate(), reads, sum(steps[read].width for read in reads), where)
+    found = _Joining(steps, source)
+    summed = found.collect(last, 1.0)
+    rest = [(i, step) for i, step in enumerate(steps) if i not in found.joined]
+    for _, step in rest:
+        if not found.joined.isdisjoint(step.sources):
+            raise unsupported(source, step.where, "reads a part of the output")
+    where, new = steps[end].where, len(steps)
+    reads: list[int] = []
+    for read, chosen in found.reads:
+        if chosen is not None:
+            rest.append((new, _Step(Columns(chosen), (read,), len(chosen), where)))
+            read, new = new, new + 1
+        reads.append(read)
+    width = sum(part.weight.shape[1] for part in found.parts)
     try:
-        fold = Fold.join(layers, source, summed)
+        fold = Fold.join(tuple(found.parts), source, summed)
     except ValueError as error:
         raise FairmendError(f"{source}: {where} adds layers that do not fit together ({error})") from error
-    head = _Step(_Joined(fold), (len(steps),), steps[last].width, where, "+".join(part.name for part in layers))
-    rest = [(i, step) for i, step in enumerate(steps) if i not in joined]
-    return _renumbered([*rest, (len(steps), side_by_side), (len(steps) + 1, head)])
+    names = "+".join(dict.fromkeys(part.name for part in found.parts))
+    side_by_side = _Step(Concatenate(), tuple(reads), width, where)
+    return _renumbered(
+        [*rest, (new, side_by_side), (new + 1, _Step(_Joined(fold), (new,), steps[last].width, where, names))]
+    )
 
 
-def _collect(
-    steps: Sequence[_Step], i: int, factor: float, parts: list[tuple[int, float]], joined: set[int], source: str
-) -> Summed:
-    """Find the affine layers that step i adds up, each with its factor; return how it adds them up."""
-    step = steps[i]
-    if not isinstance(step.what, Sum | _Scaled | _Linear):
-        hint = "; average the logits, not the probabilities" if _is_sigmoid(step) else ""
-        raise unsupported(source, step.where, f"is added to the output, and is not an affine layer{hint}")
-    if len(_readers(steps, i)) > 1:
-        raise unsupported(source, step.where, "is a part of the output, and is read elsewhere as well")
-    joined.add(i)
-    if isinstance(step.what, Sum):
-        return (), tuple(_collect(steps, each, factor, parts, joined, source) for each in step.sources)
-    if isinstance(step.what, _Scaled):
-        for norm in step.what.norms:
-            plain = norm.variance is None and not np.any(norm.mean) and (norm.shift is None or not np.any(norm.shift))
-            gain = np.ones(()) if norm.gain is None else np.asarray(norm.gain)
-            if not plain or gain.size != 1:
-                raise unsupported(source, step.where, "changes a sum at the output, other than by one factor")
-            factor *= float(gain.reshape(()))
-        return step.what.norms, (_collect(steps, step.sources[0], factor, parts, joined, source),)
-    parts.append((i, factor))
-    return len(parts) - 1
+@dataclass
+class _Joining:
+    """Finds the affine layers that an output adds up: `parts`, each with the step, and its columns, that it reads."""
 
+    steps: Sequence[_Step]
+    source: str
+    parts: list[Part] = field(default_factory=list)
+    reads: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
+    joined: set[int] = field(default_factory=set)
 
-def _part(step: _Step, factor: float, k: int) -> Part:
-    assert isinstance(step.what, _Linear)
-    return Part(step.name if step.name is not None else f"part.{k}", step.what.weight, step.what.bias, factor)
+    def collect(self, i: int, factor: float) -> Summed:
+        """Find the layers that step i adds up, each with its factor; return how it adds them up."""
+        step = self.steps[i]
+        linear = self._blocks_of(i)
+        if linear is None and not isinstance(step.what, Sum | _Scaled | _Linear):
+            hint = "; average the logits, not the probabilities" if _is_sigmoid(step) else ""
+            raise unsupported(self.source, step.where, f"is added to the output, and is not an affine layer{hint}")
+        if len(_readers(self.steps, i)) > 1:
+            raise unsupported(self.source, step.where, "is a part of the output, and is read elsewhere as well")
+        self.joined.add(i)
+        if linear is not None:
+            return self._block(i, linear, factor)
+        if isinstance(step.what, Sum):
+            return (), tuple(self.collect(each, factor) for each in step.sources)
+        if isinstance(step.what, _Scaled):
+            for norm in step.what.norms:
+                plain = norm.variance is None and not np.any(norm.mean)
+                gain = np.ones(()) if norm.gain is None else np.asarray(norm.gain)
+                if not plain or (norm.shift is not None and np.any(norm.shift)) or gain.size != 1:
+                    raise unsupported(self.source, step.where, "changes a sum at the output, other than by one factor")
+                factor *= float(gain.reshape(()))
+            return step.what.norms, (self.collect(step.sources[0], factor),)
+        assert isinstance(step.what, _Linear)
+        if step.what.tie is not None:
+            raise unsupported(
+                self.source, step.where, "is a part of the output, with weights that repeat or are used elsewhere"
+            )
+        name = step.name if step.name is not None else f"part.{len(self.parts)}"
+        return self._part(Part(name, step.what.weight, step.what.bias, factor), step.sources[0], None)
+
+    def _blocks_of(self, i: int) -> _Linear | None:
+        """Return the layer of whose blocks, each with weights of its own, step i chooses one; None if it does not."""
+        step = self.steps[i]
+        what = self.steps[step.sources[0]].what if isinstance(step.what, Columns) else None
+        if isinstance(what, _Linear) and what.tie is not None and what.tie.weighted and not what.tie.shared:
+            return what
+        return None
+
+    def _block(self, i: int, linear: _Linear, factor: float) -> Summed:
+        step, tie = self.steps[i], linear.tie
+        assert tie is not None
+        assert isinstance(step.what, Columns)
+        source, block = step.sources[0], step.what.indices[0] // tie.outputs
+        every = all(isinstance(self.steps[reader].what, Columns) for reader in _readers(self.steps, source) if reader)
+        if not every or step.what.indices != tuple(range(block * tie.outputs, (block + 1) * tie.outputs)):
+            raise unsupported(self.source, step.where, "adds up other columns of a layer than those of whole blocks")
+        self.joined.add(source)
+        bias = None if linear.bias is None else linear.bias.reshape(tie.blocks, -1)[block]
+        columns = tuple(range(block * tie.inputs, (block + 1) * tie.inputs))
+        part = Part(self.steps[source].name or f"part.{source}", linear.weight[block], bias, factor, block)
+        return self._part(part, self.steps[source].sources[0], columns)
+
+    def _part(self, part: Part, read: int, columns: tuple[int, ...] | None) -> Summed:
+        self.parts.append(part)
+        self.reads.append((read, columns))
+        return len(self.parts) - 1
 
 
 def _with_identities(steps: list[_Step]) -> list[_Step]:

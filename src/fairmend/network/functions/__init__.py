@@ -1,4 +1,4 @@
-"""The elementwise functions that fairmend knows, one file each; docs/extending.md shows how to add one."""
+"""The elementwise functions that fairmend knows, by family; docs/extending.md shows how to add one."""
 
 from __future__ import annotations
 
@@ -10,30 +10,40 @@ from fairmend.network.functions.base import Function, Lines
 __all__ = ["FUNCTIONS", "Function", "Lines", "find_function"]
 
 FUNCTIONS = {
-    "relu": "Relu",
-    "leaky_relu": "LeakyRelu",
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "identity": "Identity",
-    "prelu": "Prelu",
-    "clip": "Clip",
-    "elu": "Elu",
-    "celu": "Celu",
-    "selu": "Selu",
-    "softplus": "Softplus",
-    "softsign": "Softsign",
-    "hardsigmoid": "Hardsigmoid",
-    "gelu": "Gelu",
-    "gelu_tanh": "GeluTanh",
-    "silu": "Silu",
-    "mish": "Mish",
-    "hardswish": "Hardswish",
+    "relu": "straight.Relu",
+    "leaky_relu": "straight.LeakyRelu",
+    "tanh": "s_shaped.Tanh",
+    "sigmoid": "s_shaped.Sigmoid",
+    "identity": "straight.Identity",
+    "prelu": "straight.Prelu",
+    "clip": "straight.Clip",
+    "elu": "exponential.Elu",
+    "celu": "exponential.Celu",
+    "selu": "exponential.Selu",
+    "softplus": "exponential.Softplus",
+    "softsign": "exponential.Softsign",
+    "hardsigmoid": "straight.Hardsigmoid",
+    "gelu": "gated.Gelu",
+    "gelu_tanh": "gated.GeluTanh",
+    "silu": "gated.Silu",
+    "mish": "gated.Mish",
+    "hardswish": "gated.Hardswish",
+    "abs": "straight.Abs",
+    "square": "elementary.Square",
+    "exp": "elementary.Exp",
+    "log": "elementary.Log",
+    "reciprocal": "elementary.Reciprocal",
+    "sqrt": "elementary.Sqrt",
+    "rsqrt": "elementary.Rsqrt",
+    "sin": "waves.Sin",
+    "cos": "waves.Cos",
 }
-"""Their names in specs, certificates and messages, which are those of their files, and the class in each."""
+"""Their names in specs, certificates and messages, and the file and class of each."""
 
 
 @cache
 def find_function(name: str) -> type[Function]:
     """Return the class of a function; its file is imported when a network first has it."""
-    found: type[Function] = getattr(import_module(f"{__name__}.{name}"), FUNCTIONS[name])
+    file, kind = FUNCTIONS[name].split(".")
+    found: type[Function] = getattr(import_module(f"{__name__}.{file}"), kind)
     return found

@@ -52,6 +52,9 @@ class Function(ABC):
     piecewise_linear: bool = False
     """Whether it has `lines`."""
 
+    domain: str = ""
+    """The numbers that it has bounds for, in words, if not all: "numbers above 0"."""
+
     @property
     def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
         """The slope and the intercept of each linear piece, from left to right.
@@ -74,6 +77,10 @@ class Function(ABC):
         if not self.increasing:
             raise NotImplementedError(f"the image of {type(self).__name__}, which is not increasing")
         return self.torch(lower), self.torch(upper)
+
+    def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """Return over which intervals the function has bounds: over all, if it has no ``domain``."""
+        return lower <= upper
 
     @abstractmethod
     def derivative(self, z: Floats, y: Floats) -> Floats:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from fairmend.base.arrays import FloatArray, Floats
 from fairmend.network.functions.base import Function, Lines
 
 if TYPE_CHECKING:
@@ -44,3 +47,45 @@ class SShaped(Function):
         lower_intercept = torch.where(convex, tangent, through_ends(lower_slope, torch.minimum))
         upper_intercept = torch.where(concave, tangent, through_ends(upper_slope, torch.maximum))
         return Lines(lower_slope, lower_intercept, upper_slope, upper_intercept)
+
+
+class Sigmoid(SShaped):
+    """1 / (1 + exp(-z))."""
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace the values by their sigmoid."""
+        # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
+        with np.errstate(over="ignore"):
+            np.exp(np.negative(values, out=values), out=values)
+        values += 1
+        np.reciprocal(values, out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return sigmoid(z)."""
+        return z.sigmoid()
+
+    def derivative(self, z: Floats, y: Floats) -> Floats:
+        """Return y (1 - y)."""
+        return np.asarray(y * (1 - y))
+
+    def _slope_from(self, value: Tensor) -> Tensor:
+        return value * (1 - value)
+
+
+class Tanh(SShaped):
+    """tanh(z) = 2 sigmoid(2z) - 1."""
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace the values by their tanh."""
+        np.tanh(values, out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return tanh(z)."""
+        return z.tanh()
+
+    def derivative(self, z: Floats, y: Floats) -> Floats:
+        """Return 1 - y²."""
+        return np.asarray(1 - y * y)
+
+    def _slope_from(self, value: Tensor) -> Tensor:
+        return 1 - value * value

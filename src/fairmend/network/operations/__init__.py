@@ -1,12 +1,13 @@
 """The operations of a network: what a node of its graph computes from the nodes before it, one class for each.
 
-`base` says what an operation must know. `layers` have numbers of their own, `wiring` has none, and `elementwise` is any
-of the `functions`.
+`base` says what an operation must know. `layers` have numbers of their own, `wiring` has none, `products` are not
+linear, and `elementwise` is any of the `functions`.
 """
 
 from fairmend.network.operations.base import Numbers, Operation
 from fairmend.network.operations.elementwise import ACTIVATIONS, Activation
 from fairmend.network.operations.layers import DTYPES, Affine, Lookup, Scale, StoredLayer
+from fairmend.network.operations.products import Normalise, Product, Softmax
 from fairmend.network.operations.wiring import Columns, Concatenate, Input, Sum
 
 __all__ = [
@@ -18,9 +19,12 @@ __all__ = [
     "Concatenate",
     "Input",
     "Lookup",
+    "Normalise",
     "Numbers",
     "Operation",
+    "Product",
     "Scale",
+    "Softmax",
     "StoredLayer",
     "Sum",
 ]

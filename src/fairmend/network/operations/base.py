@@ -68,9 +68,19 @@ class Operation(ABC):
         return ()
 
     @property
+    def weights(self) -> FloatArray:
+        """The numbers that a repair may change, in one row: none, unless a file has a place for them."""
+        return np.empty(0)
+
+    @property
     def size(self) -> int:
         """How many weights it has."""
-        return 0
+        return len(self.weights)
+
+    @property
+    def shared_as(self) -> str:
+        """What nodes with the same weights have in common; empty if its weights are its own."""
+        return ""
 
     @property
     def weight_sizes(self) -> Floats | None:

@@ -18,18 +18,24 @@ if TYPE_CHECKING:
 
     from fairmend.network.description import Description
     from fairmend.network.folding import DerivedBias, Fold, Line, Norm
+    from fairmend.network.operations.ties import Tie
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
 class StoredLayer:
-    """Weight and bias (None: there is none) as a file stores them, and the norms beside the layer."""
+    """Weight and bias (None: there is none) as a file stores them, and the norms beside the layer.
+
+    The weight is empty where a layer has none. `block` is set where they are those of one block of a layer whose blocks
+    are stored together.
+    """
 
     name: str
     weight: FloatArray
     bias: FloatArray | None
     norms: tuple[Norm, ...]
+    block: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +45,14 @@ class Affine(Operation):
     It is the only operation whose numbers a repair changes, besides the tables of look-ups.
     `fold` is how the layer is stored where batch normalisation or scaling is folded into it (`Affine.from_fold`).
     `stores_bias` is False for a plain layer whose file or module has no bias: it is 0, and stays 0 in a repair.
+    `tie` is how the matrix repeats the numbers that are stored, where it does (`Affine.from_tie`).
     """
 
     weight: FloatArray
     bias: FloatArray
     fold: Fold | None = field(default=None, repr=False)
     stores_bias: bool = field(default=True, repr=False)
+    tie: Tie | None = field(default=None, repr=False)
     kind = "affine"
 
     @staticmethod
@@ -56,6 +64,13 @@ class Affine(Operation):
     def from_fold(fold: Fold) -> Affine:
         """Return the layer with its norms folded into it."""
         return Affine(*fold.folded(), fold)
+
+    @staticmethod
+    def from_tie(tie: Tie, weight: FloatArray, bias: FloatArray | None) -> Affine:
+        """Return the layer of stored numbers; of the weights, any array with them in order, or none."""
+        matrix = tie.matrix(weight)
+        whole = np.zeros(len(matrix), matrix.dtype) if bias is None else tie.spread(bias.reshape(-1), tie.bias_places)
+        return Affine(matrix, whole, None, bias is not None, tie)
 
     def __post_init__(self) -> None:
         """Copy the arrays, so that no view of them can change the layer, and check their shapes and dtypes."""
@@ -93,14 +108,28 @@ class Affine(Operation):
         return DerivedBias.zero(self.weight)
 
     @property
-    def parameters(self) -> FloatArray:
-        """The weights, row by row, and then the biases, unless none are stored."""
-        return np.concatenate([self.weight.ravel(), self.bias if self.derived_bias is None else self.bias[:0]])
+    def weights(self) -> FloatArray:
+        """The weights, row by row, and then the biases, unless none are stored; each stored number once."""
+        weight, bias = self.weight, self.bias
+        if self.tie is not None:
+            weight, bias = self.tie.stored_weight(weight), self.tie.stored_bias(bias)
+        return np.concatenate([weight.ravel(), bias if self.derived_bias is None else bias[:0]])
+
+    def with_weights(self, weights: FloatArray) -> Affine:
+        """Return a tied layer with other stored numbers."""
+        assert self.tie is not None
+        count = self.tie.blocks * self.tie.outputs * self.tie.inputs if self.tie.weighted else 0
+        return Affine.from_tie(self.tie, weights[:count], weights[count:] if self.stores_bias else None)
 
     @property
-    def size(self) -> int:
-        """The number of parameters."""
-        return int(self.weight.size + (self.bias.size if self.derived_bias is None else 0))
+    def shared_as(self) -> str:
+        """The key of the numbers that several layers share."""
+        return "" if self.tie is None else self.tie.key
+
+    @property
+    def joins_blocks(self) -> bool:
+        """Whether the layer adds up blocks of a layer that are stored together."""
+        return self.fold is not None and any(part.block is not None for part in self.fold.parts)
 
     def _bits(self) -> tuple[object, ...]:
         return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
@@ -118,25 +147,36 @@ class Affine(Operation):
         if self.weight.dtype == dtype:
             return self
         with np.errstate(over="ignore"):
-            return Affine(self.weight.astype(dtype), self.bias.astype(dtype), stores_bias=self.stores_bias)
+            weight, bias = self.weight.astype(dtype), self.bias.astype(dtype)
+            return Affine(weight, bias, stores_bias=self.stores_bias, tie=self.tie)
 
     def stored(self, name: str) -> tuple[StoredLayer, ...]:
         """Return the layer as a file stores it, under its name; a joined layer is stored in several."""
-        fold = self.fold
+        fold, tie = self.fold, self.tie
+        if tie is not None:
+            bias = tie.stored_bias(self.bias) if self.stores_bias else None
+            return (StoredLayer(tie.key or name, tie.stored_weight(self.weight), bias, ()),)
         if fold is None:
             return (StoredLayer(name, self.weight, self.bias if self.stores_bias else None, ()),)
         if fold.parts:
-            return tuple(StoredLayer(part.name, part.weight, part.bias, ()) for part in fold.parts)
+            return tuple(StoredLayer(part.name, part.weight, part.bias, (), part.block) for part in fold.parts)
         return (StoredLayer(name, fold.weight, fold.bias, (*fold.before, *fold.after)),)
 
     def stored_as(self, other: Affine) -> Affine:
         """Return the closest layer that can be stored as `other` is.
 
-        It has the dtype of `other` and the norms beside it. Where `other` stores no bias, neither does the layer.
+        It has the dtype of `other` and the norms beside it. Where `other` stores no bias, neither does the layer, and
+        where its numbers repeat, so do those of the layer.
         """
         if self.fold is None and other.fold is not None:
             return Affine.from_fold(other.fold.refit(self.weight, self.bias))
         cast = self.astype(other.weight.dtype)
+        if cast.tie is not None and cast.tie == other.tie:
+            return cast
+        if other.tie is not None:
+            weight = other.tie.stored_weight(cast.weight)
+            bias = other.tie.stored_bias(cast.bias) if other.stores_bias else None
+            return Affine.from_tie(other.tie, weight, bias)
         return cast if other.stores_bias or self.fold is not None else Affine.without_bias(cast.weight)
 
     def width(self, widths: Sequence[int]) -> int:
@@ -203,6 +243,9 @@ class Affine(Operation):
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
         """Add the layer: as it is stored, with the norms beside it, or with these folded into it."""
+        if self.tie is not None and into.stored:
+            (stored,) = self.stored(name)
+            return into.tied(self.tie, stored, sources)
         if self.fold is None or not into.stored:
             return into.layer(name, self.weight, self.bias if self.stores_bias or not into.stored else None, sources)
         if self.fold.parts:
@@ -412,9 +455,9 @@ class Lookup(Operation):
         return (self.table,)
 
     @property
-    def size(self) -> int:
-        """How many numbers the table has."""
-        return int(self.table.size)
+    def weights(self) -> FloatArray:
+        """The numbers of a table that a file stores."""
+        return self.table.ravel() if self.stored else self.table[:0].ravel()
 
     @property
     def weight_sizes(self) -> Floats:

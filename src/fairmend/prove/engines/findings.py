@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.progress import Progress
 from fairmend.network import DEFAULT_THRESHOLD, Network
-from fairmend.network.scores import compute_scores
+from fairmend.network.model import compute_scores
 from fairmend.prove.kernel_bounds import KernelBounds, compute_margins
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Claim
@@ -35,11 +36,16 @@ def between_adjacent(dtype: npt.DTypeLike) -> str:
 
 
 def findings_of(
-    net: Network, claim: Claim, X: FloatArray, time_limit: float | None = None, progress: Progress | None = None
+    net: Network,
+    claim: Claim,
+    X: FloatArray,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Findings:
-    """Return the findings of a claim, without any so far."""
+    """Return the findings of a claim, without any so far; ``clock`` tells when the time limit has passed."""
     made_for: dict[str, type[Findings]] = {"class": ClassFindings, "score": ScoreFindings}
-    return claim.choose(made_for, "certify")(net, claim, X, time_limit, progress)
+    return claim.choose(made_for, "certify")(net, claim, X, time_limit, progress, clock)
 
 
 class Findings(ABC):
@@ -58,6 +64,7 @@ class Findings(ABC):
         X: FloatArray,
         time_limit: float | None = None,
         progress: Progress | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.net, self.claim, self.X = net, claim, X
         self.bounds = KernelBounds(net, claim.on)
@@ -65,14 +72,14 @@ class Findings(ABC):
         self.fair = np.zeros(len(X), dtype=np.bool_)
         self._witnesses: list[Witness | None] = [None] * len(X)
         self._unproven: dict[int, str] = {}
-        self._started = time.perf_counter()
+        self._clock, self._started = clock, clock()
         self._limit = math.inf if time_limit is None else time_limit
         self._progress = progress
 
     @property
     def seconds_left(self) -> float:
         """The rest of the time limit; infinite without one."""
-        return self._limit - (time.perf_counter() - self._started)
+        return self._limit - (self._clock() - self._started)
 
     @property
     def out_of_time(self) -> bool:
@@ -123,7 +130,7 @@ class Findings(ABC):
                 verdict, reason = Verdict.UNKNOWN, self._unproven.get(row, TIME_LIMIT)
             verdicts.append(verdict)
             reasons.append(reason)
-        seconds = time.perf_counter() - self._started
+        seconds = self._clock() - self._started
         return CertifyResult(tuple(verdicts), tuple(self._witnesses), tuple(reasons), engine, seconds)
 
 

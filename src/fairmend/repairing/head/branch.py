@@ -5,6 +5,11 @@ constrains the region until the binary is fixed. Here a region costs nothing unt
 it becomes a branching with one child for each class. A child adds a few rows to a linear program of a few dozen
 variables, which is re-solved from its last basis. The optimum is that of Eq. (milp), without M and without integrality
 tolerance, and a thousand regions in conflict take some dozens of nodes.
+
+With three classes and more there may be no end to that. So a repair comes first: violated regions take their nearest
+class, the worst quarter of them at a time, until none is violated. Then the regions whose classes cost the most take
+another one, as long as that makes the change smaller. What is left of the time or of the solver runs goes to the
+branching, which improves the change further, and bounds how much smaller it could be.
 """
 
 from __future__ import annotations
@@ -20,29 +25,28 @@ import numpy as np
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.milp import Status
 from fairmend.repairing.head.milp_search import NO_TIME, nothing_found
-from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadProgram, HeadSearchResult, SearchLimits
-
-Decisions = tuple[tuple[int, int], ...]
-"""A node: the regions decided on the path to it, each with its class, in order."""
+from fairmend.repairing.head.node_program import (
+    CornerProgram,
+    Decisions,
+    NodeProgram,
+    OutOfTimeError,
+    SplitProgram,
+    UndecidedError,
+)
+from fairmend.repairing.head.problem import HeadChange, HeadProblem, HeadSearchResult, SearchLimits
 
 MOST_CUTS = 200
 """Rounds of vertices added at one node. A region still violated after them is within the solver's tolerances."""
+
+MANY_SOLVES = 10_000
+"""Solver runs with three classes and more, if there is no time limit: the branching alone may take days."""
 
 _UNDECIDED = (
     "the solver could not decide whether a repair exists; scale the inputs, or use another solver (solver='scip')"
 )
 
 _NO_SOLVES = "the search ended after {solves:,} solver runs without a repair; allow larger changes (delta_limit)"
-
-
-class _OutOfTimeError(Exception):
-    """The time limit ended while a node was being solved."""
-
-
-class _UndecidedError(Exception):
-    """The solver could not decide whether a node has a solution."""
 
 
 class _OpenNode(NamedTuple):
@@ -53,6 +57,14 @@ class _OpenNode(NamedTuple):
     decisions: Decisions
 
 
+class _Solved(NamedTuple):
+    """What a node's program gave: its bound, the change that attains it, and the slack of each region in each class."""
+
+    objective: float
+    change: HeadChange
+    slack: Floats
+
+
 class BranchSearch:
     """Searches depth first towards the nearest class, then from the open node with the lowest bound."""
 
@@ -60,7 +72,9 @@ class BranchSearch:
         self.head, self.limits, self.progress = head, limits, progress
         self.deadline = math.inf if limits.seconds is None else time.perf_counter() + limits.seconds
         self.best = head.constant_change(limits)
-        self.program = _NodeProgram(head, limits)
+        many = head.classes > 2
+        self.most_solves = min(limits.solves, MANY_SOLVES) if many and limits.seconds is None else limits.solves
+        self.program: NodeProgram = CornerProgram(head, limits) if many else SplitProgram(head, limits)
         self.open: list[_OpenNode] = []
         self.order = count()
         self.solves = 0
@@ -69,14 +83,16 @@ class BranchSearch:
 
     def run(self) -> HeadSearchResult:
         """Return the best change within the limits."""
+        if isinstance(self.program, CornerProgram):
+            self._find_early(self.program)
         node: _OpenNode | None = _OpenNode(0.0, next(self.order), ())
         bound = 0.0
         while node is not None and not self._is_over():
             try:
                 child = self._visit(node)
-            except _OutOfTimeError:
+            except OutOfTimeError:
                 break  # the node stays open, and its bound counts
-            except _UndecidedError:
+            except UndecidedError:
                 child = None
                 self.undecided = min(self.undecided, node.bound)  # better changes below it cannot be excluded
             node = child or self._most_promising()
@@ -90,33 +106,111 @@ class BranchSearch:
             raise nothing_found(self.head, self.limits)
         return HeadSearchResult(self.best, bound, self.solves, len(self.decided))
 
-    def _visit(self, node: _OpenNode) -> _OpenNode | None:
-        """Solve a node. If it can improve the best change, return the child of the nearest class, queue the others."""
-        self.program.go_to(node.decisions)
-        for _ in range(MOST_CUTS):
+    def _find_early(self, program: CornerProgram) -> None:
+        """Find a change soon, and improve it region by region, for half of the limits at most."""
+        halfway = (self.solves + self.most_solves) / 2, (time.perf_counter() + self.deadline) / 2
+        decisions = self._dive(())
+        while decisions is not None:
+            decisions = self._flip_one(program, decisions, *halfway)
+
+    def _flip_one(
+        self, program: CornerProgram, decisions: Decisions, solves: float, deadline: float
+    ) -> Decisions | None:
+        """Give the region whose class costs the most its second nearest class, then the next one, until that helps.
+
+        Return the decisions of the smaller change; None if there is none, or no time for more.
+        """
+        assert self.best is not None
+        slack = self.head.slack(self.best)
+        for region, label in program.costly():
+            if self.solves >= solves or time.perf_counter() >= deadline:
+                return None
+            second = next(int(c) for c in np.argsort(-slack[region], kind="stable") if c != label)
+            others = tuple(decision for decision in decisions if decision[0] != region)
+            found = self._dive((*others, (region, second)))
+            if found is not None:
+                return found
+        return None
+
+    def _dive(self, decisions: Decisions) -> Decisions | None:
+        """Decide on regions until none is violated; return the decisions if the change is the best so far.
+
+        If no change meets the classes of several regions, they are decided one by one.
+        """
+        batch = 4
+        kept = decisions
+        while not self._is_over():
+            try:
+                found = self._solve(decisions)
+            except (OutOfTimeError, UndecidedError):
+                return None
+            if found is None:
+                if len(decisions) <= len(kept) + 1:
+                    return None
+                decisions, batch = kept, len(self.head.least) + 1
+                continue
+            violation = self._violation(found.slack, decisions)
+            violated = np.flatnonzero(violation > 0)
+            if self.progress is not None:
+                self.progress("solve", len(violation) - len(violated), len(violation))
+            if len(violated) == 0:
+                self.best = found.change
+                return decisions
+            worst = violated[np.argsort(-violation[violated], kind="stable")][: 1 + len(violated) // batch]
+            kept = decisions
+            decisions += tuple((int(region), int(found.slack[region].argmax())) for region in worst)
+            self.decided.update(worst.tolist())
+        return None
+
+    def _solve(self, decisions: Decisions) -> _Solved | None:
+        """Solve the program of a node; None if it has no change, or none that improves the best one."""
+        self.program.go_to(decisions)
+        for cuts in range(MOST_CUTS):
+            if cuts and isinstance(self.program, CornerProgram) and self._is_over():
+                raise OutOfTimeError  # it takes many cuts, where the splits take one solver run in general
             objective, change = self.program.solve(self.deadline - time.perf_counter())
             self.solves += 1
             if change is None or objective >= self._upper() - 1e-9:
                 return None
-            slack = self.head.slack(change)
-            if not self.program.cut(slack, change):
+            signed = self.head.signed(change)
+            if not self.program.cut(signed, change):
                 break
-        violation = (self.head.least - slack.max(axis=1)) / self.head.reach
-        violation[[region for region, _ in node.decisions]] = 0.0  # decided; the rest is the solver's tolerance
+        assert change is not None
+        return _Solved(objective, change, self.head.slack_of(signed))
+
+    def _violation(self, slack: Floats, decisions: Decisions) -> Floats:
+        violation: Floats = (self.head.least - slack.max(axis=1)) / self.head.reach
+        violation[[region for region, _ in decisions]] = 0.0  # decided; the rest is the solver's tolerance
+        return violation
+
+    def _visit(self, node: _OpenNode) -> _OpenNode | None:
+        """Solve a node. If it can improve the best change, return the child of the nearest class, queue the others."""
+        found = self._solve(node.decisions)
+        if found is None:
+            return None
+        violation = self._violation(found.slack, node.decisions)
         region = int(violation.argmax())
         if self.progress is not None:
             self.progress("solve", int((violation <= 0).sum()), len(violation))
         if violation[region] <= 0:
-            self.best = change
+            self.best = found.change
             return None
         self.decided.add(region)
         children = [
-            _OpenNode(objective, next(self.order), (*node.decisions, (region, int(label))))
-            for label in np.argsort(-slack[region], kind="stable")
+            _OpenNode(found.objective, next(self.order), (*node.decisions, (region, label)))
+            for label in self._labels(region, found.slack[region])
         ]
         for child in children[1:]:
             heapq.heappush(self.open, child)
-        return children[0]
+        return children[0] if children else None
+
+    def _labels(self, region: int, slack: Floats) -> list[int]:
+        """Return the classes that a region may take, the nearest first; of many, those that a better change reaches."""
+        labels = np.argsort(-slack, kind="stable")
+        if isinstance(self.program, CornerProgram):
+            reached = self.head.initial_slack[region] + self._upper() * self.head.reach[region]
+            labels = labels[reached[labels] >= self.head.margin[region] - 1e-9]
+        return [int(label) for label in labels]
 
     def _most_promising(self) -> _OpenNode | None:
         while self.open:
@@ -129,70 +223,7 @@ class BranchSearch:
         return math.inf if self.best is None else self.best.objective
 
     def _is_over(self) -> bool:
-        return self.solves >= self.limits.solves or time.perf_counter() >= self.deadline
+        return self.solves >= self.most_solves or time.perf_counter() >= self.deadline
 
     def _why_stopped(self) -> str:
-        return _NO_SOLVES.format(solves=self.solves) if self.solves >= self.limits.solves else NO_TIME
-
-
-class _NodeProgram(HeadProgram):
-    """The linear program of one node; moving to another node changes only the rows that differ."""
-
-    def __init__(self, head: HeadProblem, limits: SearchLimits) -> None:
-        super().__init__(head, limits.delta)
-        self.head: HeadProblem = head
-        self.path: list[tuple[int, int]] = []
-        self.ends: list[int] = [self.program.rows]  # rows after each decision of the path, cuts included
-
-    def go_to(self, decisions: Decisions) -> None:
-        """Make the rows those of this node, keeping the ones that it shares with the last node."""
-        shared = 0
-        while shared < min(len(self.path), len(decisions)) and self.path[shared] == decisions[shared]:
-            shared += 1
-        if shared < len(self.path):
-            del self.path[shared:], self.ends[shared + 1 :]
-            self.program.truncate(self.ends[-1])
-        no_change = self.head.no_change()
-        for region, label in decisions[shared:]:
-            self._demand(region, label, no_change)
-            self.path.append((region, label))
-            self.ends.append(self.program.rows)
-
-    def cut(self, slack: Floats, change: HeadChange) -> bool:
-        """Add the vertices at which decided regions are violated by this change; return whether there were any."""
-        violated = [
-            (region, label)
-            for region, label in self.path
-            if slack[region, label] < self.head.least[region] and not self._complete(region)
-        ]
-        for region, label in violated:
-            self._demand(region, label, change)
-        self.ends[-1] = self.program.rows
-        return bool(violated)
-
-    def _complete(self, region: int) -> bool:
-        p, n, _ = self.head.split(self.head.no_change())
-        return self.head.features.vertices(region, p[0], n[0]).complete
-
-    def _demand(self, region: int, label: int, change: HeadChange) -> None:
-        """Add rows ``p·below - n·above + offset >= margin`` for each demand of the class, at the active vertices."""
-        head = self.head
-        p, n, _ = head.split(change)
-        for direction, sign in head.demands[label]:
-            values = (p[direction], n[direction]) if sign > 0 else (n[direction], p[direction])
-            below, above, _ = head.features.vertices(region, *values)
-            columns, coefficients, bias = self.direction(direction, sign)
-            tail = np.tile(coefficients, (len(below), 1))
-            lower = np.full(len(below), head.margin[region] - bias)
-            self.program.add_rows(columns, np.hstack([below, -above, tail]), lower, np.full(len(below), math.inf))
-
-    def solve(self, seconds: float) -> tuple[float, HeadChange | None]:
-        """Return the bound of this node and the change that attains it; None if there is none."""
-        solution = self.program.solve(seconds)
-        if solution.status is Status.INFEASIBLE:
-            return math.inf, None
-        if solution.status is Status.LIMIT:
-            raise _OutOfTimeError
-        if solution.x is None:
-            raise _UndecidedError
-        return solution.objective, self.change(solution.x)
+        return _NO_SOLVES.format(solves=self.solves) if self.solves >= self.most_solves else NO_TIME

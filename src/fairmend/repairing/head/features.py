@@ -58,13 +58,21 @@ class FeatureSet(ABC):
         self._starts = np.searchsorted(owner, np.arange(count))
 
     def lowest(self, p: Floats, n: Floats) -> Floats:
-        """Return the smallest ``p·below - n·above`` over the vertices of each region, ``(count,)``."""
+        """Return the smallest ``p·below - n·above`` over the vertices of each region, ``(count,)``.
+
+        With p and n ``(dimension, directions)`` it is ``(count, directions)``.
+        """
         return np.minimum.reduceat(self._lowest(p, n), self._starts)
 
     def vertices(self, region: int, p: Floats, n: Floats) -> Vertices:
         """Return all vertices of a region if they are few, else the one where ``p·below - n·above`` is smallest."""
         end = self._starts[region + 1] if region + 1 < self.count else len(self.owner)
         return self._vertices(slice(self._starts[region], end), p, n)
+
+    @property
+    @abstractmethod
+    def values(self) -> int:
+        """How many values `lowest` computes for each direction."""
 
     def magnitude(self) -> Floats:
         """Return the largest absolute feature in each region, ``(count,)``."""
@@ -86,6 +94,11 @@ class _VertexList(FeatureSet):
     def __init__(self, below: Floats, above: Floats, owner: Ints, count: int) -> None:
         super().__init__(owner, count, below.shape[1])
         self.below, self.above = below, above
+
+    @property
+    def values(self) -> int:
+        """One for each vertex."""
+        return len(self.below)
 
     def _lowest(self, p: Floats, n: Floats) -> Floats:
         return self.below @ p - self.above @ n
@@ -155,6 +168,11 @@ class Linear(FeatureSet):
         """Return linear bounds of the extractor over the regions, in float64."""
         lower, upper = symbolic_bounds(network, regions)
         return Linear(lower, upper, regions.owner, regions.count)
+
+    @property
+    def values(self) -> int:
+        """One for each piece, and its slopes."""
+        return self.forms.lower[..., 0].size
 
     def concretise(self) -> tuple[Floats, Floats]:
         """Return the interval of each feature, each ``(pieces, dimension)``."""

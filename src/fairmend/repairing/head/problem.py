@@ -20,6 +20,12 @@ VIOLATED = 1e-8
 """A region is violated if it misses the margin by more than this, or by more than half the margin if that is less.
 Solvers satisfy rows to 1e-9."""
 
+Demand = tuple[int, int]
+"""A direction, and the sign that it must have."""
+
+MOST_VALUES = 2**24
+"""The values of directions over pieces of regions that are computed at once."""
+
 TIE = 1e-6
 """What the l1 norm of a change costs beside its effect on the outputs: it decides between equal ones."""
 
@@ -101,9 +107,15 @@ class Head:
     def ranges(self, change: HeadChange) -> tuple[Floats, Floats]:
         """Return the least and the largest value of each direction over each region: each ``(count, directions)``."""
         p, n, offset = self.split(change)
-        low = np.stack([self.features.lowest(*split) for split in zip(p, n, strict=True)], axis=1) + offset
-        high = -np.stack([self.features.lowest(*split) for split in zip(n, p, strict=True)], axis=1) + offset
-        return low, high
+        return self._lowest(p, n) + offset, -self._lowest(n, p) + offset
+
+    def _lowest(self, p: Floats, n: Floats) -> Floats:
+        """Return the least ``p·below - n·above`` of each direction over each region: ``(count, directions)``."""
+        step = max(1, MOST_VALUES // self.features.values)
+        if len(p) == 1 or step == 1:
+            return np.stack([self.features.lowest(*split) for split in zip(p, n, strict=True)], axis=1)
+        parts = [slice(start, start + step) for start in range(0, len(p), step)]
+        return np.concatenate([self.features.lowest(p[part].T, n[part].T) for part in parts], axis=1)
 
 
 def pairs_of_outputs(outputs: int) -> Floats:
@@ -138,7 +150,7 @@ class HeadProblem(Head):
         self.margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (features.count,))
         self.least = self.margin - np.minimum(VIOLATED, self.margin / 2)
         if outputs == 1:
-            self.demands: list[list[tuple[int, int]]] = [[(0, -1)], [(0, 1)]]
+            self.demands: list[list[Demand]] = [[(0, -1)], [(0, 1)]]
         else:
             self.demands = [
                 [(number, int(sign)) for number, sign in enumerate(self.directions[:, label]) if sign]
@@ -146,9 +158,9 @@ class HeadProblem(Head):
             ]
         self.classes = len(self.demands)
         self.initial = self.signed(self.no_change())
-        self.initial_slack = self._slack(self.initial)
+        self.initial_slack = self.slack_of(self.initial)
 
-    def signed(self, change: HeadChange) -> dict[tuple[int, int], Floats]:
+    def signed(self, change: HeadChange) -> dict[Demand, Floats]:
         """Return a lower bound of each direction times each sign over each region, ``(count,)`` each."""
         low, high = self.ranges(change)
         numbers = range(len(self.directions))
@@ -156,9 +168,10 @@ class HeadProblem(Head):
 
     def slack(self, change: HeadChange) -> Floats:
         """Return by how much each region is in each class, ``(count, classes)``."""
-        return self._slack(self.signed(change))
+        return self.slack_of(self.signed(change))
 
-    def _slack(self, signed: dict[tuple[int, int], Floats]) -> Floats:
+    def slack_of(self, signed: dict[Demand, Floats]) -> Floats:
+        """Return the same from the lower bounds of `signed`."""
         return np.stack([np.min([signed[demand] for demand in demands], axis=0) for demands in self.demands], axis=1)
 
     def constant_change(self, limits: SearchLimits) -> HeadChange | None:
@@ -208,19 +221,20 @@ class HeadVariables:
     """The variables of a head's change in a program, numbered from 0: ``increase``, ``decrease``, ``p`` and ``n``.
 
     Each parameter changes by increase - decrease: for each output its weights and then its bias. The weights of each
-    direction are p - n with p, n >= 0, as the closed forms of `features` need them.
+    direction are p - n with p, n >= 0, as the closed forms of `features` need them;
+    without ``split`` they are left out.
     """
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: Head, *, split: bool = True) -> None:
         self.head: Head = head
         outputs, dimension = head.weight.shape
-        self.parameters, split = outputs * (dimension + 1), head.directions.shape[0] * dimension
+        self.parameters, splits = outputs * (dimension + 1), head.directions.shape[0] * dimension * split
         self.increase = np.arange(self.parameters)
         self.decrease = self.increase + self.parameters
         self.bias_at = np.arange(outputs) * (dimension + 1) + dimension
-        self.p = 2 * self.parameters + np.arange(split).reshape(-1, dimension)
-        self.n = self.p + split
-        self.count = 2 * self.parameters + 2 * split
+        self.p = 2 * self.parameters + np.arange(splits).reshape(-1, dimension)
+        self.n = self.p + splits
+        self.count = 2 * self.parameters + 2 * splits
 
     def link(self, add_rows: Callable[[Ints, Floats, Floats, Floats], object]) -> None:
         """Add rows for p - n = direction · (weight + change); and for a bias that is not stored, how it follows."""
@@ -228,7 +242,7 @@ class HeadVariables:
         outputs, dimension = head.weight.shape
         grid = np.arange(self.parameters).reshape(outputs, dimension + 1)[:, :-1]
         initial = head.directions @ head.weight
-        for direction, coefficients in enumerate(head.directions):
+        for direction, coefficients in enumerate(head.directions[: len(self.p)]):
             used = np.flatnonzero(coefficients)
             split = [self.p[direction][None], self.n[direction][None]]
             columns = np.concatenate([*split, self.increase[grid[used]], self.decrease[grid[used]]]).T
@@ -270,8 +284,8 @@ class HeadProgram(HeadVariables):
     It minimises the l1 norm of the change, or by how much the outputs change at the ``kept`` rows.
     """
 
-    def __init__(self, head: Head, delta_limit: float, kept: KeptRows | None = None) -> None:
-        super().__init__(head)
+    def __init__(self, head: Head, delta_limit: float, kept: KeptRows | None = None, *, split: bool = True) -> None:
+        super().__init__(head, split=split)
         self.kept = kept
         cost, upper = np.zeros(self.count), np.full(self.count, math.inf)
         cost[: 2 * self.parameters] = 1 if kept is None else TIE

@@ -36,5 +36,14 @@ const whatIfFunctions = (() => {
     gelu: (z) => (z * (1 + erf(z * Math.SQRT1_2))) / 2,
     gelu_tanh: (z) => z * sigmoid(z * (1.5957691216057308 + 0.07135481627260025 * z * z)),
     hardswish: (z) => z * clip((z + 3) / 6, 0, 1),
+    abs: (z) => Math.abs(z),
+    square: (z) => z * z,
+    exp: (z) => Math.exp(z),
+    log: (z) => Math.log(z),
+    reciprocal: (z) => 1 / z,
+    sqrt: (z) => Math.sqrt(z),
+    rsqrt: (z) => 1 / Math.sqrt(z),
+    sin: (z) => Math.sin(z),
+    cos: (z) => Math.cos(z),
   };
 })();

@@ -27,12 +27,41 @@ const whatIfNetwork = (() => {
         for (let j = 0, k = i * shape[1]; j < shape[1]; j++, k++) sum += numbers[k] * values[j];
         return sum;
       }),
+    product: ({ groups, rows, columns, length }, [a, b]) =>
+      Float64Array.from({ length: groups * rows * columns }, (_, i) => {
+        const group = Math.floor(i / (rows * columns));
+        const row = group * rows + (Math.floor(i / columns) % rows);
+        const column = group * columns + (i % columns);
+        let sum = 0;
+        for (let t = 0; t < length; t++) sum += a[row * length + t] * b[column * length + t];
+        return sum;
+      }),
+    softmax: ({ size }, [values]) =>
+      inGroups(size, values, (group) => {
+        const most = Math.max(...group);
+        const parts = group.map((value) => Math.exp(value - most));
+        const total = parts.reduce((sum, part) => sum + part, 0);
+        return parts.map((part) => part / total);
+      }),
+    normalise: ({ size, epsilon, centred }, [values]) =>
+      inGroups(size, values, (group) => {
+        const mean = centred ? group.reduce((sum, value) => sum + value, 0) / size : 0;
+        const square = group.reduce((sum, value) => sum + (value - mean) ** 2, 0) / size;
+        return group.map((value) => (value - mean) / Math.sqrt(square + epsilon));
+      }),
     function: ({ name, slope = 0, parameters = [] }, [values]) => {
       const apply = whatIfFunctions[name];
       const numbers = name === "leaky_relu" ? [slope] : parameters;
       return values.map((z, i) => apply(z, name === "prelu" ? [at(numbers, i)] : numbers));
     },
   };
+
+  // Columns side by side, so many at a time.
+  function inGroups(size, values, compute) {
+    const results = new Float64Array(values.length);
+    for (let start = 0; start < values.length; start += size) results.set(compute(values.slice(start, start + size)), start);
+    return results;
+  }
 
   // A network from the JSON in the page.
   function readNetwork(plain) {

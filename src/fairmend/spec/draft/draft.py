@@ -9,11 +9,17 @@ from typing import Any
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import suggest
 from fairmend.spec import Spec
-from fairmend.spec.claim import Claim, Label
+from fairmend.spec.claim import Claim
 from fairmend.spec.features import Feature
+from fairmend.spec.label import Label
+from fairmend.spec.spec import GUESSED
 from fairmend.spec.toml import parse_toml, toml_lines
 
 _MOST_COLUMNS = 20  # named in an error message
+_RANGES = (
+    "Ranges are the lowest and highest values of the data. Values of another file widen them, with a note. Remove this "
+    "line when they are all possible values: then others are refused."
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,9 @@ class Draft:
     @property
     def spec(self) -> Spec:
         """The spec itself."""
-        return Spec([drafted.feature for drafted in self.features], self.label, self.claim)
+        features = [drafted.feature for drafted in self.features]
+        guessed = any(feature.range is not None and feature.indicates is None for feature in features)
+        return Spec(features, self.label, self.claim, guessed_ranges=guessed)
 
     @property
     def to_review(self) -> list[str]:
@@ -60,6 +68,8 @@ class Draft:
         head = [title, "Lists the columns that the model reads, in order, and says who is similar.", *self.review]
         head += [f'left out: "{name}": {reason}' for name, reason in self.left_out]
         tables = [_comments(head)]
+        if self.spec.guessed_ranges:
+            tables.append(["[table]", *_comments([_RANGES]), *toml_lines({"ranges": GUESSED})])
         if self.label is not None:
             tables.append(["[label]", *_comments(self.label_notes), *toml_lines(self.label.to_dict())])
         if self.claim.stated:

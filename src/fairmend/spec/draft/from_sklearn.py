@@ -18,11 +18,12 @@ import numpy as np
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
 from fairmend.base.thresholds import open_threshold_classifier
-from fairmend.spec.claim import Claim, Label
+from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, require_columns
 from fairmend.spec.draft.guess import guess_kind, indicator_of
 from fairmend.spec.draft.steps import TransformedColumn, apply_transformer, raw_column_names, strip_model
 from fairmend.spec.features import Feature
+from fairmend.spec.label import Label
 from fairmend.spec.toml import as_list, as_number
 
 if TYPE_CHECKING:

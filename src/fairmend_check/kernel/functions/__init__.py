@@ -19,6 +19,7 @@ from fairmend_check.kernel.functions.curved import (
     Softplus,
     Softsign,
 )
+from fairmend_check.kernel.functions.elementary import Exp, Log, Reciprocal, Rsqrt, Sqrt, Square, Wave
 from fairmend_check.kernel.functions.straight import Clip, Hardsigmoid, Ramp
 
 __all__ = ["ACTIVATIONS", "Activation", "Function", "check_activation", "function_of"]
@@ -49,6 +50,15 @@ FUNCTIONS |= {
     "gelu": Gelu,
     "gelu_tanh": GeluTanh,
     "hardswish": Hardswish,
+    "abs": Ramp.of,
+    "square": Square,
+    "exp": Exp,
+    "log": Log,
+    "reciprocal": Reciprocal,
+    "sqrt": Sqrt,
+    "rsqrt": Rsqrt,
+    "sin": Wave,
+    "cos": Wave,
 }
 ACTIVATIONS = tuple(FUNCTIONS)
 

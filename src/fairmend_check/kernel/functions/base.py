@@ -15,9 +15,7 @@ from fairmend_check.kernel.operations.base import (
     Form,
     Interval,
     Lines,
-    Operation,
-    Read,
-    Rounding,
+    Nonlinear,
     dot,
     magnitude,
     one_source,
@@ -27,7 +25,7 @@ from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
 
 @dataclass(frozen=True)
-class Activation(Operation):
+class Activation(Nonlinear):
     """An elementwise function by name; ``slope`` is that of leaky_relu below zero, and 0 for all others.
 
     ``parameters`` are those of functions that have some: the slopes of prelu, the ends of clip.
@@ -85,24 +83,25 @@ class Activation(Operation):
         form.add_constant(added, lost + TINY * (1 + total(lines.magnitude)))
         return [positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]]
 
-    def in_inference(self, read: Read, error: Array, kind: Precision) -> Rounding:
-        """Return what inference computes, from an interval of what it reads and how far that is off."""
-        function = function_of(self)
-        low, high = function.value_range(read.low, read.high)
-        slopes = function.slope_range(read.low, read.high)
-        steepest = np.maximum(np.abs(slopes[0]), np.abs(slopes[1]))
-        own = function.rounding(read.low, read.high, kind)
-        if read.flushed.any():
-            own = own + steepest * read.flushed * (1 + 4 * gamma(4))
-        # Exact and computed value both lie between low and high, but for the function's own rounding.
-        error = (np.minimum(error * steepest, up(high - low)) + own) * (1 + 4 * gamma(4))
-        return Rounding(own, error, low - own, high + own, slopes, scaled=function.ending)
+    @property
+    def ending(self) -> float:  # type: ignore[override]
+        """By how much it divides at its end."""
+        return function_of(self).ending
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def slopes(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose the derivative of the function."""
+        return function_of(self).slope_range(*reads[0])
+
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
+        """Multiply by the steepest slope."""
+        return np.where(errors[0] == 0, 0.0, magnitude(*slopes) * errors[0])
+
+    def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
+        """Return what programs round in the function."""
+        return function_of(self).rounding(*reads[0], kind)
+
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the slopes."""
-        assert slopes is not None
         low, high, size = derivatives
         least, most = (slope[:, None, :] for slope in slopes)
         below, above = np.minimum(low * least, low * most), np.maximum(high * least, high * most)
@@ -172,8 +171,3 @@ FUNCTIONS: dict[str, Callable[[Activation], Function]] = {}  # by name; the pack
 def function_of(activation: Activation) -> Function:
     """Return the function of a name that is known."""
     return FUNCTIONS[activation.name](activation)
-
-
-def finite(slopes: Array) -> Array:
-    """Return the slopes, and 0 where intervals without ends have none: any slope is sound, but NaN is no slope."""
-    return np.where(np.isfinite(slopes), slopes, 0.0)

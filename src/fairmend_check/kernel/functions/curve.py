@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.kernel.functions.base import Activation, finite
+from fairmend_check.kernel.functions.base import Activation
+from fairmend_check.kernel.operations.base import finite
 from fairmend_check.kernel.rounding import TINY, Array, U, down, up
 
 _SAMPLES = 17  # values that slopes are chosen by; an odd number, so that one is in the middle
@@ -40,7 +41,9 @@ class Curve:
 
     breaks: tuple[Break, ...] = ()
     bends: tuple[int, ...]  # from left to right: 1 for convex, -1 for concave, 0 for straight
-    lowest: tuple[float, float] | None = None  # where it turns from falling to rising, to 1e-6; a number below it
+    lowest: tuple[float, float] | None = None  # where it turns from falling to rising, and a number below it
+    turning = 1e-6  # how exactly that is where it turns
+    falls = False  # whether it falls everywhere
     reach: float = 64.0  # how far out a touching point is searched: a choice that costs tightness only
     ending = 1.0
     cost = 10_000
@@ -64,9 +67,9 @@ class Curve:
         """Enclose the values."""
         left, right = self.values(lower), self.values(upper)
         if self.lowest is None:
-            return left[0], right[1]
+            return (right[0], left[1]) if self.falls else (left[0], right[1])
         at, floor = self.lowest
-        turns = ~((lower > at + 1e-6) | (upper < at - 1e-6))
+        turns = ~((lower > at + self.turning) | (upper < at - self.turning))
         return np.where(turns, floor, np.minimum(left[0], right[0])), np.maximum(left[1], right[1])
 
     def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.kernel.functions.base import Activation, finite
+from fairmend_check.kernel.functions.base import Activation
 from fairmend_check.kernel.functions.curve import Break, Curve, break_near, enclosed, logistic, unless_large
+from fairmend_check.kernel.operations.base import finite
 from fairmend_check.kernel.rounding import LIBRARY, TINY, Array, Precision, U, down, up
 
 

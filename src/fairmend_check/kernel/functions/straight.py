@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmend_check.kernel.functions.base import Activation, finite
+from fairmend_check.kernel.functions.base import Activation
 from fairmend_check.kernel.functions.curve import Break, Curve, enclosed, unless_large
+from fairmend_check.kernel.operations.base import finite
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
+
+_EXACT = (-1.0, 0.0, 1.0)  # slopes below 0 that no program rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Ramp:
-    """ReLU, LeakyReLU, PReLU and the identity: max(z, 0) + negative min(z, 0).
+    """ReLU, LeakyReLU, PReLU, the identity and the absolute value: max(z, 0) + negative min(z, 0).
 
     ``negative`` is one number, or one for each unit (width,).
     """
@@ -27,7 +30,8 @@ class Ramp:
         """Return the function of this name."""
         if activation.name == "prelu":
             return Ramp(np.array(activation.parameters))
-        return Ramp(np.array({"relu": 0.0, "identity": 1.0}.get(activation.name, activation.slope)))
+        fixed = {"relu": 0.0, "identity": 1.0, "abs": -1.0}
+        return Ramp(np.array(fixed.get(activation.name, activation.slope)))
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the values: those at the ends, and 0 where the function falls to it and rises again."""
@@ -71,15 +75,15 @@ class Ramp:
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return the rounding of the product with the slope; a subnormal slope or result may be taken as 0."""
-        if self.negative.ndim == 0 and self.negative in (0.0, 1.0):  # nothing is rounded, and what is 0 stays 0
+        if self.negative.ndim == 0 and self.negative in _EXACT:  # nothing is rounded, and what is 0 stays 0
             return np.minimum(kind.tiny, np.maximum(high, 0.0 if self.negative == 0 else -low))
         factor = (3 * kind.u * np.abs(self.negative) + kind.tiny) * (1 + 4 * gamma(4))
         return np.asarray(factor * np.maximum(-low, 0.0) + 2 * kind.tiny)
 
     def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z)."""
-        if self.negative.ndim == 0 and self.negative in (0.0, 1.0):  # exact, and infinity is not multiplied by 0
-            exact = np.maximum(z, 0.0) if self.negative == 0 else z
+        if self.negative.ndim == 0 and self.negative in _EXACT:  # infinity is not multiplied by 0
+            exact = np.maximum(z, 0.0) if self.negative == 0 else z if self.negative == 1 else np.abs(z)
             return exact, exact
         low, high = -_product_above(-self.negative, z), _product_above(self.negative, z)
         return np.where(z < 0, low, z), np.where(z < 0, high, z)

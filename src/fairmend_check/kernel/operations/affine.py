@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,7 @@ def joined_norm(norms: Sequence[Norm], width: int) -> Norm:
     return found
 
 
+_FEW = 0.6  # of the weights
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
 
 
@@ -182,6 +184,12 @@ class Dense(Operation):
     bias: Array
     fold: Fold | None = None
     arithmetic = True
+
+    @cached_property
+    def _sparse(self) -> Array | None:
+        """Which weights are not 0, if few are: layers over tokens are matrices of mostly 0."""
+        used = self.weight != 0
+        return used.astype(np.float64) if used.mean() < _FEW else None
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the number of units."""
@@ -239,6 +247,8 @@ class Dense(Operation):
             return Terms(np.full((1, 1), n + 1.0), leaving, leaving, kind.u * leaving)
         outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
         additions = (size > 0).sum(axis=1, keepdims=True)  # the bias is a term as well
+        if self._sparse is not None:  # what is multiplied by 0 is added exactly
+            additions = (size > 0).astype(np.float64) @ self._sparse.T
         g = (additions + 1) * kind.u / (1 - (additions + 1) * kind.u)  # n is at most 2^20, so n u stays well below 1
         whole = ((above + below) @ weight.T + np.abs(self.bias)) * outward  # P + N
         apart, slip = (above - below) @ self.weight.T + self.bias, (outward - 1) * whole  # P - N
@@ -265,9 +275,7 @@ class Dense(Operation):
         g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
         return (terms.additions * terms.unit + kind.u * whole + flushed) * outward, scaled * whole * (1 + g) + flushed
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the weights; the sizes of paths are added up anew from here (`inference_error._traced`)."""
         low, high, _ = derivatives
         used = low.any(axis=(0, 1)) | high.any(axis=(0, 1))  # units that are surely off need no product
@@ -388,9 +396,7 @@ class Scale(Operation):
         own = count / (1 - count) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * reach
         return own * (1 + 4 * gamma(16)), 2 * reach
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the factors."""
         low, high, size = derivatives
         ends = low * self.factor, high * self.factor

@@ -13,6 +13,7 @@ Every bound is rigorous: docs/certificate.md has the rules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,29 +91,32 @@ class Read:
     """The interval low..high that a node reads, and what it may lose by reading a subnormal number as 0.
 
     What a single reader loses is counted with the node that it reads. Of several readers, each may lose it by itself.
-    ``terms`` are those of the node that is read.
+    ``terms`` are those of the node that is read, and ``scaled`` is by how much the scalings that it ends with multiply
+    or divide, at most.
     """
 
     low: Array
     high: Array
     flushed: Array
     terms: Terms | None = None
+    scaled: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
     """A node in inference (boxes, width): what it rounds itself, given its computed inputs, and all of its error.
 
-    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of a function, ``terms``
-    those that a program may add up together with other parts of a sum. ``scaled`` is by how much the scalings that the
-    node ends with, those of a function that is several nodes among them, multiply or divide, at most.
+    ``low`` and ``high`` enclose both what is exact and what is computed; ``slopes`` are those of an operation that is
+    not linear, ``terms`` those that a program may add up together with other parts of a sum. ``scaled`` is by how much
+    the scalings that the node ends with, those of a function that is several nodes among them, multiply or divide, at
+    most.
     """
 
     own: Array
     error: Array
     low: Array
     high: Array
-    slopes: tuple[Array, Array] | None = None
+    slopes: Any = None
     terms: Terms | None = None
     scaled: float = 1.0
 
@@ -169,10 +173,11 @@ class Operation:
         size = self.passed_on([np.maximum(read.high, -read.low) for read in reads])
         return np.zeros_like(size), size
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
-        """Enclose derivatives by each node that it reads, from those by itself; ``slopes`` are those of a function."""
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
+        """Enclose derivatives by each node that it reads, from those by itself.
+
+        ``slopes`` are what `Nonlinear.slopes` gave, or None for an operation that is linear.
+        """
         raise NotImplementedError
 
     def scaled(self, before: float) -> tuple[float, float]:
@@ -203,6 +208,49 @@ class Operation:
     def stored(self) -> list[Array]:
         """The arrays of the file that it uses, for the digest of the weights."""
         return []
+
+
+class Nonlinear(Operation):
+    """An operation whose derivatives depend on what it reads: an elementwise function, a product, a softmax.
+
+    It says how much its values change over intervals (`slopes`, `carried`), and what programs round in it (`rounding`).
+    """
+
+    ending = 1.0  # by how much it divides in the last of several steps, where programs write it so
+
+    def asked(self, reads: Sequence[Interval]) -> Array | None:
+        """Return linear forms of the node that it reads (boxes or 1, forms, width) whose ranges make its bounds closer.
+
+        ``reads`` has the ranges of those that it asked for before, behind what it reads, and so has what `interval`,
+        `relaxed` and `slopes` are given where linear bounds are known. None: it asks for no more.
+        """
+        return None
+
+    def slopes(self, reads: Sequence[Interval]) -> Any:
+        """Enclose its derivatives over the intervals of what it reads, in a form that its other methods take."""
+        raise NotImplementedError
+
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
+        """Return how far it is off if the nodes that it reads are off by these errors, within these slopes."""
+        raise NotImplementedError
+
+    def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
+        """Return how far a computed value is from the exact one with the same inputs; inf where a step may overflow.
+
+        ``scaled`` is by how much the scalings right before it multiply or divide, at most: programs may scale later.
+        """
+        raise NotImplementedError
+
+    def in_inference(self, reads: Sequence[Read], errors: Sequence[Array], kind: Precision) -> Rounding:
+        """Return what inference computes, from intervals of what it reads and how far that is off."""
+        ends, scaled = [(read.low, read.high) for read in reads], math.prod(read.scaled for read in reads)
+        (low, high), slopes, own = self.interval(ends), self.slopes(ends), self.rounding(ends, kind, scaled)
+        outward = 1 + 4 * gamma(4)
+        if any(read.flushed.any() for read in reads):
+            own = own + self.carried(slopes, [read.flushed for read in reads]) * outward
+        # Exact and computed value both lie between low and high, but for the operation's own rounding.
+        error = (np.minimum(self.carried(slopes, errors), up(high - low)) + own) * outward
+        return Rounding(own, error, low - own, high + own, slopes, scaled=self.ending)
 
 
 def one_source(widths: Sequence[int], wanted: int | None = None, name: str = "node") -> int:
@@ -237,3 +285,8 @@ def magnitude(low: Array, high: Array) -> Array:
 def lost_in_products(coefficients: Array, size: Array) -> Array:
     """Return what forms of values of this size can lose by rounding, (boxes, forms)."""
     return np.asarray(gamma(coefficients.shape[2] + 4) * dot(np.abs(coefficients), size))
+
+
+def finite(slopes: Array) -> Array:
+    """Return the slopes, and 0 where intervals without ends have none: any slope is sound, but NaN is no slope."""
+    return np.where(np.isfinite(slopes), slopes, 0.0)

@@ -71,9 +71,7 @@ class Columns(Operation):
         """Choose the errors."""
         return errors[0][:, self.indices]
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Put the derivatives where the columns are."""
         low, high, size = (self._placed(part, widths[0]) for part in derivatives)
         return [(low, high, size)]
@@ -143,9 +141,7 @@ class Lookup(Operation):
         size = np.broadcast_to(np.abs(self.table).max(axis=0), (len(reads[0].low), self.table.shape[1]))
         return np.minimum(kind.tiny, size), size
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Return none: the number of a row is exact."""
         return []
 
@@ -221,9 +217,7 @@ class Sum(Operation):
         enough = (terms.additions + 1) * kind.u < 0.5
         return np.where(size == 0, 0.0, own), np.where(enough, 2 * size, np.inf)
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Give every part the same derivatives."""
         return [derivatives] * len(widths)
 
@@ -272,9 +266,7 @@ class Concatenate(Operation):
         """Put the errors side by side."""
         return np.concatenate(errors, axis=1)
 
-    def derivatives(
-        self, derivatives: Derivatives, widths: Sequence[int], slopes: Interval | None
-    ) -> list[Derivatives]:
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Give every part its derivatives."""
         return list(zip(*(_split(part, widths, axis=2) for part in derivatives), strict=True))
 

@@ -13,7 +13,7 @@ NEW = [
     Activation("hardswish"),
     Activation("hardsigmoid", parameters=(1 / 6, 0.5)).astype(np.float32),
 ]
-NAMED = [Activation(name) for name in ("relu", "tanh", "sigmoid", "selu", "softsign", "silu", "gelu", "mish")]
+NAMED = [Activation(name) for name in ("relu", "tanh", "sigmoid", "selu", "softsign", "silu", "gelu", "mish", "exp")]
 
 
 @pytest.mark.parametrize("activation", [*NAMED, Activation("softplus", parameters=(1.0,)), *NEW], ids=str)

@@ -82,7 +82,7 @@ LAYERS = {
         r"'b' \(Dense\) is My>Dense, not one of Keras's own",
     ),
     "a foreign module": ({**dense("b", 1), "module": "my.layers"}, r"'b' \(Dense\) is my.layers, not one of"),
-    "an activation": (dense("b", 1, "exponential"), r"'b' \(Dense\) has the activation exponential"),
+    "an activation": (dense("b", 1, "squareplus"), r"'b' \(Dense\) has the activation squareplus"),
     "a function": (dense("b", 1, {"class_name": "function", "config": "f"}), "has the activation"),
     "a capped leaky relu": (
         {"class_name": "ReLU", "config": {"name": "r", "max_value": 6, "negative_slope": 0.1}},

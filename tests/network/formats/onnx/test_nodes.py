@@ -152,13 +152,13 @@ REFUSED = {
     "softmax of rows": (after(node("Softmax", "h", axis=0)), {}, r"\(Softmax\) is not over the last axis"),
     "cast": (after(node("Cast", "h", to=TensorProto.DOUBLE)), {}, r"\(Cast\) casts"),
     "flatten": (after(node("Flatten", "h", axis=0)), {}, r"\(Flatten\) is not from axis 1"),
-    "mixing reshape": (after(node("Reshape", "h s")), {"s": np.array([-1, 1])}, r"\(Reshape\).*mixes rows"),
-    "flat reshape": (after(node("Reshape", "h s")), {"s": np.array([-1])}, "mix the 3 outputs"),
-    "deep reshape": (after(node("Reshape", "h s")), {"s": np.array([-1, 3, 1])}, r"to \[-1, 3, 1\]"),
+    "mixing reshape": (after(node("Reshape", "h s")), {"s": np.array([-1, 1])}, r"\(Reshape\) gives \(rows·3, 1\)"),
+    "flat reshape": (after(node("Reshape", "h s")), {"s": np.array([-1])}, r"\(Reshape\) gives \(rows·3,\)"),
+    "deep reshape": (after(node("Reshape", "h s")), {"s": np.array([-1, 3, 1])}, r"\(Reshape\) gives \(rows, 3, 1\)"),
     "opening reshape": (
         [node("Reshape", "x s", "h"), node("Gemm", "h w b")],
         {"s": np.array([-1, 2])},
-        r"to \[-1, 2\] mixes rows of 4 numbers",
+        r"\(Gemm\) has a constant that does not fit \(rows·2, 2\)",
     ),
     "squeeze rows": (after(node("Squeeze", "h s")), {"s": np.array([0])}, r"\(Squeeze\).*axes \[0\]"),
     "learning norm": (

@@ -16,6 +16,7 @@ _SAME = ("relu", "tanh", "sigmoid", "selu", "softsign", "silu", "mish", "gelu")
 _READ: dict[str, tuple[str, float, tuple[float, ...]]] = {
     **{name: (name, 0.0, ()) for name in _SAME},
     "swish": ("silu", 0.0, ()),
+    "exponential": ("exp", 0.0, ()),
     "leaky_relu": ("leaky_relu", 0.2, ()),
     "relu6": ("clip", 0.0, (0.0, 6.0)),
     "hard_tanh": ("clip", 0.0, (-1.0, 1.0)),
@@ -69,6 +70,7 @@ class WrittenFunction:
 _WRITTEN = {name: name for name in ("relu", "tanh", "sigmoid", "selu", "softsign", "gelu", "mish")} | {
     "identity": "linear",
     "silu": "swish",
+    "exp": "exponential",
 }
 _HARD_SIGMOID = (float(np.float32(1 / 6)), 0.5)
 

@@ -227,7 +227,8 @@ def _activation(call: LayerCall) -> Tensor:
     if given in (None, "linear"):
         return call.numbers(call.one())
     if given in ("softmax", "log_softmax"):
-        return call.with_value(call.builder.softmax(call.row(), call.where))
+        row = call.row()
+        return call.with_value(call.builder.softmax(row, call.where, row.width if given == "softmax" else None))
     activation = None
     if isinstance(given, str):
         try:
@@ -294,7 +295,8 @@ def _elu(call: LayerCall) -> Tensor:
 def _softmax(call: LayerCall) -> Tensor:
     if call.get("axis", -1) not in (-1, len(call.one().shape)):
         raise call.refuse("is not over the last axis")
-    return call.with_value(call.builder.softmax(call.row(), call.where))
+    row = call.row()
+    return call.with_value(call.builder.softmax(row, call.where, row.width))
 
 
 def _batch_norm(call: LayerCall) -> Tensor:

@@ -157,11 +157,15 @@ _WEIGHTS_NEED_NOT_BE_INPUTS = 4  # since this version of the format
 
 @dataclass(frozen=True, eq=False)
 class OnnxForm:
-    """A model with all its weights in one file, the nodes of its affine layers and its tables, each by name."""
+    """A model with all its weights in one file, the nodes of its affine layers and its tables, each by name.
+
+    The matrices of ``derived`` layers are not in the file: they are what nodes compute of its constants.
+    """
 
     content: bytes
     layers: Mapping[str, LayerNodes]
     tables: Mapping[str, str]
+    derived: Mapping[str, tuple[Array, Array | None]]
     source: str
     suffixes = (".onnx",)
 
@@ -170,8 +174,14 @@ class OnnxForm:
         model = onnx.load_from_string(self.content)
         editor = _Editor(model, Graph(model, self.source))
         for stored in network.stored_layers:
-            layer, weight, bias, norms = self.layers[stored.name], stored.weight, stored.bias, stored.norms
-            editor.set_input(layer.product, 1, weight if layer.transposed else weight.T)
+            weight, bias, norms = stored.weight, stored.bias, stored.norms
+            if stored.name in self.derived:
+                self._check_same(stored.name, weight, bias)
+                continue
+            layer = self.layers[stored.name]
+            if weight.size:
+                matrix = weight.reshape(-1, weight.shape[-1])  # of blocks, one below the other
+                editor.set_input(layer.product, layer.position, matrix if layer.transposed else matrix.T)
             if bias is not None:
                 if layer.bias_node is None:
                     raise FormError(f"the layer {stored.name!r} has no bias in the original")
@@ -185,6 +195,15 @@ class OnnxForm:
         onnx.checker.check_model(model)
         content: bytes = model.SerializeToString()
         return content
+
+    def _check_same(self, name: str, weight: Array, bias: Array | None) -> None:
+        """Refuse other numbers in a layer whose matrix the file does not store."""
+        old, shift = self.derived[name]
+        given, had = (np.zeros(0) if each is None else each for each in (bias, shift))
+        if not np.array_equal(weight, old) or not np.array_equal(given, had):
+            raise FormError(
+                f"the file stores the layer {name!r} in other axes, and has no place for each of its weights"
+            )
 
     def plain_bytes(self, network: Network) -> bytes:
         """Return a file in fairmend's own form, with the names of the original where the same rows go in and come out.
@@ -323,7 +342,7 @@ def read(path: Path, activation: Activation) -> Network:
         raise FairmendError(f"{path}: not a valid ONNX model: {first_line(error)}") from error
     graph = Graph(model, source)
     builder, output = convert_graph(graph)
-    form = OnnxForm(model.SerializeToString(), graph.layers, graph.tables, source)
+    form = OnnxForm(model.SerializeToString(), graph.layers, graph.tables, graph.derived, source)
     network = builder.network(output, form)
     if network.dtype != graph.dtype:
         raise FairmendError(f"{path}: the input is {graph.dtype}, the weights are {network.dtype}; {SUPPORTED}")

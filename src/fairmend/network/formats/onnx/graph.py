@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.base.errors import FairmendError
 from fairmend.network.formats.build import SUPPORTED
+from fairmend.network.formats.onnx.arrays import MOST, attributes, compute, has_rows
 
 # The outputs of converted classifiers: a label, a map of probabilities, the column 1 − p beside p.
 #
@@ -105,22 +105,28 @@ _DTYPES: dict[int, np.dtype[Any]] = {TensorProto.FLOAT: np.dtype(np.float32), Te
 class LayerNodes:
     """The outputs of the nodes that compute an affine layer: the product, and the sum with its bias, if there is one.
 
-    `transposed` says whether the file stores the weight as (out, in), as Gemm with transB does.
+    `transposed` says whether the file stores the weight as (out, in), as Gemm with transB does, and `position` which
+    input of the product it is.
     """
 
     product: str
     transposed: bool
     bias_node: str | None
     bias_position: int = 2
+    position: int = 1
 
 
 @dataclass(frozen=True)
 class GraphInput:
-    """An input of the graph: how many columns it has (None: not stated), and whether it holds whole numbers."""
+    """An input of the graph: how many columns it has (None: not stated), and whether it holds whole numbers.
+
+    ``single`` says that it has one column, and no axis for it.
+    """
 
     name: str
     columns: int | None
     whole: bool
+    single: bool = False
 
 
 class Graph:
@@ -130,9 +136,12 @@ class Graph:
         """Read a checked model; refuse several outputs, and elements other than float and double."""
         self.source = source
         self.layers: dict[str, LayerNodes] = {}
+        self.derived: dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any] | None]] = {}
         self.tables: dict[str, str] = {}
         graph = model.graph
+        self.opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
         self._constants: dict[str, npt.NDArray[Any]] = {}
+        self._folded = 0  # numbers that nodes made of constants
         self._nodes: list[Node] = list(graph.node)
         self._producers: dict[str, Node] = {out: node for node in graph.node for out in node.output if out}
         for tensor in graph.initializer:
@@ -195,7 +204,7 @@ class Graph:
             return GraphInput(value.name, None, whole)
         dims = tensor_type.shape.dim
         if len(dims) == 1 and not alone:
-            return GraphInput(value.name, 1, whole)
+            return GraphInput(value.name, 1, whole, single=True)
         if len(dims) != 2:
             raise FairmendError(
                 f"{self.source}: the graph's input has {len(dims)} axes, not (rows, features); {SUPPORTED}"
@@ -211,7 +220,7 @@ class Graph:
             raise FairmendError(f"{self.source}: the tensor {tensor.name!r} cannot be read ({error})") from error
 
     def _fold_constant(self, node: Node) -> None:
-        """Evaluate a Constant node, or an Identity or Transpose that an exporter put between a constant and its use."""
+        """Evaluate a Constant node, or a node that reads constants alone."""
         if node.op_type == "Constant" and node.attribute:
             attribute = node.attribute[0]
             value = helper.get_attribute_value(attribute)
@@ -220,27 +229,33 @@ class Graph:
             elif attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
                 kind = np.float32 if "float" in attribute.name else np.int64
                 self._constants[node.output[0]] = np.array(value, kind)
-        elif node.op_type in ("Identity", "Transpose") and len(node.input) == 1:
-            value = self._constants.get(node.input[0])
-            if value is not None:
-                self._constants[node.output[0]] = value if node.op_type == "Identity" else self._transpose(node, value)
+        elif node.input and all(not name or name in self._constants for name in node.input):
+            self.fold(node, [self._constants.get(name) for name in node.input])
 
-    def _transpose(self, node: Node, matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a matrix with its axes exchanged, which ONNX Runtime up to 1.29 does whatever the order of axes is."""
-        perm = attributes(node).get("perm", [1, 0])
-        if matrix.ndim != 2 or list(perm) != [1, 0]:
+    def fold(self, node: Node, given: Sequence[npt.NDArray[Any] | None]) -> Sequence[npt.NDArray[Any]]:
+        """Return what a node gives of constants and sizes, and keep it as constants; nothing if that is not known."""
+        if node.op_type == "Transpose" and given[0] is not None:
+            self._check_transpose(node, given[0])
+        found = compute(node, given) or []
+        self._folded += sum(array.size for array in found)
+        if self._folded > MOST:
+            raise FairmendError(f"{self.source}: nodes make constants of more than {MOST:,} numbers")
+        for name, array in zip(node.output, found, strict=False):
+            if name and not has_rows(array):
+                self._constants[name] = array
+        return found
+
+    def _check_transpose(self, node: Node, matrix: npt.NDArray[Any]) -> None:
+        """Refuse what ONNX Runtime up to 1.29 takes for an exchange of two axes before a Gemm, whatever the order."""
+        perm = list(attributes(node).get("perm", range(matrix.ndim)[::-1]))
+        gemm = any(reader.op_type == "Gemm" for reader in self.readers(node.output[0]))
+        if (gemm or matrix.ndim == 2) and perm != [1, 0]:
             raise FairmendError(
                 f"{self.source}: {describe_node(node)} gives a constant of shape {matrix.shape} the order of axes "
-                f"{list(perm)}, which ONNX Runtime up to 1.29 ignores before a Gemm; store the constant as it is used"
+                f"{perm}, which ONNX Runtime up to 1.29 ignores before a Gemm; store the constant as it is used"
             )
-        return matrix.T
 
 
 def describe_node(node: Node) -> str:
     """Return the name and operator of a node, for errors."""
     return f"node {node.name or node.output[0]!r} ({node.op_type})"
-
-
-def attributes(node: Node) -> dict[str, Any]:
-    """Return the attributes of a node by name."""
-    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import helper
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
-from fairmend.network.formats.build import GraphBuilder, Value
+from fairmend.network.formats.build import GraphBuilder, Value, unsupported
+from fairmend.network.formats.onnx.arrays import attributes, has_rows
+from fairmend.network.formats.onnx.axes import ROWS, shown, sizes_of
 from fairmend.network.formats.onnx.conversion import Conversion, Refused, Result
-from fairmend.network.formats.onnx.graph import Graph, Node, attributes
+from fairmend.network.formats.onnx.graph import Graph, Node, describe_node
+from fairmend.network.formats.onnx.normalisation import find_normalisation
 from fairmend.network.formats.onnx.operators import find_operator
+from fairmend.network.formats.onnx.operators.layers import normalised
 
 if TYPE_CHECKING:
     from fairmend.network.formats.onnx.graph import Graph, Node
@@ -197,13 +202,16 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
     _read_inputs(nodes, to)
     for node in nodes:
         try:
-            result: Result | Refused = _convert(node, to)
+            result: Result | Refused | None = _convert(node, to)
         except FairmendError as error:
             result = Refused(error)
-        to.results.setdefault(node.output[0], result)
+        if result is not None:
+            to.results.setdefault(node.output[0], result)
     output = to.data(graph.output)
-    if output.axes > 2:
-        raise FairmendError(f"{graph.source}: the graph's output has {output.axes} axes, not (rows, outputs)")
+    if output.dims[0] != ROWS or len(output.dims) > 2:
+        last = graph.producer(graph.output)
+        why = f"gives {shown(output.dims)} at the output, which is not (rows, outputs)"
+        raise unsupported(graph.source, "the output" if last is None else describe_node(last), why)
     if graph.ranked and output.value.width < 2:
         raise FairmendError(
             f"{graph.source}: the graph's label is the largest of 1 number, and so always the first class; "
@@ -212,10 +220,16 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
     return to.builder, output.value
 
 
-def _convert(node: Node, to: Conversion) -> Result:
+def _convert(node: Node, to: Conversion) -> Result | None:
+    """Return what a node gives; None for sizes and constants."""
+    if _computes_sizes(node, to):
+        return None
     found = find_function(node, to.graph)
     if found is not None:
         return to.function(node, *found)
+    norm = find_normalisation(node, to)
+    if norm is not None:
+        return normalised(node, to, *norm)
     convert = find_operator(node)
     if convert is None:
         for name in node.input:
@@ -223,6 +237,26 @@ def _convert(node: Node, to: Conversion) -> Result:
                 to.data(name)  # what comes first is to blame
         raise to.refuse(node, "is not supported")
     return convert(node, to)
+
+
+def _computes_sizes(node: Node, to: Conversion) -> bool:
+    """Return whether a node computes with sizes of axes and constants alone, and keep what it gives."""
+    if node.op_type == "Shape" and node.input[0] not in to.sizes:
+        given = attributes(node)
+        sizes = sizes_of(to.data(node.input[0]).dims)[slice(given.get("start", 0), given.get("end"))]
+        known: list[np.ndarray[Any, Any] | None] = [np.empty(len(sizes), object)]
+        known[0][:] = sizes  # type: ignore[index]
+        node = helper.make_node("Identity", ["sizes"], [node.output[0]])
+    else:
+        known = to.known(node)
+        absent = [name for name, array in zip(node.input, known, strict=True) if name and array is None]
+        if absent or not any(name in to.sizes or to.graph.constant(name) is not None for name in node.input):
+            return False
+    found = to.graph.fold(node, known)
+    for name, array in zip(node.output, found, strict=False):
+        if has_rows(array):
+            to.sizes[name] = array
+    return bool(found)
 
 
 def _read_inputs(nodes: Sequence[Node], to: Conversion) -> None:
@@ -237,11 +271,11 @@ def _read_inputs(nodes: Sequence[Node], to: Conversion) -> None:
             )
     widths = [given.columns or _width_of(given.name, nodes, to.graph) for given in inputs]
     names = [(given.name, width) for given, width in zip(inputs, widths, strict=True)]
-    row = to.builder.input(sum(widths), names if len(inputs) > 1 else ())
+    row = to.row = to.builder.input(sum(widths), names if len(inputs) > 1 else ())
     start = 0
     for given, width in zip(inputs, widths, strict=True):
         part = to.builder.columns(row, f"input {given.name!r}", range(start, start + width))
-        to.results[given.name] = Result(part, whole=given.whole)
+        to.results[given.name] = Result(part, (ROWS,) if given.single else (ROWS, width), given.whole)
         start += width
 
 

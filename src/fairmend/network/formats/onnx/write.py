@@ -12,7 +12,20 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Network, Node, Scale, Sum
+from fairmend.network import (
+    Activation,
+    Affine,
+    Columns,
+    Concatenate,
+    Lookup,
+    Network,
+    Node,
+    Normalise,
+    Product,
+    Scale,
+    Softmax,
+    Sum,
+)
 from fairmend.network.formats.torch.state_dict import tensor_key
 
 # Old enough for every recent runtime, new enough for double precision in every operator.
@@ -25,6 +38,13 @@ _OPERATORS = {
     "softmax": "Softmax",
     "selu": "Selu",
     "softsign": "Softsign",
+    "abs": "Abs",
+    "exp": "Exp",
+    "log": "Log",
+    "reciprocal": "Reciprocal",
+    "sqrt": "Sqrt",
+    "sin": "Sin",
+    "cos": "Cos",
 }
 
 
@@ -61,7 +81,7 @@ class _Writer:
         self.network, self.dtype, self.given = network, network.dtype, given
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
-        self.prefix = ""
+        self.prefix, self.width = "", network.inputs
         self._taken = {given, found}
 
     def write_nodes(self) -> str:
@@ -72,7 +92,7 @@ class _Writer:
             layer += isinstance(node.operation, Affine)
             simple = isinstance(node.operation, Affine | Activation) and self.network.is_chain
             self.prefix = f"/{layer}" if simple else f"/node{i}"
-            sources = [names[source] for source in node.sources]
+            self.width, sources = self.network.widths[i], [names[source] for source in node.sources]
             names.append(_WRITERS[_kind(node)](self, node, sources))
         return names[-1]
 
@@ -88,6 +108,10 @@ class _Writer:
         values = np.ascontiguousarray(np.asarray(array, self.dtype if dtype is None else dtype))
         self.initializers.append(numpy_helper.from_array(values, self._free(name)))
         return str(self.initializers[-1].name)
+
+    def reshaped(self, x: str, shape: Sequence[int]) -> str:
+        """Add a reshape of each row."""
+        return self.operator("Reshape", [x, self.constant(f"{self.prefix}/shape", [0, *shape], np.int64)])
 
     def number(self, value: float) -> str:
         return self.constant(f"{self.prefix}/{value:.6g}", np.array(value))
@@ -139,6 +163,47 @@ def _lookup(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     index = to.operator("Squeeze", [index, to.constant(f"{to.prefix}/axes", [1], np.int64)])
     table = to.constant(tensor_key(node.name or f"{to.prefix}/table", "weight"), node.operation.table)
     return to.operator("Gather", [table, index], axis=0)
+
+
+def _product(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    product = node.operation
+    assert isinstance(product, Product)
+    if (product.rows, product.columns, product.length) == (1, 1, 1):
+        return to.operator("Mul", sources)
+    a = to.reshaped(sources[0], (product.groups, product.rows, product.length))
+    b = to.reshaped(sources[1], (product.groups, product.columns, product.length))
+    b = to.operator("Transpose", [b], perm=[0, 1, 3, 2])
+    return to.reshaped(to.operator("MatMul", [a, b]), (product.groups * product.rows * product.columns,))
+
+
+def _softmax(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    assert isinstance(node.operation, Softmax)
+    return _in_groups(to, node.operation.group, sources[0], lambda x: to.operator("Softmax", [x], axis=-1))
+
+
+def _normalise(to: _Writer, node: Node, sources: Sequence[str]) -> str:
+    norm = node.operation
+    assert isinstance(norm, Normalise)
+    epsilon = float(to.dtype.type(norm.epsilon))
+    if norm.centred and float(np.float32(epsilon)) == epsilon:
+        one = to.constant(f"{to.prefix}/gain", np.ones(norm.group))
+
+        def whole(x: str) -> str:
+            return to.operator("LayerNormalization", [x, one], axis=-1, epsilon=epsilon)
+
+        return _in_groups(to, norm.group, sources[0], whole)
+
+    def by_steps(x: str) -> str:
+        apart = to.operator("Sub", [x, to.operator("ReduceMean", [x], axes=[-1])]) if norm.centred else x
+        square = to.operator("ReduceMean", [to.operator("Mul", [apart, apart])], axes=[-1])
+        return to.operator("Div", [apart, to.operator("Sqrt", [to.operator("Add", [square, to.number(epsilon)])])])
+
+    return _in_groups(to, norm.group, sources[0], by_steps)
+
+
+def _in_groups(to: _Writer, size: int, x: str, write: Callable[[str], str]) -> str:
+    """Write an operator over groups of so many columns."""
+    return write(x) if to.width == size else to.reshaped(write(to.reshaped(x, (to.width // size, size))), (to.width,))
 
 
 def _function(to: _Writer, node: Node, sources: Sequence[str]) -> str:
@@ -211,6 +276,14 @@ def _gelu(to: _Writer, activation: Activation, x: str) -> str:
     return to.operator("Mul", [half, to.number(0.5)], "activation")
 
 
+def _square(to: _Writer, activation: Activation, x: str) -> str:
+    return to.operator("Mul", [x, x], "activation")
+
+
+def _rsqrt(to: _Writer, activation: Activation, x: str) -> str:
+    return to.operator("Pow", [x, to.number(-0.5)], "activation")
+
+
 _FUNCTIONS: dict[str, Callable[[_Writer, Activation, str], str]] = {
     "leaky_relu": _leaky_relu,
     "prelu": _prelu,
@@ -224,6 +297,8 @@ _FUNCTIONS: dict[str, Callable[[_Writer, Activation, str], str]] = {
     "mish": _mish,
     "gelu": _gelu,
     "gelu_tanh": _gelu,
+    "square": _square,
+    "rsqrt": _rsqrt,
 }
 _WRITERS: dict[type, Callable[[_Writer, Node, Sequence[str]], str]] = {
     Affine: _affine,
@@ -233,4 +308,7 @@ _WRITERS: dict[type, Callable[[_Writer, Node, Sequence[str]], str]] = {
     Concatenate: _concatenate,
     Columns: _columns,
     Lookup: _lookup,
+    Product: _product,
+    Softmax: _softmax,
+    Normalise: _normalise,
 }

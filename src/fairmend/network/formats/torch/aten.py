@@ -21,20 +21,35 @@ _to_copy.default self * dtype= layout= device= pin_memory= non_blocking= memory_
 addcmul.default self tensor1 tensor2 * value=
 addcmul_.default self tensor1 tensor2 * value=
 addmm.default self mat1 mat2 * beta= alpha=
+baddbmm.default self batch1 batch2 * beta= alpha=
 batch_norm.default input weight bias running_mean running_var training momentum eps cudnn_enabled
+bilinear.default input1 input2 weight bias=
+bmm.default self mat2
 clone.default self * memory_format=
 contiguous.default self * memory_format=
 detach_.default self
+einsum.default equation tensors * path=
 embedding.default weight indices padding_idx= scale_grad_by_freq= sparse=
+expand.default self size * implicit=
+expand_as.default self other
 flatten.using_ints self start_dim= end_dim=
+glu.default self dim=
+group_norm.default input num_groups weight= bias= eps= cudnn_enabled=
 index.Tensor self indices
 index_select.default self dim index
+layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
 linear.default input weight bias=
 matmul.default self other
 mm.default self mat2
+movedim.int self source destination
 narrow.default self dim start length
+native_layer_norm.default input normalized_shape weight bias eps
 one_hot.default self num_classes=
 prelu.default self weight
+repeat.default self repeats
+repeat_interleave.self_int self repeats dim= * output_size=
+rms_norm.default input normalized_shape weight= eps=
+scaled_dot_product_attention.default query key value attn_mask= dropout_p= is_causal= * scale= enable_gqa=
 select.int self dim index
 slice.Tensor self dim= start= end= step=
 split.Tensor self split_size dim=
@@ -46,6 +61,7 @@ to.dtype self dtype non_blocking= copy= memory_format=
 to.dtype_layout self * dtype= layout= device= pin_memory= non_blocking= copy= memory_format=
 to.other self other non_blocking= copy= memory_format=
 type_as.default self other
+unflatten.int self dim sizes
 where.self condition self other
 where.ScalarOther condition self other
 where.ScalarSelf condition self other
@@ -53,6 +69,8 @@ where.Scalar condition self other
 """
 _DECLARED_TOGETHER = {
     "self": (
+        *("abs_", "absolute", "absolute_", "cos", "cos_", "exp_", "log", "log_", "reciprocal_", "rsqrt_", "sin"),
+        *("sin_", "sqrt_", "square", "square_"),
         *("abs", "alias", "cpu", "cuda", "detach", "detach_copy", "exp", "hardsigmoid", "hardsigmoid_", "hardswish"),
         *("hardswish_", "lift_fresh", "lift_fresh_copy", "mish", "mish_", "neg", "neg_", "negative", "positive"),
         *("ravel", "reciprocal", "relu", "relu_", "relu6", "relu6_", "rsqrt", "selu", "selu_", "sigmoid", "sigmoid_"),
@@ -75,6 +93,7 @@ _DECLARED_TOGETHER = {
     "input p train": ("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout"),
     "self p train": ("alpha_dropout_", "dropout_", "feature_alpha_dropout_", "feature_dropout_"),
     "self nan= posinf= neginf=": ("nan_to_num", "nan_to_num_"),
+    "self exponent": ("pow.Tensor_Scalar", "pow_.Scalar"),
     "self alpha=": ("celu", "celu_"),
     "self alpha= scale= input_scale=": ("elu", "elu_"),
     "self * approximate=": ("gelu", "gelu_"),
@@ -86,10 +105,13 @@ _DECLARED_TOGETHER = {
     "self min": ("clamp_min", "clamp_min.Tensor", "clamp_min_", "clamp_min_.Tensor"),
     "self other * alpha=": tuple(f"{name}.Tensor" for name in ("add", "add_", "rsub", "sub", "sub_", "subtract")),
     "self other alpha=": tuple(f"{name}.Scalar" for name in ("add", "add_", "rsub", "sub", "sub_", "subtract")),
-    "self other": tuple(
-        f"{name}.{kind}"
-        for name in ("div", "div_", "divide", "true_divide", "ge", "gt", "mul", "mul_", "multiply")
-        for kind in ("Tensor", "Scalar")
+    "self other": (
+        *("maximum", "minimum", "max.other", "min.other"),
+        *(
+            f"{name}.{kind}"
+            for name in ("div", "div_", "divide", "true_divide", "ge", "gt", "mul", "mul_", "multiply")
+            for kind in ("Tensor", "Scalar")
+        ),
     ),
     "self other * rounding_mode": tuple(
         f"{name}.{kind}_mode" for name in ("div", "divide") for kind in ("Tensor", "Scalar")
@@ -126,7 +148,7 @@ _RESULT_ONLY = {
         "sizes",
         "correction",
     ),
-    *("dtype", "dtype_layout", "device", "start", "start_step", "sections", "indices"),
+    *("self_int", "dtype", "dtype_layout", "device", "start", "start_step", "sections", "indices"),
 }
 _WRITES = re.compile(
     ".*_|.*_helper|.*batch_norm.*|.*instance_norm.*|.*moving_avg.*|.*inplace.*|set_data|rrelu_with_noise|record_stream"

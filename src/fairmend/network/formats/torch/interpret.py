@@ -22,7 +22,7 @@ from fairmend.network.formats.torch.steps import Entry, Steps, Tensors, pruned, 
 
 _MOST_ATTEMPTS = 2000
 _IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv", "imatmul": "matmul"}
-_AFFINE = {"linear", "matmul", "mm", "addmm"}
+_AFFINE = {"linear", "matmul", "mm", "addmm", "bmm", "baddbmm", "einsum", "bilinear", "multi_head_attention"}
 # What may read an input whose width is not known, because it reads certain columns, or passes all of them on.
 _PARTIAL = {
     *("getitem", "slice", "select", "index", "index_select", "narrow", "size", "sym_size", "dim", "getattr"),
@@ -31,17 +31,23 @@ _PARTIAL = {
 }
 
 
+# What may read a tensor whose rows are one axis with others.
+_MOVES = {"view", "reshape", "_unsafe_view", "transpose", "permute", "contiguous", "clone", "alias", "linear", "addmm"}
+
+
 @dataclass(frozen=True)
 class Reading:
     """What was read: the description of the steps, and the inputs with their widths and ranks.
 
-    ``indices`` are the inputs that must hold whole numbers, because embeddings read them as they are.
+    ``indices`` are the inputs that must hold whole numbers, as embeddings read them as they are, and ``copied`` the
+    tensors of affine layers that the module computes with elsewhere as well.
     """
 
     entries: list[Entry]
     places: list[str]
     inputs: tuple[ProgramInput, ...]
     indices: frozenset[str]
+    copied: frozenset[str]
 
     def network(self, tensors: Tensors, source: str, form: Form | None) -> Network:
         """Return the network."""
@@ -108,7 +114,7 @@ class _Attempts:
                 raise self._unclear(unclear[0])
             entries, places = pruned(run.steps, output.step)
             inputs = tuple(replace(each, width=self.widths[each.name]) for each in self.program.inputs)
-            return Reading(entries, places, inputs, frozenset(run.indices))
+            return Reading(entries, places, inputs, frozenset(run.indices), frozenset(run.steps.copied))
         raise self._unclear(self.program.inputs[0].name)
 
     def _unclear(self, name: str) -> FairmendError:
@@ -135,7 +141,8 @@ class _Run:
             part = steps.columns(row, f"input {each.label!r}", range(start, start + width))
             opens = {} if each.name in pinned else {each.name: 1}
             dims = (ROWS,) if each.rank == 1 else (ROWS, width)
-            self.values[each.name] = RowTensor((part,), dims, opens, Memory(owner=each.name))
+            axis = 1 if each.rank != 1 and opens else None
+            self.values[each.name] = RowTensor((part,), dims, opens, Memory(owner=each.name), open_axis=axis)
             start += width
 
     def run(self) -> Value:
@@ -172,6 +179,9 @@ class _Run:
         if name.removeprefix("aten.") not in _PARTIAL:
             for tensor in _tensors((args, kwargs)):
                 self.whole.update(tensor.opens)
+        plain = name.removeprefix("aten.")
+        if plain not in _MOVES and any(tensor.mixed for tensor in _tensors((args, kwargs))):
+            raise context.error("reads a tensor in which other axes are one with that of the rows")
         result = operator(context, *args, **kwargs)
         if in_place or bound.arguments.get("inplace") is True:
             return _changed(context, args[0], result)

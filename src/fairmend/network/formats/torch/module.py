@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Columns, Input, Lookup, Network
@@ -87,11 +88,12 @@ def read_module(module: nn.Module) -> Network:
         module = copy.deepcopy(module).eval()  # a copy, so that eval() does not change the caller's module
     except Exception as error:  # the user's code
         raise FairmendError(f"{source}: the module cannot be copied ({error}); export the model to ONNX") from error
+    _keep_computed_weights(module)
     program = trace(module, source)
     tensors = _tensors(module, source)
     reading = interpret(program, tensors, source)
     versions = getattr(module.state_dict(), "_metadata", None)
-    form = StateDictForm(tensors, versions, None, tuple(reading.entries), module, _tied(module))
+    form = StateDictForm(tensors, versions, None, tuple(reading.entries), module, _tied(module), copied=reading.copied)
     network = reading.network(tensors, source, form)
     _compare(module, network, reading, source)
     return network
@@ -102,7 +104,9 @@ def read_export(exported: Any) -> Network:
     source = type(exported).__name__
     tensors = {key: to_numpy(value, f"{source}: {key}") for key, value in exported.state_dict.items()}
     reading = interpret(program_of_export(exported, source), tensors, source)
-    return reading.network(tensors, source, StateDictForm(tensors, description=tuple(reading.entries)))
+    return reading.network(
+        tensors, source, StateDictForm(tensors, description=tuple(reading.entries), copied=reading.copied)
+    )
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:
@@ -121,6 +125,20 @@ def _refuse_what_hides_code(module: nn.Module, source: str) -> None:
                 f"{source}: layer {name!r} ({type(layer).__name__}) has forward hooks, which may change "
                 "what it computes; remove them (for weight norm: torch.nn.utils.remove_weight_norm)"
             )
+
+
+def _keep_computed_weights(module: nn.Module) -> None:
+    """Make weights that weight norm, spectral norm and the like compute from other tensors weights as any others.
+
+    PyTorch's own remove_parametrizations would break the original, which has its class in common with the copy.
+    """
+    for layer in list(module.modules()):
+        if parametrize.is_parametrized(layer):
+            computed = {name: getattr(layer, name).detach().clone() for name in list(layer.parametrizations)}  # type: ignore[arg-type]
+            layer.__class__ = parametrize.type_before_parametrizations(layer)
+            del layer._modules["parametrizations"]
+            for name, value in computed.items():
+                layer.register_parameter(name, nn.Parameter(value))
 
 
 def _tensors(module: nn.Module, source: str) -> dict[str, npt.NDArray[Any]]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,42 @@ class Ref:
 class Constant:
     """A tensor of the model; ``key`` names it in the state dict, and is None for numbers that are not in there.
 
-    ``transposed`` says that the array is the stored one with its two axes exchanged.
+    ``places`` says which number of the stored tensor, in its order, is at each place of the array; None: all of them,
+    in that order. ``stored`` is the shape of that tensor.
     """
 
     array: npt.NDArray[Any]
     key: str | None = None
-    transposed: bool = False
+    places: npt.NDArray[np.int64] | None = None
+    stored: tuple[int, ...] | None = None
+
+    def moved(self, move: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Constant:
+        """Return the numbers reshaped, chosen, repeated or in another order: ``move`` does it with any array."""
+        array = np.asarray(move(self.array))
+        if self.key is None:
+            return Constant(array)
+        return Constant(array, self.key, np.asarray(move(self._places)), self.stored or self.array.shape)
+
+    @property
+    def _places(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.array.size).reshape(self.array.shape) if self.places is None else self.places
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it has all the stored numbers in their order, under any shape."""
+        return self.key is not None and (self.places is None or self._holds(np.arange(self.array.size)))
+
+    @property
+    def transposed(self) -> bool:
+        """Whether it has all the stored numbers, in their order but for the last two axes, which are exchanged."""
+        if self.key is None or self.array.ndim < 2:
+            return False
+        *before, rows, columns = self.array.shape
+        return self._holds(np.arange(self.array.size).reshape(*before, columns, rows).swapaxes(-1, -2))
+
+    def _holds(self, places: npt.NDArray[np.int64]) -> bool:
+        whole = self.stored is None or self.array.size == math.prod(self.stored)
+        return whole and np.array_equal(self._places.reshape(-1), places.reshape(-1))
 
     @property
     def number(self) -> float | None:
@@ -39,7 +70,7 @@ class Constant:
     @property
     def reference(self) -> str | float | list[float]:
         """How the description of a step names it: by its key, or as numbers."""
-        if self.key is not None and not self.transposed:
+        if self.key is not None and self.in_order:
             return self.key
         number = self.number
         return number if number is not None else np.asarray(self.array, np.float64).reshape(-1).tolist()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
@@ -21,7 +22,7 @@ from fairmend.network import Activation, Lookup, Network
 from fairmend.network.description import describe_network
 from fairmend.network.form import FormError
 from fairmend.network.formats.build import unsupported
-from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay
+from fairmend.network.formats.torch.steps import Entry, Tensors, layer_name, norm_name, replay, step_name
 
 # State dicts without a note: one chain of affine layers in the order of the keys, or a refusal with the way out.
 
@@ -175,7 +176,8 @@ class StateDictForm:
     `versions` are those of the modules, which torch keeps with a state dict, and `metadata` the texts in the header of
     a .safetensors file. `description` has the steps of the model (see `steps`). `module` is a copy of the module that
     the network was read from, in eval mode, and `tied` are keys that name one tensor. `checkpoint` is what a checkpoint
-    holds beside its state dict, whose own place is None.
+    holds beside its state dict, whose own place is None, and `copied` are tensors that must not change, as the module
+    computes with them outside of the affine layers as well.
     """
 
     tensors: Tensors
@@ -185,6 +187,7 @@ class StateDictForm:
     module: Any = field(default=None, repr=False)
     tied: tuple[tuple[str, ...], ...] = ()
     checkpoint: Mapping[str, Any] | None = field(default=None, repr=False)
+    copied: frozenset[str] = frozenset()
     suffixes: ClassVar[tuple[str, ...]] = (".pth", ".pt", ".ckpt", ".safetensors")
 
     @property
@@ -237,32 +240,47 @@ def to_tensors(network: Network) -> dict[str, npt.NDArray[Any]]:
     if not form.tensors:
         return describe_elsewhere(network)[1]
     tensors = dict(form.tensors)
-    entries = {layer_name(entry["weight"]): entry for entry in form.description if entry["kind"] == "affine"}
+    entries = {step_name(entry, form.tensors): entry for entry in form.description if entry["kind"] == "affine"}
     tables = {layer_name(entry["table"]): entry["table"] for entry in form.description if "table" in entry}
     shifts = {norm_name(entry["mean"]): entry["shift"] for entry in form.description if entry["kind"] == "batch_norm"}
     for layer in network.stored_layers:
         entry = entries.get(layer.name, {})
-        weight = entry.get("weight", tensor_key(layer.name, "weight"))
-        tensors[weight] = layer.weight.T if entry.get("transposed") else layer.weight
+        if layer.weight.size:
+            weight = layer.weight.swapaxes(-1, -2) if entry.get("transposed") else layer.weight
+            _put(tensors, entry.get("weight", tensor_key(layer.name, "weight")), weight, layer.block, _blocks(entry))
         if layer.bias is not None:
-            _put(tensors, entry.get("bias") or tensor_key(layer.name, "bias"), layer.bias)
+            _put(tensors, entry.get("bias") or tensor_key(layer.name, "bias"), layer.bias, layer.block, _blocks(entry))
         for norm in layer.norms:
             if norm.name is not None and norm.shift is not None:
                 _put(tensors, shifts.get(norm.name) or tensor_key(norm.name, "bias"), norm.shift)
     for node in network.nodes:
         if isinstance(node.operation, Lookup) and node.operation.stored:
             _put(tensors, tables.get(node.name, node.name), node.operation.table)
+    for key in sorted(form.copied):
+        if not np.array_equal(tensors[key], form.tensors[key]):
+            raise FormError(f"the module computes with {key!r} outside of its layer as well; give it a copy there")
     for keys in form.tied:
         changed = next((key for key in keys if tensors[key] is not form.tensors[key]), keys[0])
         tensors |= dict.fromkeys(keys, tensors[changed])
     return tensors
 
 
-def _put(tensors: dict[str, npt.NDArray[Any]], key: str, array: npt.NDArray[Any]) -> None:
-    """Replace a tensor; raise FormError if the form has no place for it."""
+def _blocks(entry: Entry) -> int:
+    return int(entry.get("blocks", 1))
+
+
+def _put(
+    tensors: dict[str, npt.NDArray[Any]], key: str, array: npt.NDArray[Any], block: int | None = None, blocks: int = 1
+) -> None:
+    """Replace a tensor, or one of its blocks; raise FormError if the form has no place for it."""
     if key not in tensors:
         raise FormError(f"the module has no tensor {key!r}")
-    tensors[key] = array
+    shape = tensors[key].shape
+    if block is not None:
+        whole = tensors[key].copy().reshape(blocks, -1)
+        whole[block] = array.reshape(-1)
+        array = whole
+    tensors[key] = array.reshape(shape) if array.size == tensors[key].size else array
 
 
 def to_note(network: Network) -> str:

@@ -19,6 +19,7 @@ from fairmend.network import Activation, Network
 from fairmend.network.folding import Norm
 from fairmend.network.form import Form
 from fairmend.network.formats.build import GraphBuilder, Value, unsupported
+from fairmend.network.operations.ties import Tie
 
 _MOST_COLUMNS = 2**20
 _MOST_CLASSES = 2**12  # of a one-hot code
@@ -34,6 +35,13 @@ def layer_name(key: str) -> str:
     return "" if key == "weight" else key.removesuffix(".weight")
 
 
+def step_name(entry: Entry, tensors: Tensors) -> str:
+    """Return the name of the affine layer of a step; only a module that is one layer has a layer without a name."""
+    if entry["weight"] is None:
+        return str(entry["bias"])
+    return layer_name(entry["weight"]) or ("" if set(tensors) <= {"weight", "bias"} else "weight")
+
+
 def norm_name(key: str) -> str:
     """Return the name of the batch normalisation whose running mean has this key."""
     return key.removesuffix("running_mean").removesuffix(".")
@@ -41,12 +49,18 @@ def norm_name(key: str) -> str:
 
 @dataclass
 class Steps:
-    """Adds steps to a graph, and keeps their description. ``tensors`` are those of the state dict."""
+    """Adds steps to a graph, and keeps their description.
+
+    ``tensors`` are those of the state dict, ``shared`` the weights that several layers use, and ``copied`` the keys of
+    those of which steps hold numbers; after `pruned`, only of those that affine layers have as well.
+    """
 
     source: str
     tensors: Tensors
+    shared: frozenset[str] = frozenset()
     entries: list[Entry] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+    copied: set[str] = field(default_factory=set)
     builder: GraphBuilder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,13 +76,84 @@ class Steps:
             entry["inputs"] = [[name, width] for name, width in names]
         return self._keep(self.builder.input(columns, names), entry, (), "the input")
 
-    def affine(self, x: Value, where: str, weight: str, bias: str | None, transposed: bool = False) -> Value:
-        """Add an affine layer; ``transposed`` where its weights are stored as (in, out)."""
-        matrix = self._tensor(weight)
+    def affine(
+        self,
+        x: Value,
+        where: str,
+        weight: str | None,
+        bias: str | None,
+        transposed: bool = False,
+        blocks: int | None = None,
+        tokens: int = 1,
+    ) -> Value:
+        """Add an affine layer; ``transposed`` where its weights are stored as (in, out).
+
+        It reads (blocks, tokens, in): each block has its own weights for all its tokens. With ``blocks``, even 1, the
+        tensor may have any shape, as long as its numbers are those of (blocks, out, in) in order. Without weights, the
+        layer gives its bias for every row.
+        """
         numbers = None if bias is None else self._tensor(bias)
-        value = self.builder.linear(x, where, matrix.T if transposed else matrix, numbers, layer_name(weight))
+        if weight is None and (same := self._constant(bias)) is not None:
+            return same
         entry: Entry = {"kind": "affine", "weight": weight, "bias": bias}
-        return self._keep(value, {**entry, "transposed": True} if transposed else entry, (x,), where)
+        entry |= ({} if blocks is None else {"blocks": blocks}) | ({"tokens": tokens} if tokens > 1 else {})
+        entry |= {"transposed": True} if transposed else {}
+        name = step_name(entry, self.tensors)
+        if weight is not None and (blocks or 1, tokens) == (1, 1) and weight not in self.shared:
+            matrix = self._tensor(weight)
+            if blocks is not None and matrix.size % x.width == 0:
+                matrix = matrix.reshape((x.width, -1) if transposed else (-1, x.width))
+                numbers = None if numbers is None else numbers.reshape(-1)
+            value = self.builder.linear(x, where, matrix.T if transposed else matrix, numbers, name)
+        else:
+            tie, stored = self._tie(x, where, weight, numbers, transposed, blocks or 1, tokens)
+            uses = sum(each["kind"] == "affine" and each["weight"] == weight for each in self.entries)
+            value = self.builder.tied(
+                x, where, tie, stored, numbers, f"{name} ({uses + 1})" if tie.key and uses else name
+            )
+        return self._keep(value, entry, (x,), where)
+
+    def _constant(self, bias: str | None) -> Value | None:
+        """Return the layer that gives this bias alone, if there is one already."""
+        for step, entry in enumerate(self.entries):
+            if entry["kind"] == "affine" and entry["weight"] is None and entry["bias"] == bias:
+                return Value(step, self.builder.width(step))
+        return None
+
+    def _tie(
+        self,
+        x: Value,
+        where: str,
+        weight: str | None,
+        bias: npt.NDArray[Any] | None,
+        transposed: bool,
+        blocks: int,
+        tokens: int,
+    ) -> tuple[Tie, npt.NDArray[Any]]:
+        """Return how an affine layer repeats its numbers, and its weights as (blocks, out, in)."""
+        inputs, rest = divmod(x.width, blocks * tokens)
+        if weight is None:
+            if bias is None:
+                raise FairmendError(f"{self.source}: {where} has neither weights nor a bias")
+            return Tie(bias.size, x.width, own_bias=True, weighted=False), bias.reshape(-1)[:0]
+        stored = self._tensor(weight)
+        if rest or stored.size % (blocks * inputs):
+            raise FairmendError(
+                f"{self.source}: {where} has weights of shape {stored.shape} for {x.width} values in "
+                f"{blocks * tokens} groups"
+            )
+        outputs = stored.size // (blocks * inputs)
+        stored = stored.reshape(blocks, inputs, outputs).swapaxes(1, 2) if transposed else stored
+        own = bias is not None and tokens > 1 and bias.size == blocks * tokens * outputs
+        if bias is not None and not own and bias.size != blocks * outputs:
+            raise FairmendError(
+                f"{self.source}: {where} has {bias.size} biases for {blocks * tokens} groups of {outputs} values"
+            )
+        key = step_name({"weight": weight}, self.tensors) if weight in self.shared else ""
+        try:
+            return Tie(outputs, inputs, blocks, tokens, own, key=key), stored.reshape(blocks, outputs, inputs)
+        except FairmendError as error:
+            raise unsupported(self.source, where, str(error)) from error
 
     def batch_norm(
         self,
@@ -120,9 +205,22 @@ class Steps:
             entry["parameters"] = parameters if isinstance(parameters, str) else list(numbers)
         return self._keep(self.builder.function(x, where, activation), entry, (x,), where)
 
-    def softmax(self, x: Value, where: str) -> Value:
-        """Add a softmax, or its logarithm, over the outputs."""
-        return self._keep(self.builder.softmax(x, where), {"kind": "softmax"}, (x,), where)
+    def softmax(self, x: Value, where: str, size: int | None = None) -> Value:
+        """Add a softmax over each group of so many columns; without a size, it or its logarithm is for the output."""
+        entry: Entry = {"kind": "softmax"} if size is None else {"kind": "softmax", "size": size}
+        return self._keep(self.builder.softmax(x, where, size), entry, (x,), where)
+
+    def product(
+        self, a: Value, b: Value, where: str, groups: int, rows: int = 1, columns: int = 1, length: int = 1
+    ) -> Value:
+        """Add the products of a (groups, rows, length) and b (groups, columns, length), summed over length."""
+        entry: Entry = {"kind": "product", "groups": groups, "rows": rows, "columns": columns, "length": length}
+        return self._keep(self.builder.product(a, b, where, groups, rows, columns, length), entry, (a, b), where)
+
+    def normalise(self, x: Value, where: str, size: int, epsilon: float, *, centred: bool = True) -> Value:
+        """Add (x - mean) / sqrt(variance + epsilon) of each group of so many columns."""
+        entry: Entry = {"kind": "normalise", "size": size, "epsilon": epsilon, "centred": centred}
+        return self._keep(self.builder.normalise(x, where, size, epsilon, centred=centred), entry, (x,), where)
 
     def add(self, where: str, values: Sequence[Value]) -> Value:
         """Add a sum."""
@@ -133,8 +231,15 @@ class Steps:
         return self._keep(self.builder.concatenate(where, values), {"kind": "concatenate"}, values, where)
 
     def columns(self, x: Value, where: str, indices: Sequence[int]) -> Value:
-        """Choose columns."""
+        """Choose columns; a choice of chosen columns is one choice."""
         chosen = [int(index) for index in indices]
+        before = self.entries[x.step]
+        if before["kind"] == "columns" and before["sources"][0] > 0 and chosen:
+            if not all(0 <= index < x.width for index in chosen):
+                raise FairmendError(f"{self.source}: {where} chooses columns that {x.width} columns do not have")
+            chosen = [before["indices"][index] for index in chosen]
+            (source,) = before["sources"]
+            x = Value(source, self.builder.width(source))
         return self._keep(self.builder.columns(x, where, chosen), {"kind": "columns", "indices": chosen}, (x,), where)
 
     def lookup(self, x: Value, where: str, table: str | int) -> Value:
@@ -147,6 +252,11 @@ class Steps:
             return self._keep(value, {"kind": "lookup", "classes": table}, (x,), where)
         value = self.builder.lookup(x, where, self._tensor(table), layer_name(table))
         return self._keep(value, {"kind": "lookup", "table": table}, (x,), where)
+
+    @property
+    def row(self) -> Value:
+        """The row of inputs."""
+        return Value(0, self.builder.width(0))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -192,14 +302,21 @@ def pruned(steps: Steps, last: int) -> tuple[list[Entry], list[str]]:
     for i in range(last, 0, -1):
         needed.update(entries[i]["sources"] if i in needed else ())
     readers = {i: [k for k in needed if i in entries[k]["sources"]] for i in needed}
+    weights = [entries[i]["weight"] for i in needed if entries[i]["kind"] == "affine"]
     merged: dict[int, int] = {}
     for i in sorted(needed):
         entry, reader = entries[i], readers[i]
         after = entries[reader[0]] if len(reader) == 1 and i != last else {}
-        if entry["kind"] == "affine" and entry["bias"] is None and _is_bias(after):
+        if (
+            entry["kind"] == "affine"
+            and entry["bias"] is None
+            and _is_bias(after)
+            and weights.count(entry["weight"]) == 1
+        ):
             entry["bias"] = after["shift"]
             merged[reader[0]] = i
     kept = sorted(needed - set(merged))
+    steps.copied = _also_elsewhere([entries[i] for i in kept], steps.copied)
     places = {old: new for new, old in enumerate(kept)}
     places |= {gone: places[into] for gone, into in merged.items()}
     found = [
@@ -207,6 +324,13 @@ def pruned(steps: Steps, last: int) -> tuple[list[Entry], list[str]]:
         for i in kept
     ]
     return found, [steps.places[i] for i in kept]
+
+
+def _also_elsewhere(entries: Sequence[Entry], copied: set[str]) -> set[str]:
+    """Return the tensors of affine layers that other steps read or hold numbers of: a repair would change them too."""
+    layers = {entry[part] for entry in entries if entry["kind"] == "affine" for part in ("weight", "bias")}
+    others = {value for entry in entries if entry["kind"] != "affine" for value in entry.values() if type(value) is str}
+    return layers & (copied | others)
 
 
 def _with_numbers(entry: Entry, steps: Steps) -> Entry:
@@ -227,23 +351,33 @@ def replay(
     entries: Sequence[Entry], tensors: Tensors, source: str, form: Form | None = None, places: Sequence[str] = ()
 ) -> Network:
     """Return the network that a description names, with these tensors; ``places`` are the words for its steps."""
-    steps = Steps(source, tensors)
+    steps = Steps(source, tensors, _shared(entries, source))
     values: list[Value] = []
     for i, entry in enumerate(entries):
         where = places[i] if places else f"step {i} ({entry['kind']})"
         values.append(_replayed(steps, entry, [_earlier(values, number) for number in entry["sources"]], where))
     if not values:
         raise FairmendError("describes no steps")
-    _refuse_shared(entries, source)
     return steps.builder.network(values[-1], form)
 
 
-def _refuse_shared(entries: Sequence[Entry], source: str) -> None:
-    """Refuse weights that several layers use: a repair changes each layer by itself."""
-    weights = [entry["weight"] for entry in entries if entry["kind"] == "affine"]
-    shared = next((key for key in weights if weights.count(key) > 1), None)
-    if shared is not None:
-        raise unsupported(source, f"layer {layer_name(shared)!r} (Linear)", "is used twice")
+def _shared(entries: Sequence[Entry], source: str) -> frozenset[str]:
+    """Return the weights that several layers use; refuse those that are used with other biases or in other orders."""
+    uses: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry["kind"] == "affine" and entry["weight"] is not None:
+            uses.setdefault(entry["weight"], []).append(entry)
+    for key, found in uses.items():
+        if any(each.get(part) != found[0].get(part) for each in found for part in ("bias", "transposed", "blocks")):
+            raise unsupported(
+                source, f"layer {layer_name(key)!r}", "is used twice, with different biases or transposed"
+            )
+    biases = [str(entry["bias"]) for entry in entries if entry["kind"] == "affine" and entry["weight"] is None]
+    biases += [str(found[0]["bias"]) for found in uses.values() if found[0]["bias"] is not None]
+    twice = next((key for key in biases if biases.count(key) > 1 or key in uses), None)
+    if twice is not None:
+        raise unsupported(source, f"the tensor {twice!r}", "is used twice, in different layers")
+    return frozenset(key for key, found in uses.items() if len(found) > 1)
 
 
 def _earlier(values: Sequence[Value], number: Any) -> Value:
@@ -263,9 +397,14 @@ def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> V
         return steps.add(where, sources)
     if kind == "concatenate":
         return steps.concatenate(where, sources)
+    if kind == "product":
+        first, second = sources
+        return steps.product(first, second, where, **{key: int(value) for key, value in rest.items()})
     (x,) = sources
     if kind == "affine":
-        return steps.affine(x, where, str(rest["weight"]), rest["bias"], rest.get("transposed", False) is True)
+        blocks = int(rest["blocks"]) if "blocks" in rest else None
+        turned, tokens = rest.get("transposed", False) is True, int(rest.get("tokens", 1))
+        return steps.affine(x, where, rest["weight"], rest["bias"], turned, blocks, tokens)
     if kind == "batch_norm":
         return steps.batch_norm(x, where, **{**rest, "epsilon": float(rest["epsilon"])})
     if kind == "scale":
@@ -273,7 +412,9 @@ def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> V
     if kind == "function":
         return steps.function(x, where, **rest)
     if kind == "softmax":
-        return steps.softmax(x, where)
+        return steps.softmax(x, where, int(rest["size"]) if "size" in rest else None)
+    if kind == "normalise":
+        return steps.normalise(x, where, int(rest["size"]), float(rest["epsilon"]), centred=rest["centred"] is True)
     if kind == "columns":
         return steps.columns(x, where, rest["indices"])
     if kind == "lookup":

@@ -6,7 +6,8 @@ import builtins
 import inspect
 import logging
 import operator
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -47,10 +48,32 @@ def _tensors(operator: str, *names: str, **renamed: str) -> Callable[[Any], Argu
     return arguments
 
 
+def _attention(layer: nn.MultiheadAttention) -> Arguments:
+    """Return the arguments of attention whose inputs have one width."""
+    if layer.in_proj_weight is None or layer.bias_k is not None or layer.add_zero_attn:
+        raise ValueError("has kdim, vdim, add_bias_kv or add_zero_attn, which is not supported")
+    biases = (
+        {"in_bias": Ref("in_proj_bias"), "out_bias": Ref("out_proj.bias")} if layer.in_proj_bias is not None else {}
+    )
+    weights = {
+        "in_weight": Ref("in_proj_weight"),
+        "out_weight": Ref("out_proj.weight"),
+        "in_bias": None,
+        "out_bias": None,
+    }
+    return "multi_head_attention", {**weights, **biases, "heads": layer.num_heads, "batch_first": layer.batch_first}
+
+
 _NORM = _tensors("batch_norm", "running_mean", "running_var", "weight", "bias", eps="eps")
 LAYERS: dict[type[nn.Module], Callable[[Any], Arguments]] = {
     nn.Linear: _tensors("linear", "weight", "bias"),
     nn.Embedding: _tensors("embedding", "weight", max_norm="max_norm"),
+    nn.Bilinear: _tensors("bilinear", "weight", "bias"),
+    nn.LayerNorm: _tensors("layer_norm", "weight", "bias", normalized_shape="normalized_shape", eps="eps"),
+    nn.RMSNorm: _tensors("rms_norm", "weight", normalized_shape="normalized_shape", eps="eps"),
+    nn.GroupNorm: _tensors("group_norm", "weight", "bias", num_groups="num_groups", eps="eps"),
+    nn.MultiheadAttention: _attention,
+    nn.GLU: _with("glu", "dim"),
     nn.BatchNorm1d: _NORM,
     nn.SyncBatchNorm: _NORM,
     nn.PReLU: _tensors("prelu", "weight"),
@@ -73,6 +96,7 @@ LAYERS: dict[type[nn.Module], Callable[[Any], Arguments]] = {
     nn.Sigmoid: _with("sigmoid"),
     nn.Softmax: _with("softmax", "dim"),
     nn.LogSoftmax: _with("log_softmax", "dim"),
+    nn.Unflatten: _with("unflatten", "dim", sizes="unflattened_size"),
     nn.Flatten: _with("flatten", "start_dim", "end_dim"),
     nn.Identity: _with("alias"),
     **{kind: _with("alias") for kind in (nn.Dropout, nn.Dropout1d, nn.AlphaDropout, nn.FeatureAlphaDropout)},
@@ -84,14 +108,12 @@ def layer_call(name: str, layer: nn.Module, source: str) -> Arguments:
     kind = type(layer)
     where = f"layer {name!r} ({kind.__name__})"
     if kind in LAYERS:
-        return LAYERS[kind](layer)
+        try:
+            return LAYERS[kind](layer)
+        except ValueError as error:
+            raise unsupported(source, where, str(error)) from error
     if ".quant" in kind.__module__ or ".ao." in kind.__module__:
         raise unsupported(source, where, "is quantised; give the model as it was before")
-    if hasattr(layer, "parametrizations"):
-        raise FairmendError(
-            f"{source}: {where} computes its weights from other tensors; call "
-            "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight') first"
-        )
     raise unsupported(source, where, refusal(kind.__name__))
 
 
@@ -125,20 +147,24 @@ def _defaults(module: nn.Module) -> dict[str, Any] | None:
     return {each.name: each.default for each in parameters if each.default is not each.empty} or None
 
 
+_EXPORTING = threading.RLock()  # one thread at a time silences logging, or the last one to end would leave it silent
+
+
 def _exported(module: nn.Module, source: str) -> Program | None:
     """Return the calls that torch.export finds, if an example of the inputs can be made; else None."""
     example = _example(module)
     if example is None:
         return None
     rows = torch.export.Dim("rows", min=2)
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # torch.export logs whole programs where it fails
-    try:
-        exported = torch.export.export(module, (example,), dynamic_shapes=({0: rows},), strict=False)
-    except Exception:  # control flow that depends on the numbers: the caller says what to do
-        return None
-    finally:
-        logging.disable(level)
+    with _EXPORTING:
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)  # torch.export logs whole programs where it fails
+        try:
+            exported = torch.export.export(module, (example,), dynamic_shapes=({0: rows},), strict=False)
+        except Exception:  # control flow that depends on the numbers: the caller says what to do
+            return None
+        finally:
+            logging.disable(level)
     return program_of_export(exported, source)
 
 
@@ -206,6 +232,14 @@ class _Translation:
         self.calls.append(Call(node.name, name, args, kwargs, where))
 
     def _layer(self, node: fx.Node, target: str) -> None:
+        args, given = _translated(node.args), {key: _translated(arg) for key, arg in node.kwargs.items()}
+        if type(self.module.get_submodule(target)) is nn.TransformerEncoderLayer:
+            self._encoder(node.name, target, args, given)
+        else:
+            self._layer_call(node.name, target, args, given)
+
+    def _layer_call(self, result: str, target: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> Ref:
+        """Add the call of a layer, and return its result."""
         layer = self.module.get_submodule(target)
         name = target.removeprefix(self.prefix.rstrip(".")) if self.prefix else target
         function, arguments = layer_call(name, layer, self.source)
@@ -213,12 +247,42 @@ class _Translation:
         for argument, value in arguments.items():
             if isinstance(value, Ref):
                 path = f"{target}.{value.name}"
-                self.constants[f"{node.name}:{value.name}"] = self._constant(path)
-                value = Ref(f"{node.name}:{value.name}")
+                self.constants[f"{result}:{value.name}"] = self._constant(path)
+                value = Ref(f"{result}:{value.name}")
             kwargs[argument] = value
         where = f"layer {name!r} ({type(layer).__name__})"
-        args = (*_translated(node.args), *(_translated(arg) for arg in node.kwargs.values()))
-        self.calls.append(Call(node.name, function, args, kwargs, where))
+        self.calls.append(Call(result, function, args, {**kwargs, **given}, where))
+        return Ref(result)
+
+    def _encoder(self, result: str, target: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+        """Add the calls of nn.TransformerEncoderLayer: attention, two layers, and a norm before or after each."""
+        layer: Any = self.module.get_submodule(target)
+        where = f"layer {target!r} (TransformerEncoderLayer)"
+        function = {1: "relu", 2: "gelu"}.get(layer.activation_relu_or_gelu)
+        if len(args) != 1 or given or function is None:
+            raise unsupported(self.source, where, "has a mask, or an activation other than ReLU and GELU")
+
+        def part(name: str, *values: Any, **more: Any) -> Ref:
+            return self._layer_call(f"{result}.{name}", f"{target}.{name}", values, more)
+
+        def call(name: str, operator: str, *values: Any) -> Ref:
+            self.calls.append(Call(name, operator, values, {}, where))
+            return Ref(name)
+
+        def attended(x: Ref) -> Ref:
+            both = part("self_attn", x, x, x, need_weights=False)
+            return call(f"{result}.attended", "getitem", both, 0)
+
+        def forward(x: Ref) -> Ref:
+            return part("linear2", call(f"{result}.{function}", function, part("linear1", x)))
+
+        (x,) = args
+        for name, change in (("norm1", attended), ("norm2", forward)):
+            if layer.norm_first:
+                x = call(f"{result}.after_{name}", "add", x, change(part(name, x)))
+            else:
+                x = part(name, call(f"{result}.before_{name}", "add", x, change(x)))
+        call(result, "alias", x)
 
     def _constant(self, path: str) -> Constant:
         """Return a tensor of the module by its path, which is its key if the state dict holds it."""

@@ -21,6 +21,13 @@ FUNCTIONS = {
     "selu": (node("Selu", "h", "q"), {}),
     "leaky_relu": (node("LeakyRelu", "h", "q", alpha=2.0), {}),
     "prelu": (node("PRelu", "h s", "q"), {"s": np.float32([0.5, -0.25, 2])}),
+    "abs": (node("Abs", "h", "q"), {}),
+    "exp": (node("Exp", "h", "q"), {}),
+    "sin": (node("Sin", "h", "q"), {}),
+    "cos": (node("Cos", "h", "q"), {}),
+    "square": (node("Pow", "h two", "q"), {"two": np.float32(2)}),
+    "square of a product": (node("Mul", "h h", "q"), {}),
+    "square by a whole number": (node("Pow", "h two", "q"), {"two": np.int64([2])}),
     "clip": (node("Clip", "h lo hi", "q"), LIMITS),
     "clip above": (node("Clip", "h lo", "q"), {"lo": LIMITS["lo"]}),
 }

@@ -28,6 +28,21 @@ CALLS = {
     "F.hardtanh": lambda h: F.hardtanh(h, -2.0, 2.0),
     "F.softsign": lambda h: F.softsign(h),
     "F.rrelu": lambda h: F.rrelu(h, 0.1, 0.3, training=False),
+    "abs": lambda h: h.abs(),
+    "torch.absolute": lambda h: torch.absolute(h),
+    "square": lambda h: torch.square(h),
+    "power": lambda h: h**2,
+    "product with itself": lambda h: h * h,
+    "exp_": lambda h: h.exp_(),
+    "log": lambda h: torch.log(h.abs() + 1),
+    "reciprocal": lambda h: (h**2 + 1).reciprocal(),
+    "quotient": lambda h: 3 / (h**2 + 1),
+    "power -1": lambda h: torch.pow(h**2 + 1, -1),
+    "sqrt": lambda h: torch.sqrt(h**2 + 1),
+    "rsqrt": lambda h: torch.rsqrt(h**2 + 1),
+    "power -0.5": lambda h: (h**2 + 1) ** -0.5,
+    "sin": lambda h: torch.sin(h),
+    "cos": lambda h: h.cos(),
     "torch.where": lambda h: torch.where(h > 0, h, 0.2 * h),
 }
 
@@ -49,7 +64,9 @@ def test_a_function_is_what_torch_computes(call):
         (lambda h: F.softplus(h, threshold=200), "threshold above 80"),
         (lambda h: F.softplus(h, threshold=float("inf")), "threshold above 80"),
         (lambda h: F.prelu(h, torch.ones(6)), "register_buffer"),
-        (lambda h: h.exp(), r"exp\(\)"),
+        (lambda h: h.sinh(), r"sinh\(\)"),
+        (lambda h: h**3, "a power other than 2, 0.5, -0.5 and -1"),
+        (lambda h: 2**h, "an exponent that is not one number"),
         (lambda h: torch.where(h > 1, h, 0.5 * h), "a number other than 0"),
         (lambda h: torch.where(h > 0, 0.5 * h, h), "other than as PReLU"),
         (lambda h: torch.where(h > 0, h, 0.5 * h.relu()), "other than as PReLU"),
@@ -71,6 +88,8 @@ def test_a_slope_is_rounded_to_float32_as_torch_does():
     assert load_network(module).activations[0].slope == float(np.float32(0.1))
 
 
-def test_softmax_is_for_the_output_alone():
+def test_a_softmax_inside_is_a_node_and_its_logarithm_is_for_the_output_alone():
+    inside = load_network(nn.Sequential(nn.Linear(4, 3), nn.Softmax(1), nn.Linear(3, 2)))
+    assert [node.operation.kind for node in inside.nodes] == ["input", "affine", "softmax", "affine"]
     with pytest.raises(FairmendError, match="only after the last affine layer"):
         load_network(nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1), nn.Linear(3, 2)))

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from fairmend.network.formats.onnx.conversion import Conversion, Result
 from fairmend.network.formats.onnx.graph import Node
-from fairmend.network.formats.onnx.operators import functions, layers, shapes
+from fairmend.network.formats.onnx.operators import arithmetic, functions, layers, shapes
 
 __all__ = ["find_operator"]
 
-_OPERATORS = {**layers.OPERATORS, **functions.OPERATORS, **shapes.OPERATORS}
+_OPERATORS = {**layers.OPERATORS, **arithmetic.OPERATORS, **functions.OPERATORS, **shapes.OPERATORS}
 _DOMAINS = {"Scaler": "ai.onnx.ml"}  # of all other operators: ONNX's own
 
 

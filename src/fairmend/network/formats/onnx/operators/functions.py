@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
+from fairmend.network.formats.onnx.arrays import attributes
+from fairmend.network.formats.onnx.axes import column_numbers, lengths, rows_axis, shown
 from fairmend.network.formats.onnx.conversion import Conversion, Result
-from fairmend.network.formats.onnx.graph import Node, attributes, describe_node
+from fairmend.network.formats.onnx.graph import Node, describe_node
 
 _ACTIVATIONS = {
     "Relu": "relu",
@@ -18,7 +21,16 @@ _ACTIVATIONS = {
     "Softsign": "softsign",
     "HardSwish": "hardswish",
     "Mish": "mish",
+    "Abs": "abs",
+    "Exp": "exp",
+    "Log": "log",
+    "Reciprocal": "reciprocal",
+    "Sqrt": "sqrt",
+    "Sin": "sin",
+    "Cos": "cos",
 }
+_ONE_AXIS = 13  # the version of ONNX from which on a softmax is over one axis, and not over all from one on
+_POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
 _SELU = (np.float32(1.67326319217681884765625), np.float32(1.05070102214813232421875))
 
 
@@ -38,10 +50,9 @@ def _prelu(node: Node, to: Conversion) -> Result:
     slopes = to.required(node, 1).reshape(-1)
     if len(np.unique(slopes)) == 1 and slopes[0] >= 0:
         return _with_slope(node, to, float(slopes[0]))
-    width = to.row(node).width
-    if slopes.size not in (1, width):
-        raise to.refuse(node, f"has {slopes.size} slopes for {width} units")
-    return _elementwise(node, to, Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist())))
+    x = to.numbers(node)
+    slopes = np.broadcast_to(to.for_each(node, to.required(node, 1), x.dims), (x.value.width,))
+    return _elementwise(node, to, Activation("prelu", 0.0, tuple(slopes.tolist())))
 
 
 def _with_slope(node: Node, to: Conversion, slope: float) -> Result:
@@ -89,10 +100,30 @@ def _gelu(node: Node, to: Conversion) -> Result:
     return _elementwise(node, to, Activation("gelu" if form == b"none" else "gelu_tanh"))
 
 
+def _pow(node: Node, to: Conversion) -> Result:
+    exponent = to.required(node, 1)
+    name = _POWERS.get(float(exponent.reshape(()))) if exponent.shape in ((), (1,)) else None
+    if name is None:
+        raise to.refuse(node, "is a power other than 2, 0.5, -0.5 and -1")
+    return _elementwise(node, to, Activation(name))
+
+
 def _softmax(node: Node, to: Conversion) -> Result:
-    if attributes(node).get("axis", -1) not in (1, -1):
-        raise to.refuse(node, "is not over the last axis")
-    return Result(to.builder.softmax(to.row(node), describe_node(node)))
+    """Read a softmax along an axis; over the columns of a row, it may close the network."""
+    x, one_axis = to.numbers(node), to.graph.opset >= _ONE_AXIS
+    given = attributes(node).get("axis", -1 if one_axis else 1)
+    where, closes = describe_node(node), x.is_row
+    axis = to.along(node, given, x.dims, f"is not over the last axis, but over axis {given} of {shown(x.dims)}")
+    if not closes and (not one_axis or node.op_type == "LogSoftmax"):
+        raise to.refuse(node, f"is over several axes of {shown(x.dims)}, or a logarithm inside the network")
+    if closes:
+        size = x.value.width if node.op_type == "Softmax" else None
+        return Result(to.builder.softmax(x.value, where, size), x.dims)
+    numbers = np.moveaxis(column_numbers(x.dims), axis, -1)
+    rows = rows_axis(x.dims)
+    last = to.moved(node, x, numbers, rows if rows < axis else rows - 1)
+    made = replace(last, value=to.builder.softmax(last.value, where, lengths(x.dims)[axis]))
+    return to.moved(node, made, np.moveaxis(column_numbers(made.dims), -1, axis), rows)
 
 
 OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
@@ -106,6 +137,7 @@ OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
     "Softplus": _softplus,
     "HardSigmoid": _hard_sigmoid,
     "Gelu": _gelu,
+    "Pow": _pow,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
 }

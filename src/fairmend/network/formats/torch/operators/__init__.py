@@ -11,29 +11,27 @@ from __future__ import annotations
 from fairmend.network.formats.torch.operators.arithmetic import ARITHMETIC
 from fairmend.network.formats.torch.operators.context import Context, Operator
 from fairmend.network.formats.torch.operators.functions import FUNCTIONS
+from fairmend.network.formats.torch.operators.products import PRODUCTS
 from fairmend.network.formats.torch.operators.shapes import SHAPES
 
 __all__ = ["OPERATORS", "Context", "Operator", "refusal"]
 
-OPERATORS: dict[str, Operator] = {**FUNCTIONS, **SHAPES, **ARITHMETIC}
+OPERATORS: dict[str, Operator] = {**FUNCTIONS, **SHAPES, **ARITHMETIC, **PRODUCTS}
 
 # Why functions and layers are refused that users ask for; all others are just "not supported".
 _REASONS = {
-    "divides by statistics of the row, a product of activations; fairmend has no bounds for it": (
-        *("layernorm", "rmsnorm", "groupnorm", "instancenorm", "instancenorm1d", "localresponsenorm", "normalize"),
-        *("nativelayernorm", "fusedrmsnorm"),
+    "divides by statistics of the row; write it with LayerNorm, RMSNorm or GroupNorm": (
+        *("instancenorm", "instancenorm1d", "localresponsenorm", "normalize"),
     ),
-    "multiplies activations with each other; fairmend has no bounds for it": (
-        *("glu", "bilinear", "einsum", "bmm", "baddbmm", "pow", "square", "outer"),
-        *("multiheadattention", "multiheadattentionforward", "scaleddotproductattention"),
-        *("transformer", "transformerencoder", "transformerencoderlayer", "transformerdecoder"),
+    "is not read as a whole; write its attention and its layers one by one, or export the model": (
+        *("transformer", "transformerencoder", "transformerdecoder", "transformerdecoderlayer"),
     ),
     "is recurrent; fairmend reads rows of numbers": ("lstm", "gru", "rnn", "lstmcell", "grucell", "rnncell"),
     "is a convolution; fairmend reads rows of numbers": (
         *("conv1d", "conv2d", "conv3d", "convolution", "convtranspose1d", "convtranspose2d", "lazyconv1d"),
     ),
     "adds up rows of a table; look up one column each with Embedding": ("embeddingbag", "embeddingbagforwardonly"),
-    "is a logarithm of a probability, for which fairmend has no bounds; end in the logit": ("logsigmoid", "log"),
+    "is a logarithm of a probability, for which fairmend has no bounds; end in the logit": ("logsigmoid",),
 }
 
 

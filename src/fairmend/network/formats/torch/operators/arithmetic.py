@@ -1,57 +1,65 @@
-"""Affine layers, sums, factors, batch normalisation and embeddings."""
+"""Sums, factors, normalisation and embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, column_numbers
-from fairmend.network.formats.torch.operators.shapes import copied, moved_axis
+from fairmend.network.formats.torch.operators.context import (
+    ROWS,
+    Context,
+    Dims,
+    Operator,
+    RowTensor,
+    column_numbers,
+    either,
+    on_constants,
+)
+from fairmend.network.formats.torch.operators.shapes import copied, expanded, moved_axis
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.steps import Number
 
 _MOST_TERMS = 256  # of a sum over an axis
 
 
-def _linear(c: Context, x: Any, weight: Any, bias: Any = None) -> RowTensor:
-    tensor = c.numbers(x)
-    key = c.key(weight, "weights")
-    if len(tensor.dims) != 2 or tensor.row_axis != 0:
-        raise c.error(f"reads a tensor of shape {tensor.shape()}; it must be (rows, n)")
-    c.require_width(tensor, weight.array.shape[-1])
-    offset = None if bias is None else c.key(bias, "biases")
-    value = c.steps.affine(c.flat(tensor), c.where, key, offset, weight.transposed)
-    return RowTensor((value,), (tensor.dims[0], value.width))
-
-
-def _matmul(c: Context, x: Any, matrix: Any) -> Any:
-    if isinstance(x, RowTensor) and isinstance(matrix, Constant) and matrix.array.ndim == 2:
-        return _linear(c, x, Constant(matrix.array.T, matrix.key, not matrix.transposed))
-    if isinstance(x, Constant):
-        raise c.error("multiplies from the left, which mixes rows")
-    raise c.error("multiplies activations with each other")
-
-
-def _addmm(c: Context, bias: Any, x: Any, matrix: Any, beta: Any = 1, alpha: Any = 1) -> RowTensor:
-    if (beta, alpha) != (1, 1) or not isinstance(matrix, Constant):
-        raise c.error("is not an affine layer")
-    return _linear(c, x, Constant(matrix.array.T, matrix.key, not matrix.transposed), bias)
-
-
-def _reference(c: Context, x: RowTensor, other: Any) -> tuple[Number, bool]:
-    """Return a constant beside a tensor as numbers for each column, and whether it is one number."""
+def _beside(c: Context, x: RowTensor, other: Any) -> tuple[RowTensor, Number]:
+    """Return a tensor and the numbers of a constant beside it, for each column; axes of size 1 are repeated."""
     if isinstance(other, bool) or not isinstance(other, int | float | Constant):
         raise c.error(f"combines a tensor with {type(other).__name__}")
     if not isinstance(other, Constant):
-        return float(other), True
+        return x, float(other)
     if other.number is not None and other.array.ndim <= len(x.dims):
-        return other.reference, True
-    if other.array.ndim > 2 or (other.array.ndim == 2 and len(other.array) != 1) or len(x.dims) != 2 or x.row_axis != 0:
-        raise c.error(f"combines shapes {x.shape()} and {other.array.shape}, which PyTorch broadcasts over the rows")
-    c.require_width(x, other.array.size)
-    return other.reference, False
+        return x, c.reference(other)
+    shape = other.array.shape
+    if len(x.dims) == 2 and x.row_axis == 0 and (other.array.ndim == 1 or (other.array.ndim == 2 and len(shape) == 1)):
+        c.require_width(x, other.array.size)
+        return x, c.reference(other)
+    c.require_axis(x, shape)
+    dims = common_dims(c, x.dims, shape)
+    sizes = [1 if size is ROWS else size for size in dims]
+    wide = other.moved(lambda array: np.broadcast_to(array, sizes))
+    return expanded(c, c.view(x, (1,) * (len(dims) - len(x.dims)) + x.dims), dims), c.reference(wide)
+
+
+def common_dims(c: Context, first: Dims, second: Dims) -> Dims:
+    """Return the axes that two tensors get together: an axis of size 1 fits any other, but that of the rows."""
+    rank = max(len(first), len(second))
+    pairs = zip((1,) * (rank - len(first)) + tuple(first), (1,) * (rank - len(second)) + tuple(second), strict=True)
+    found = []
+    for one, other in pairs:
+        if one is not other and one != other and 1 not in (one, other):
+            raise c.error(f"combines shapes {_shown(first)} and {_shown(second)}")
+        found.append(other if one == 1 else one)
+    if sum(size is ROWS for size in found) != 1:
+        raise c.error(f"combines shapes {_shown(first)} and {_shown(second)}, which PyTorch broadcasts over the rows")
+    return tuple(found)
+
+
+def _shown(dims: Dims) -> str:
+    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
 
 
 def _is_number(value: Any, number: float) -> bool:
@@ -62,7 +70,7 @@ def _times(c: Context, factor: Any, other: Any) -> Any:
     """Return alpha times a tensor or number."""
     if factor == 1:
         return other
-    return _mul(c, other, factor)
+    return multiply(c, other, factor)
 
 
 def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
@@ -74,54 +82,44 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     tensor = c.numbers(x)
     if _is_number(other, 0):
         return copied(c, tensor)
-    shift, _ = _reference(c, tensor, other)
-    return c.scaled(tensor, shift=shift)
+    wide, shift = _beside(c, tensor, other)
+    return c.scaled(wide, shift=shift)
+
+
+def add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
+    """Return the sum of tensors and numbers."""
+    return either(_add, np.add)(c, x, other, **({} if alpha == 1 else {"alpha": alpha}))
 
 
 def _sub(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     if isinstance(other, RowTensor):
         return _add(c, c.scaled(_times(c, alpha, other), gain=-1.0), x)
-    mean, _ = _reference(c, c.numbers(x), _times(c, alpha, other))
-    return c.scaled(x, mean=mean)
+    wide, mean = _beside(c, c.numbers(x), _times(c, alpha, other))
+    return c.scaled(wide, mean=mean)
 
 
 def _rsub(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     return _sub(c, other, x, alpha)
 
 
-def _mul(c: Context, x: Any, other: Any) -> Any:
-    if isinstance(x, RowTensor) and isinstance(other, RowTensor):
-        for gate, value in ((x, other), (other, x)):
-            if gate.sigmoid_of and gate.sigmoid_of == value.parts:
-                return c.elementwise(value, "silu")
-        raise c.error("multiplies activations with each other")
-    if isinstance(x, RowTensor):
-        if _is_number(other, 1):
-            return copied(c, x)
-        gain, _ = _reference(c, c.numbers(x), other)
-        product = c.scaled(x, gain=gain)
-        product.product_of = (x.parts, other)
-        return product
-    if isinstance(other, RowTensor):
-        return _mul(c, other, x)
-    return _on_constants(np.multiply)(c, x, other)
-
-
-def _addcmul(c: Context, x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
-    """Return x + value · tensor1 · tensor2, of which at most one factor may depend on the input."""
-    multiply, add = _either(_mul, np.multiply), _either(_add, np.add)
-    return add(c, x, multiply(c, multiply(c, tensor1, value), tensor2))
-
-
-def _div(c: Context, x: Any, other: Any, rounding_mode: Any = None) -> Any:
-    if rounding_mode is not None:
-        raise c.error("rounds, which is not supported")
-    if isinstance(other, RowTensor):
-        raise c.error("divides by an activation")
+def multiply(c: Context, x: Any, other: Any) -> Any:
+    """Return a tensor times numbers, one for all columns or one for each."""
+    if not isinstance(x, RowTensor):
+        return on_constants(np.multiply)(c, x, other)
     if _is_number(other, 1):
         return copied(c, x)
-    divisor, _ = _reference(c, c.numbers(x), other)
-    return c.scaled(x, divisor=divisor)
+    wide, gain = _beside(c, c.numbers(x), other)
+    product = c.scaled(wide, gain=gain)
+    product.product_of = (x.parts, other)
+    return product
+
+
+def divide(c: Context, x: Any, other: Any) -> Any:
+    """Return a tensor divided by numbers, one for all columns or one for each."""
+    if _is_number(other, 1):
+        return copied(c, x)
+    wide, divisor = _beside(c, c.numbers(x), other)
+    return c.scaled(wide, divisor=divisor)
 
 
 def _neg(c: Context, x: Any) -> Any:
@@ -129,26 +127,28 @@ def _neg(c: Context, x: Any) -> Any:
 
 
 def _sum_of(c: Context, tensors: Sequence[RowTensor]) -> RowTensor:
-    """Return the sum of tensors of one shape."""
+    """Return the sum of tensors; axes of size 1 are repeated."""
+    dims = tensors[0].dims
     for tensor in tensors:
         c.numbers(tensor)
         if tensor.dims != tensors[0].dims:
             _fit(c, tensors[0], tensor)
-    value = c.steps.add(c.where, [c.flat(tensor) for tensor in tensors])
+        dims = common_dims(c, dims, tensor.dims)
+    wide = [expanded(c, c.view(each, (1,) * (len(dims) - len(each.dims)) + each.dims), dims) for each in tensors]
+    value = c.steps.add(c.where, [c.flat(tensor) for tensor in wide])
     opens = next((tensor.opens for tensor in tensors if tensor.opens), {})
     if not all(tensor.opens for tensor in tensors):
         opens = {}
-    return RowTensor((value,), tensors[0].dims, opens)
+    return RowTensor((value,), dims, opens)
 
 
 def _fit(c: Context, first: RowTensor, second: RowTensor) -> None:
-    """Refuse a sum of two shapes; an input that is not known yet is made to fit."""
+    """Make an input fit whose width is not known yet."""
     if len(first.dims) == len(second.dims) == 2:
         if first.opens:
             c.require_width(first, second.width)
         if second.opens:
             c.require_width(second, first.width)
-    raise c.error(f"adds tensors of shapes {first.shape()} and {second.shape()}; they must have one shape")
 
 
 def _reduced(mean: bool) -> Operator:
@@ -166,6 +166,11 @@ def _reduced(mean: bool) -> Operator:
         return tensor
 
     return operator
+
+
+def sum_over(c: Context, x: RowTensor, axis: int) -> RowTensor:
+    """Return the sum over one axis."""
+    return _over_axis(c, x, moved_axis(c, x, axis, "adds up"), mean=False, keepdim=False)
 
 
 def _over_axis(c: Context, x: RowTensor, axis: int, mean: bool, keepdim: bool) -> RowTensor:
@@ -223,6 +228,71 @@ def _native_batch_norm(
     return (_batch_norm(c, x, mean, variance, weight, bias, eps=eps),)
 
 
+def _grouped_norm(
+    c: Context, x: RowTensor, size: int, epsilon: Any, weight: Any, bias: Any, repeats: int, *, centred: bool = True
+) -> RowTensor:
+    """Return each group of so many columns normalised, times a gain and plus a shift for each column.
+
+    Those are for the columns at the end of each group, or of each row, each for so many columns in a row.
+    """
+    value = c.steps.normalise(c.flat(x), c.where, size, c.number(epsilon, "an epsilon"), centred=centred)
+    parts: dict[str, Number] = {}
+    for name, constant in (("gain", weight), ("shift", bias)):
+        if constant is None:
+            continue
+        if not isinstance(constant, Constant):
+            raise c.error("has numbers that depend on the input")
+        parts[name] = c.reference(_tiled(constant, repeats, value.width))
+    return RowTensor((c.steps.scale(value, c.where, **parts) if parts else value,), x.dims)
+
+
+def _tiled(constant: Constant, repeats: int, width: int) -> Constant:
+    """Return a constant with each number so many times, and all of that as often as it fits into the width."""
+    count = width // (constant.array.size * repeats)
+    return constant.moved(lambda array: np.tile(np.repeat(array.reshape(-1), repeats), count))
+
+
+def _layer_norm(
+    c: Context, x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *rest: Any
+) -> RowTensor:
+    tensor, size = _normalised(c, x, normalized_shape)
+    return _grouped_norm(c, tensor, size, eps, weight, bias, 1)
+
+
+def _rms_norm(c: Context, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> RowTensor:
+    tensor, size = _normalised(c, x, normalized_shape)
+    epsilon = float(np.finfo(c.steps.dtype).eps) if eps is None else eps
+    return _grouped_norm(c, tensor, size, epsilon, weight, None, 1, centred=False)
+
+
+def _normalised(c: Context, x: Any, shape: Any) -> tuple[RowTensor, int]:
+    """Return a tensor whose last axes, of this shape, are normalised, and how many columns that are."""
+    tensor, sizes = c.numbers(x), tuple(shape) if isinstance(shape, list | tuple) else (shape,)
+    if len(tensor.dims) == 2 and len(sizes) == 1:
+        c.require_width(tensor, sizes[0])
+    if ROWS in tensor.dims[-len(sizes) :] or tensor.dims[-len(sizes) :] != sizes:
+        raise c.error(f"normalises the last axes {sizes} of a tensor of shape {tensor.shape()}")
+    return tensor, math.prod(sizes)
+
+
+def _group_norm(
+    c: Context, x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5
+) -> RowTensor:
+    tensor = c.numbers(x)
+    if tensor.row_axis != 0 or len(tensor.dims) < 2 or tensor.dims[1] % num_groups:
+        raise c.error(f"normalises {num_groups} groups of a tensor of shape {tensor.shape()}")
+    if len(tensor.dims) == 2 and weight is not None:
+        c.require_width(tensor, weight.array.size)
+    inner = math.prod(tensor.dims[2:])
+    return _grouped_norm(c, tensor, tensor.width // num_groups, eps, weight, bias, inner)
+
+
+def _aten_native_layer_norm(
+    c: Context, x: Any, normalized_shape: Any, weight: Any, bias: Any, eps: Any
+) -> tuple[RowTensor]:
+    return (_layer_norm(c, x, normalized_shape, weight, bias, eps),)
+
+
 def _embedding(
     c: Context,
     x: Any,
@@ -236,7 +306,7 @@ def _embedding(
     if max_norm is not None:
         raise c.error("changes its table while it is read (max_norm)")
     table = c.key(weight, "tables")
-    if weight.transposed or weight.array.ndim != 2:
+    if not weight.in_order or weight.array.ndim != 2:
         raise c.error(f"has a table of shape {weight.array.shape}")
     return _looked_up(c, x, table, weight.array.shape[1])
 
@@ -261,52 +331,20 @@ def _looked_up(c: Context, x: Any, table: str | int, width: int) -> RowTensor:
     return RowTensor(parts, (*tensor.dims, width), {name: factor * width for name, factor in tensor.opens.items()})
 
 
-def _on_constants(compute: Callable[..., Any]) -> Operator:
-    """Return an operator that computes with numbers of the model alone."""
-
-    def operator(c: Context, *args: Any, **kwargs: Any) -> Constant:
-        if kwargs or not all(isinstance(arg, int | float | Constant) for arg in args):
-            raise c.error("is not supported")
-        arrays = [arg.array if isinstance(arg, Constant) else arg for arg in args]
-        with np.errstate(all="ignore"):
-            return Constant(np.asarray(compute(*arrays)))
-
-    return operator
-
-
-def _either(operator: Operator, compute: Callable[..., Any]) -> Operator:
-    """Return an operator that also takes numbers of the model alone, as in x / (self.std + 1e-8)."""
-    constants = _on_constants(compute)
-
-    def either(c: Context, *args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(arg, RowTensor) for arg in (*args, *kwargs.values())):
-            return constants(c, *args, **kwargs)
-        return operator(c, *args, **kwargs)
-
-    return either
-
-
 ARITHMETIC: dict[str, Operator] = {
-    "linear": _linear,
-    **dict.fromkeys(("matmul", "mm"), _matmul),
-    "addmm": _addmm,
-    "addcmul": _addcmul,
-    "add": _either(_add, np.add),
-    **dict.fromkeys(("sub", "subtract"), _either(_sub, np.subtract)),
-    "rsub": _either(_rsub, lambda x, y: y - x),
-    **dict.fromkeys(("mul", "multiply"), _either(_mul, np.multiply)),
-    **dict.fromkeys(("div", "divide", "truediv", "true_divide"), _either(_div, np.divide)),
-    **dict.fromkeys(("neg", "negative"), _either(_neg, np.negative)),
-    "sqrt": _on_constants(np.sqrt),
-    "rsqrt": _on_constants(lambda x: 1 / np.sqrt(x)),
-    "reciprocal": _on_constants(np.reciprocal),
-    "exp": _on_constants(np.exp),
-    "abs": _on_constants(np.abs),
+    "add": add,
+    **dict.fromkeys(("sub", "subtract"), either(_sub, np.subtract)),
+    "rsub": either(_rsub, lambda x, y: y - x),
+    **dict.fromkeys(("neg", "negative"), either(_neg, np.negative)),
     "sum": _reduced(mean=False),
     "mean": _reduced(mean=True),
     "batch_norm": _batch_norm,
     "_native_batch_norm_legit_no_training": _native_batch_norm,
     "aten.batch_norm": _aten_batch_norm,
+    "layer_norm": _layer_norm,
+    "native_layer_norm": _aten_native_layer_norm,
+    "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
     "embedding": _embedding,
     "aten.embedding": _aten_embedding,
     "one_hot": _one_hot,

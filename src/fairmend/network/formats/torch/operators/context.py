@@ -31,6 +31,28 @@ class _Rows:
 
 
 ROWS: Final = _Rows()
+
+
+@dataclass(frozen=True)
+class ManyRows:
+    """An axis of the rows and others in one, as (before, rows, after); only reshaping takes it apart again.
+
+    As a size it says how many times the rows there are: before · after.
+    """
+
+    before: int = 1
+    after: int = 1
+
+    @property
+    def times(self) -> int:
+        """How many numbers of one row are along the axis."""
+        return self.before * self.after
+
+    def __repr__(self) -> str:
+        """Show it as in messages: 2*rows."""
+        return f"{self.times}*rows"
+
+
 Dims = tuple[Any, ...]  # each an int, or ROWS
 
 
@@ -61,7 +83,7 @@ class RowTensor:
 
     `opens` says by how many columns the tensor grows with each column of an input whose width is not known yet.
     An `integer` tensor was cast to whole numbers, and only a look-up may read it. `sigmoid_of` is set on a sigmoid,
-    and `product_of` on the product of a tensor and a constant.
+    and `product_of` on the product of a tensor and a constant. `open_axis` is the axis of such columns.
     """
 
     parts: tuple[Value, ...]
@@ -71,6 +93,7 @@ class RowTensor:
     integer: bool = False
     sigmoid_of: tuple[Value, ...] = ()
     product_of: tuple[tuple[Value, ...], Any] | None = None
+    open_axis: int | None = None
     version: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +108,12 @@ class RowTensor:
     @property
     def row_axis(self) -> int:
         """The axis of the rows."""
-        return next(axis for axis, size in enumerate(self.dims) if size is ROWS)
+        return next(axis for axis, size in enumerate(self.dims) if size is ROWS or isinstance(size, ManyRows))
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the axis of the rows is one with others."""
+        return isinstance(self.dims[self.row_axis], ManyRows)
 
     @property
     def stale(self) -> bool:
@@ -103,7 +131,7 @@ class RowTensor:
 
 def column_numbers(dims: Sequence[Any], start: int = 0) -> npt.NDArray[np.int64]:
     """Return the numbers of the columns of a tensor, in an array of its shape; the axis of rows has length 1."""
-    sizes = [1 if size is ROWS else int(size) for size in dims]
+    sizes = [1 if size is ROWS else size.times if isinstance(size, ManyRows) else int(size) for size in dims]
     return np.arange(start, start + math.prod(sizes)).reshape(sizes)
 
 
@@ -169,6 +197,17 @@ class Context:
             return (self.steps.columns(self.flat(x), self.where, numbers),)
         return tuple(self.steps.columns(x.parts[owner], self.where, chosen) for owner, chosen in runs)
 
+    def constant(self, x: Constant, dims: Dims) -> RowTensor:
+        """Return a constant of the state dict as a tensor that has it in every row."""
+        if x.key is None:
+            self.key(x, "numbers")
+        flat = x.moved(lambda array: array.reshape(-1))
+        assert flat.key is not None
+        whole = self.steps.affine(self.steps.row, self.where, None, flat.key)
+        found = RowTensor((whole,), (ROWS, whole.width))
+        places = np.arange(whole.width) if flat.places is None else flat.places
+        return self.select(found, places, dims)
+
     def tensor(self, x: Any) -> RowTensor:
         """Return a tensor that depends on the input; refuse anything else."""
         if not isinstance(x, RowTensor):
@@ -202,6 +241,18 @@ class Context:
                 f"{self.steps.source}: {self.where} takes {width} values, but the layer before it gives {x.width}"
             )
 
+    def require_axis(self, x: RowTensor, shape: Sequence[int]) -> None:
+        """Make an input of unknown width fit a constant of this shape beside it, along the axis that is not known."""
+        if len(x.opens) != 1 or x.open_axis is None:
+            return
+        ((name, _),) = x.opens.items()
+        place = x.open_axis - len(x.dims) + len(shape)
+        wanted = shape[place] if 0 <= place < len(shape) else 1
+        if wanted == x.dims[x.open_axis]:
+            self.exact.add(name)
+        elif wanted > 1 and name not in self.exact:
+            raise InputWidthError(name, wanted - x.dims[x.open_axis], exact=True)
+
     def key(self, constant: Any, what: str) -> str:
         """Return the key of a constant in the state dict."""
         if not isinstance(constant, Constant):
@@ -212,9 +263,17 @@ class Context:
             )
         return constant.key
 
+    def reference(self, constant: Constant) -> Number:
+        """Return a constant as the description of a step names it: by its key, or as numbers."""
+        found = constant.reference
+        if constant.key is not None and not isinstance(found, str):
+            self.steps.copied.add(constant.key)
+        return found
+
     def number(self, value: Any, what: str) -> float:
         """Return an argument that must be one number."""
         if isinstance(value, Constant) and value.number is not None:
+            self.steps.copied.update(() if value.key is None else (value.key,))
             return value.number
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"has {what} that is not one number")
@@ -223,3 +282,29 @@ class Context:
 
 Operator = Callable[..., Any]
 """Takes the context of a call and the arguments of PyTorch's function; returns a tensor, or several."""
+
+
+def on_constants(compute: Callable[..., Any]) -> Operator:
+    """Return an operator that computes with numbers of the model alone."""
+
+    def operator(c: Context, *args: Any, **kwargs: Any) -> Constant:
+        if kwargs or not all(isinstance(arg, int | float | Constant) for arg in args):
+            raise c.error("is not supported")
+        arrays = [arg.array if isinstance(arg, Constant) else arg for arg in args]
+        c.steps.copied.update(arg.key for arg in args if isinstance(arg, Constant) and arg.key is not None)
+        with np.errstate(all="ignore"):
+            return Constant(np.asarray(compute(*arrays)))
+
+    return operator
+
+
+def either(operator: Operator, compute: Callable[..., Any]) -> Operator:
+    """Return an operator that also takes numbers of the model alone, as in x / (self.std + 1e-8)."""
+    constants = on_constants(compute)
+
+    def either(c: Context, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(arg, RowTensor) for arg in (*args, *kwargs.values())):
+            return constants(c, *args, **kwargs)
+        return operator(c, *args, **kwargs)
+
+    return either

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.torch.operators.context import ROWS, Context, Operator, Positive, RowTensor
+from fairmend.network.formats.torch.operators.context import (
+    Context,
+    Operator,
+    Positive,
+    RowTensor,
+    column_numbers,
+    either,
+)
 from fairmend.network.formats.torch.program import Constant
 
 _SELU = (1.6732632423543772, 1.0507009873554805)  # alpha and scale
+_POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
 _SOFTPLUS_LINE = 20  # from where on PyTorch returns x itself, by default
 _SOFTPLUS_MOST = 80  # below this, exp(x), which PyTorch computes up to its threshold, is finite in float32
 
@@ -21,6 +31,19 @@ def _plain(name: str) -> Operator:
         return c.elementwise(x, name)
 
     return operator
+
+
+_ELEMENTARY: dict[str, Callable[..., Any]] = {  # also of numbers of the model alone
+    "abs": np.abs,
+    "square": np.square,
+    "exp": np.exp,
+    "log": np.log,
+    "reciprocal": np.reciprocal,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+}
 
 
 def _sigmoid(c: Context, x: Any) -> RowTensor:
@@ -121,18 +144,45 @@ def _hardsigmoid(c: Context, x: Any, inplace: bool = False) -> RowTensor:
     return c.elementwise(x, "hardsigmoid", parameters=(1 / 6, 0.5))
 
 
-def _softmax(
-    c: Context, x: Any, dim: Any = None, half_to_float: Any = False, dtype: Any = None, _stacklevel: int = 3
+def _pow(c: Context, x: Any, exponent: Any) -> RowTensor:
+    power = c.number(exponent, "an exponent")
+    if power not in _POWERS:
+        raise c.error("is a power other than 2, 0.5, -0.5 and -1")
+    return c.elementwise(x, _POWERS[power])
+
+
+def softmax(
+    c: Context,
+    x: Any,
+    dim: Any = None,
+    half_to_float: Any = False,
+    dtype: Any = None,
+    _stacklevel: int = 3,
+    *,
+    logarithm: bool = False,
 ) -> RowTensor:
+    """Return the softmax over one axis, or its logarithm, which only the output may be."""
     tensor = c.numbers(x)
     if dtype is not None or half_to_float not in (False, 3):
         raise c.error("is not supported with another dtype")
-    if dim not in (len(tensor.dims) - 1, -1) or tensor.dims[-1] is ROWS or len(tensor.dims) > 2:
-        raise c.error(f"has dim={dim}, not 1 or -1")
-    return RowTensor((c.steps.softmax(c.flat(tensor), c.where),), tensor.dims, tensor.opens)
+    axis = tensor.axis(dim) if isinstance(dim, int) else -1
+    if not 0 <= axis < len(tensor.dims) or axis == tensor.row_axis or (logarithm and len(tensor.dims) > 2):
+        raise c.error(
+            f"has dim={dim} of a tensor of shape {tensor.shape()}; it must be an axis other than that of rows"
+        )
+    order = [*(each for each in range(len(tensor.dims)) if each != axis), axis]
+    dims = tuple(tensor.dims[each] for each in order)
+    row = c.flat(c.select(tensor, column_numbers(tensor.dims).transpose(order), dims, dict(tensor.opens)))
+    value = c.steps.softmax(row, c.where, None if logarithm else tensor.dims[axis])
+    result = RowTensor((value,), dims, tensor.opens)
+    back = np.argsort(order)
+    return result if axis == len(order) - 1 else c.select(result, column_numbers(dims).transpose(back), tensor.dims)
 
 
 FUNCTIONS: dict[str, Operator] = {
+    **{name: either(_plain(name), compute) for name, compute in _ELEMENTARY.items()},
+    "absolute": either(_plain("abs"), np.abs),
+    "pow": either(_pow, np.power),
     **{name: _plain(name) for name in ("relu", "tanh", "selu", "softsign", "silu", "mish", "hardswish")},
     "sigmoid": _sigmoid,
     "expit": _sigmoid,
@@ -151,8 +201,8 @@ FUNCTIONS: dict[str, Operator] = {
     "softplus": _softplus,
     "gelu": _gelu,
     "hardsigmoid": _hardsigmoid,
-    "softmax": _softmax,
-    "_softmax": _softmax,
-    "log_softmax": _softmax,
-    "_log_softmax": _softmax,
+    "softmax": softmax,
+    "_softmax": softmax,
+    "log_softmax": partial(softmax, logarithm=True),
+    "_log_softmax": partial(softmax, logarithm=True),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import numpy.typing as npt
 from fairmend.network.formats.torch.operators.context import (
     ROWS,
     Context,
+    Dims,
     InputWidthError,
+    ManyRows,
     Operator,
     RowTensor,
     column_numbers,
@@ -72,15 +75,8 @@ def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
 def _reshape(c: Context, x: Any, *sizes: Any, shape: Any = None, size: Any = None) -> Any:
     wanted = _sizes(sizes if sizes else (shape if shape is not None else size,))
     if isinstance(x, Constant):
-        return _renamed(x, x.array.reshape(wanted), x.array.ndim <= 1 or len(wanted) == 2)
+        return x.moved(lambda array: array.reshape(wanted))
     return _reshaped(c, c.tensor(x), list(wanted))
-
-
-def _renamed(x: Constant, array: npt.NDArray[Any], keyed: bool = True) -> Constant:
-    """Return a constant under other axes; it keeps its key if its numbers are in the order of the stored ones."""
-    if array.shape == x.array.shape:
-        return x
-    return Constant(array, x.key if keyed and not x.transposed else None)
 
 
 def _sizes(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -89,26 +85,44 @@ def _sizes(sizes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _reshaped(c: Context, x: RowTensor, sizes: list[Any]) -> RowTensor:
-    """Return the tensor under axes of these sizes, of which the first must be the rows."""
-    rest = [1 if size is None else size for size in sizes[1:]]
-    if x.row_axis != 0 or not sizes or not all(isinstance(size, int) for size in rest):
-        raise c.error(f"makes {tuple(sizes)} of a tensor of shape {x.shape()}, which mixes rows")
-    if -1 in rest:
-        known = math.prod(size for size in rest if size != -1)
-        rest[rest.index(-1)] = x.width // known if known else 0
-    if sizes[0] is not ROWS and sizes[0] != -1:
-        raise c.error(f"makes {sizes[0]} rows of any number of rows; write x.view(x.size(0), …) or x.view(-1, …)")
-    if math.prod(rest) != x.width:
-        if sizes[0] is ROWS or rest:
-            c.require_width(x, math.prod(rest))
+    """Return the tensor under axes of these sizes, of which one has the rows."""
+    wanted = [1 if size is None else size for size in sizes]
+    if -1 in wanted:
+        known = math.prod(_times(size) for size in wanted if not isinstance(size, int) or size != -1)
+        rest = x.width // known if known else 0
+        fixed = any(not isinstance(size, int) for size in wanted)
+        wanted[wanted.index(-1)] = rest if fixed else ManyRows(1, rest) if rest != 1 else ROWS
+    if all(isinstance(size, int) for size in wanted):
+        raise c.error(f"makes {sizes[0] if sizes else 1} rows of any number of rows; write x.view(x.size(0), …)")
+    if math.prod(map(_times, wanted)) != x.width:
+        if wanted[0] is ROWS:
+            c.require_width(x, math.prod(map(_times, wanted)))
+        raise c.error(f"makes {tuple(sizes)} of a tensor of shape {x.shape()}")
+    return c.view(x, _regrouped(c, x, wanted))
+
+
+def _times(size: Any) -> int:
+    return 1 if size is ROWS else size.times if isinstance(size, ManyRows) else int(size)
+
+
+def _regrouped(c: Context, x: RowTensor, wanted: Sequence[Any]) -> Dims:
+    """Return the axes of these sizes; that of the rows may take in others beside it."""
+    axis = x.row_axis
+    row = x.dims[axis]
+    before = math.prod(x.dims[:axis]) * (row.before if isinstance(row, ManyRows) else 1)
+    place = next(i for i, size in enumerate(wanted) if not isinstance(size, int))
+    ahead, times = math.prod(wanted[:place]), _times(wanted[place])
+    first = before // ahead if before % ahead == 0 else 0
+    if not first or times % first:
         raise c.error(f"would mix the {x.width} outputs of different rows")
-    return c.view(x, (ROWS, *rest))
+    joined = ROWS if times == 1 else ManyRows(first, times // first)
+    return (*wanted[:place], joined, *wanted[place + 1 :])
 
 
 def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if isinstance(x, Constant):
         shape, axes = x.array.shape, max(1, x.array.ndim)
-        return _renamed(x, x.array.reshape((*shape[: start_dim % axes], -1, *shape[end_dim % axes + 1 :])))
+        return x.moved(lambda array: array.reshape((*shape[: start_dim % axes], -1, *shape[end_dim % axes + 1 :])))
     tensor = c.tensor(x)
     start, end = tensor.axis(start_dim), tensor.axis(end_dim)
     if start <= tensor.row_axis <= end:
@@ -122,30 +136,32 @@ def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
     if isinstance(x, Constant):
         listed = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-        return _renamed(x, np.squeeze(x.array, tuple(axis for axis in listed if x.array.shape[axis] == 1)))
+        axes = tuple(axis for axis in listed if x.array.shape[axis] == 1)
+        return x.moved(lambda array: np.squeeze(array, axes))
     tensor = c.tensor(x)
     chosen = range(len(tensor.dims)) if dim is None else [dim] if isinstance(dim, int) else dim
-    axes = {tensor.axis(axis) for axis in chosen}
-    if dim is not None and len(tensor.opens) == 1 and all(tensor.dims[axis] == 1 for axis in axes):
+    dropped = {tensor.axis(axis) for axis in chosen}
+    if dim is not None and len(tensor.opens) == 1 and all(tensor.dims[axis] == 1 for axis in dropped):
         c.exact.update(tensor.opens)  # the model says that there is one column
-    if dim is not None and tensor.row_axis in axes:
+    if dim is not None and tensor.row_axis in dropped:
         raise c.error(f"over axis {dim} is not supported: it is that of the rows")
-    return c.view(tensor, tuple(size for i, size in enumerate(tensor.dims) if i not in axes or size != 1))
+    return c.view(tensor, tuple(size for i, size in enumerate(tensor.dims) if i not in dropped or size != 1))
 
 
 def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
     if isinstance(x, Constant):
-        return _renamed(x, np.expand_dims(x.array, dim), x.array.ndim <= 1)
+        return x.moved(lambda array: np.expand_dims(array, dim))
     tensor = c.tensor(x)
     at = dim if dim >= 0 else dim + len(tensor.dims) + 1
-    return c.view(tensor, (*tensor.dims[:at], 1, *tensor.dims[at:]))
+    wide = c.view(tensor, (*tensor.dims[:at], 1, *tensor.dims[at:]))
+    wide.open_axis = None if tensor.open_axis is None else tensor.open_axis + (tensor.open_axis >= at)
+    return wide
 
 
 def _permute(c: Context, x: Any, *axes: Any, dims: Any = None) -> Any:
     order = _sizes(axes if axes else (dims,))
     if isinstance(x, Constant):
-        turned = x.array.ndim == 2 and [axis % 2 for axis in order] == [1, 0]
-        return Constant(x.array.transpose(order), x.key if turned else None, x.transposed ^ turned)
+        return x.moved(lambda array: array.transpose(order))
     tensor = c.tensor(x)
     order = tuple(tensor.axis(axis) for axis in order)
     numbers = column_numbers(tensor.dims).transpose(order)
@@ -212,7 +228,8 @@ def _getitem(c: Context, x: Any, index: Any) -> Any:
         return x[index]
     if isinstance(x, Constant):
         parts = index if isinstance(index, tuple) else (index,)
-        return Constant(np.asarray(x.array[tuple(i.array if isinstance(i, Constant) else i for i in parts)]))
+        choice = tuple(i.array if isinstance(i, Constant) else i for i in parts)
+        return x.moved(lambda array: array[choice])
     tensor = c.tensor(x)
     given = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in given:
@@ -263,14 +280,14 @@ def _along(axes: int, dim: int, choice: Any) -> tuple[Any, ...]:
 
 def _slice(c: Context, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     if isinstance(x, Constant):
-        return Constant(x.array[_along(x.array.ndim, dim, slice(start, end, step))])
+        return x.moved(lambda array: array[_along(array.ndim, dim, slice(start, end, step))])
     tensor = c.tensor(x)
     return _getitem(c, tensor, _along(len(tensor.dims), dim, slice(start, end, step)))
 
 
 def _select(c: Context, x: Any, dim: int, index: Any) -> Any:
     if isinstance(x, Constant):
-        return Constant(np.take(x.array, index, dim))
+        return _taken(x, index, dim)
     tensor = c.tensor(x)
     return _getitem(c, tensor, _along(len(tensor.dims), dim, index))
 
@@ -285,22 +302,44 @@ def _index(c: Context, x: Any, indices: Any) -> Any:
 
 
 def _split(c: Context, x: Any, split_size_or_sections: Any = None, dim: int = 0, split_size: Any = None) -> Any:
+    if isinstance(x, Constant):
+        return _split_constant(x, split_size_or_sections if split_size_or_sections is not None else split_size, dim)
     tensor = c.tensor(x)
     axis = moved_axis(c, tensor, dim, "splits")
     sizes = split_size_or_sections if split_size_or_sections is not None else split_size
     if isinstance(sizes, int):
         return _pieces(c, tensor, axis, range(sizes, tensor.dims[axis], sizes))
-    c.require_width(tensor, sum(sizes))
+    if len(tensor.dims) == 2:
+        c.require_width(tensor, sum(sizes))
+    elif sum(sizes) != tensor.dims[axis]:
+        raise c.error(f"splits an axis of {tensor.dims[axis]} into {list(sizes)}")
     return _pieces(c, tensor, axis, np.cumsum(sizes)[:-1].tolist())
 
 
+def _split_constant(x: Constant, sizes: Any, dim: int) -> tuple[Constant, ...]:
+    total = x.array.shape[dim]
+    cuts = range(sizes, total, sizes) if isinstance(sizes, int) else np.cumsum(sizes)[:-1].tolist()
+    ends = [0, *cuts, total]
+    numbers = [np.arange(start, stop) for start, stop in pairwise(ends)]
+    return tuple(_taken(x, chosen, dim) for chosen in numbers)
+
+
+def _taken(x: Constant, numbers: Any, dim: int) -> Constant:
+    """Return a choice of numbers along one axis of a constant."""
+    return x.moved(lambda array: np.take(array, numbers, dim))
+
+
 def _chunk(c: Context, x: Any, chunks: int, dim: int = 0) -> Any:
+    if isinstance(x, Constant):
+        return _split_constant(x, -(-x.array.shape[dim] // chunks), dim)
     tensor = c.tensor(x)
     axis = moved_axis(c, tensor, dim, "splits")
     return _split(c, x, -(-tensor.dims[axis] // chunks), axis)
 
 
 def _unbind(c: Context, x: Any, dim: int = 0) -> Any:
+    if isinstance(x, Constant):
+        return tuple(_select(c, x, dim, number) for number in range(x.array.shape[dim]))
     tensor = c.tensor(x)
     axis = moved_axis(c, tensor, dim, "splits")
     return tuple(_chosen(c, tensor, axis, number) for number in range(tensor.dims[axis]))
@@ -312,8 +351,10 @@ def _pieces(c: Context, x: RowTensor, axis: int, cuts: Sequence[int]) -> tuple[R
     return tuple(c.select(x, numbers, (*before, numbers.shape[axis], *after)) for numbers in pieces)
 
 
-def concatenated(c: Context, tensors: Any, dim: Any = 0) -> RowTensor:
+def concatenated(c: Context, tensors: Any, dim: Any = 0) -> Any:
     """Return tensors side by side along one axis."""
+    if all(isinstance(tensor, Constant) for tensor in tensors):
+        return Constant(np.concatenate([tensor.array for tensor in tensors], dim))
     if not all(isinstance(tensor, RowTensor) for tensor in tensors):
         raise c.error("puts a constant beside tensors that depend on the input")
     first = tensors[0]
@@ -341,11 +382,85 @@ def concatenated(c: Context, tensors: Any, dim: Any = 0) -> RowTensor:
     return c.select(joined, numbers, dims)
 
 
-def _stack(c: Context, tensors: Any, dim: int = 0) -> RowTensor:
+def _expand(c: Context, x: Any, *sizes: Any, size: Any = None, implicit: Any = False) -> Any:
+    """Return a tensor repeated along its axes of size 1; -1 keeps an axis. A constant may get the axis of the rows."""
+    wanted = list(_sizes(sizes if sizes else (size,)))
+    dims = x.array.shape if isinstance(x, Constant) else c.tensor(x).dims
+    old = (1,) * (len(wanted) - len(dims)) + tuple(dims)
+    if len(old) != len(wanted):
+        raise c.error(f"expands {len(dims)} axes to {len(wanted)}")
+    new = tuple(was if want == -1 else want for was, want in zip(old, wanted, strict=True))
+    if not all(was in (1, want) for was, want in zip(old, new, strict=True)):
+        raise c.error(f"expands shape {tuple(dims)} to {new}")
+    if isinstance(x, Constant):
+        x = x.moved(lambda array: np.broadcast_to(array, [1 if each is ROWS else each for each in new]))
+        return c.constant(x, new) if ROWS in new else x
+    if ROWS not in old or [i for i, each in enumerate(old) if each is ROWS] != [
+        i for i, each in enumerate(new) if each is ROWS
+    ]:
+        raise c.error(f"expands shape {tuple(dims)} to {new}, which mixes rows")
+    return expanded(c, x if x.dims == old else c.view(x, old), new)
+
+
+def expanded(c: Context, x: RowTensor, dims: Dims) -> RowTensor:
+    """Return a tensor with its axes of size 1 repeated, to these sizes."""
+    if x.dims == dims:
+        return x
+    numbers = np.broadcast_to(column_numbers(x.dims), [1 if size is ROWS else size for size in dims])
+    if x.width == numbers.size:
+        return c.view(x, dims)
+    wide = c.select(x, numbers, dims, {name: factor * numbers.size // x.width for name, factor in x.opens.items()})
+    wide.open_axis = x.open_axis
+    return wide
+
+
+def _repeat(c: Context, x: Any, *counts: Any, repeats: Any = None) -> Any:
+    """Return a tensor put side by side with itself so many times, axis by axis."""
+    times = list(_sizes(counts if counts else (repeats,)))
+    if isinstance(x, Constant):
+        found = x.moved(lambda array: np.tile(array, [1 if each is ROWS else each for each in times]))
+        dims = tuple(ROWS if each is ROWS else size for each, size in zip(times, found.array.shape, strict=True))
+        return c.constant(found, dims) if ROWS in times else found
+    tensor = c.tensor(x)
+    tensor = c.view(tensor, (1,) * (len(times) - len(tensor.dims)) + tensor.dims)
+    if times[tensor.row_axis] != 1:
+        raise c.error("repeats the rows")
+    dims = tuple(size if size is ROWS else size * times[axis] for axis, size in enumerate(tensor.dims))
+    return c.select(tensor, np.tile(column_numbers(tensor.dims), times), dims)
+
+
+def _repeat_interleave(c: Context, x: Any, repeats: Any, dim: Any = None, output_size: Any = None) -> Any:
+    tensor = c.tensor(x)
+    if not isinstance(repeats, int) or dim is None:
+        raise c.error("repeats by other than one number along one axis")
+    axis = moved_axis(c, tensor, dim, "repeats")
+    dims = (*tensor.dims[:axis], tensor.dims[axis] * repeats, *tensor.dims[axis + 1 :])
+    return c.select(tensor, np.repeat(column_numbers(tensor.dims), repeats, axis), dims)
+
+
+def _unflatten(c: Context, x: Any, dim: int, sizes: Any) -> Any:
+    dims = x.array.shape if isinstance(x, Constant) else c.tensor(x).dims
+    axis, wanted = dim % len(dims), list(sizes)
+    if -1 in wanted:
+        wanted[wanted.index(-1)] = dims[axis] // math.prod(size for size in wanted if size != -1)
+    new = (*dims[:axis], *wanted, *dims[axis + 1 :])
+    if dims[axis] is ROWS or math.prod(wanted) != dims[axis]:
+        raise c.error(f"makes {tuple(sizes)} of an axis of {dims[axis]}")
+    return x.moved(lambda array: array.reshape(new)) if isinstance(x, Constant) else c.view(x, new)
+
+
+def _movedim(c: Context, x: Any, source: int, destination: int) -> Any:
+    rank = _rank(c, x)
+    order = [axis for axis in range(rank) if axis != source % rank]
+    order.insert(destination % rank, source % rank)
+    return _permute(c, x, order)
+
+
+def _stack(c: Context, tensors: Any, dim: int = 0) -> Any:
     return concatenated(c, [_unsqueeze(c, tensor, dim) for tensor in tensors], dim)
 
 
-def _hstack(c: Context, tensors: Any) -> RowTensor:
+def _hstack(c: Context, tensors: Any) -> Any:
     wide = [_unsqueeze(c, tensor, 1) if len(c.tensor(tensor).dims) == 1 else tensor for tensor in tensors]
     return concatenated(c, wide, 1)
 
@@ -368,8 +483,10 @@ def _getattr(c: Context, x: Any, name: str) -> Any:
         return f"the {name}"
     if name == "data":
         return _same(c, x)
-    if name in ("T", "mT"):
+    if name == "T":
         return _t(c, x)
+    if name == "mT":
+        return _transpose(c, x, -2, -1)
     raise c.error(f"reads {name!r}, which is not supported")
 
 
@@ -413,6 +530,13 @@ SHAPES: dict[str, Operator] = {
     **dict.fromkeys(("cat", "concat", "concatenate"), concatenated),
     **dict.fromkeys(("hstack", "column_stack"), _hstack),
     "stack": _stack,
+    "expand": _expand,
+    "expand_as": lambda c, x, other: _expand(c, x, _size(c, other)),
+    "broadcast_to": _expand,
+    **dict.fromkeys(("repeat", "tile"), _repeat),
+    "repeat_interleave": _repeat_interleave,
+    "unflatten": _unflatten,
+    **dict.fromkeys(("movedim", "moveaxis"), _movedim),
     **dict.fromkeys(("size", "sym_size"), _size),
     **dict.fromkeys(("dim", "ndimension"), _rank),
     "getattr": _getattr,

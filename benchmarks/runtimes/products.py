@@ -1,0 +1,209 @@
+"""Measure the error of inference of networks that multiply activations: its bound against errors that occur.
+
+    python benchmarks/runtimes/products.py [--runs 1000000] [--seed 0]
+
+Gated networks, layer normalisation, attention and a block of a transformer, in float32, with random weights, at random
+points of 20 neighbourhoods of different sizes and places: in ONNX Runtime with and without its optimisations, in
+PyTorch as it is and compiled (if a compiler is there), with every back end of its fused attention that runs here, and
+with all terms of a sum from the highest to the lowest, and the variance in one pass: that loses most.
+A run is one row in one of them. "bound" is what the checker has for all points of a neighbourhood, "point" at one of
+its points. Ratios are those of the bound and the largest error seen in a neighbourhood: the median, and the least; what
+is below 1 is wrong. "in runtimes" leaves out the sums in descending order, which no runtime has. Exits with 1 if an
+error exceeds its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.common.products import EPSILON, Attention, Builder, Gated, Normalised
+from fairmend_check.kernel.bounds import form_bounds
+from fairmend_check.kernel.inference_error import output_errors
+
+NETWORKS: dict[str, Callable[[], tuple[Any, int]]] = {
+    "gated, 16": lambda: (Gated(16), 16),
+    "gated, 64": lambda: (Gated(64), 64),
+    "LayerNorm, 16": lambda: (Normalised(16), 16),
+    "LayerNorm, 64": lambda: (Normalised(64), 64),
+    "attention, 4 x 8": lambda: (Attention(4, 8), 32),
+    "attention, 8 x 16": lambda: (Attention(8, 16), 128),
+    "block, 4 x 8": lambda: (Attention(4, 8, whole=True), 32),
+    "block, 8 x 16": lambda: (Attention(8, 16, whole=True), 128),
+}
+NEIGHBOURHOODS = 20
+DESCENDING = "sums in descending order"
+BACK_ENDS = (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
+Run = Callable[[np.ndarray], np.ndarray]
+
+
+def in_torch(module: Any) -> Run:
+    def run(rows: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return np.asarray(module(torch.from_numpy(rows)).numpy())[:, 0]
+
+    return run
+
+
+def in_onnx_runtime(module: Any, inputs: int, *, optimised: bool) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.onnx"
+        torch.onnx.export(module, (torch.zeros(2, inputs),), path, dynamo=False, dynamic_axes={"x": [0]},
+                          input_names=["x"], opset_version=17)  # fmt: skip
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        if not optimised:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda rows: np.asarray(session.run(None, {"x": rows})[0])[:, 0]
+
+
+class Descending(TorchFunctionMode):
+    """Sums from the highest term to the lowest, one after the other, and the variance in one pass."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        keywords = keywords or {}
+        if function is torch.nn.functional.linear:
+            x, weight, bias = arguments
+            terms = x[..., None, :] * weight
+            return descending(torch.cat([terms, bias[:, None].expand(*terms.shape[:-1], 1)], -1))
+        if function in (torch.Tensor.__matmul__, torch.Tensor.matmul, torch.matmul):
+            return descending(arguments[0][..., :, None, :] * arguments[1].transpose(-1, -2)[..., None, :, :])
+        if function is torch.softmax:
+            parts = (arguments[0] - arguments[0].amax(-1, keepdim=True)).exp()
+            return parts / descending(parts)[..., None]
+        if function is torch.nn.functional.layer_norm:
+            x, n = arguments[0], arguments[0].shape[-1]
+            mean, squares = (descending(terms)[..., None] / n for terms in (x, x * x))
+            return (x - mean) * (squares - mean * mean + EPSILON).rsqrt()
+        return function(*arguments, **keywords)
+
+
+def descending(terms: Any) -> Any:
+    """Add up the last axis in float32."""
+    ordered = terms.sort(-1, descending=True).values
+    total = torch.zeros_like(ordered[..., 0])
+    for term in ordered.unbind(-1):
+        total = total + term
+    return total
+
+
+def in_descending_order(module: Any) -> Run:
+    run = in_torch(module)
+
+    def inside(rows: np.ndarray) -> np.ndarray:
+        with Descending():
+            return np.concatenate([run(part) for part in np.array_split(rows, -(-len(rows) // 256))])
+
+    return inside
+
+
+def with_back_end(module: Any, back_end: SDPBackend) -> Run:
+    fused = copy.deepcopy(module)
+    fused.fused = True
+    run = in_torch(fused)
+
+    def inside(rows: np.ndarray) -> np.ndarray:
+        with sdpa_kernel(back_end):
+            return run(rows)
+
+    return inside
+
+
+def engines(module: Any, inputs: int) -> Iterator[tuple[str, Run]]:
+    """Return all programs that can run the module here."""
+    yield "PyTorch", in_torch(module)
+    yield "ONNX Runtime", in_onnx_runtime(module, inputs, optimised=True)
+    yield "ONNX Runtime, not optimised", in_onnx_runtime(module, inputs, optimised=False)
+    yield DESCENDING, in_descending_order(module)
+    if shutil.which("g++"):
+        torch._dynamo.reset()
+        yield "PyTorch, compiled", in_torch(torch.compile(module))
+    for back_end in BACK_ENDS if isinstance(module, Attention) else ():
+        run = with_back_end(module, back_end)
+        try:
+            run(np.zeros((2, inputs), np.float32))
+        except RuntimeError:  # not on this device
+            continue
+        yield f"attention: {back_end.name.lower()}", run
+
+
+def bound_errors(module: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Bound the error of the output over boxes (boxes,)."""
+    model = module.build(Builder(low.shape[1]))
+    assert model.dtype == "float32"
+    forms = np.ones((len(low), 1, 1))
+    with np.errstate(all="ignore"):
+        _, nodes = form_bounds(model, forms, low, high)
+        return np.asarray(output_errors(model, low, high, nodes, forms, thorough=True))[:, 0]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    table = Table("network", "programs", "runs", "largest error", "bound / largest", "least", "point / largest",
+                  "in runtimes")  # fmt: skip
+    beyond = total = 0
+    names: set[str] = set()
+    for name, make in NETWORKS.items():
+        torch.manual_seed(options.seed)
+        rng = np.random.default_rng(options.seed)
+        module, inputs = make()
+        module.eval()
+        exactly = in_torch(copy.deepcopy(module).double())
+        programs = dict(engines(module, inputs))
+        each = max(1, options.runs // (len(NETWORKS) * len(programs) * NEIGHBOURHOODS))
+        centre = rng.normal(size=(NEIGHBOURHOODS, inputs)) * 10.0 ** rng.uniform(-1, 0.5, (NEIGHBOURHOODS, 1))
+        radius = 10.0 ** rng.uniform(-3, -1, (NEIGHBOURHOODS, 1))
+        low, high = centre - radius, centre + radius
+        shares = rng.random((NEIGHBOURHOODS, each, inputs))
+        rows = (low[:, None] + shares * (high - low)[:, None]).astype(np.float32)
+        low, high = rows.min(axis=1).astype(np.float64), rows.max(axis=1).astype(np.float64)
+        bounds = bound_errors(module, low, high)
+        first = rows[:, 0].astype(np.float64)
+        points = bound_errors(module, first, first)
+        flat = rows.reshape(-1, inputs)
+        values = exactly(flat.astype(np.float64))
+        errors = {
+            program: np.abs(run(flat).astype(np.float64) - values).reshape(NEIGHBOURHOODS, each)
+            for program, run in programs.items()
+        }
+        largest = np.max([error.max(axis=1) for error in errors.values()], axis=0)
+        usual = np.max([error.max(axis=1) for each_name, error in errors.items() if each_name != DESCENDING], axis=0)
+        at_first = np.max([error[:, 0] for error in errors.values()], axis=0)
+        beyond += int((largest > bounds).sum() + (at_first > points).sum())
+        total += len(flat) * len(programs)
+        names |= set(programs)
+        ratios = bounds / largest
+        table.add_row(name, str(len(programs)), f"{len(flat) * len(programs):,}", f"{largest.max():.1e}",
+                      f"{np.median(ratios):.0f}", f"{ratios.min():.1f}",
+                      f"{np.median(points / largest):.0f}", f"{np.median(bounds / usual):.0f}")  # fmt: skip
+    console = Console(width=120)
+    console.print(table)
+    console.print(f"{total:,} runs in {', '.join(sorted(names))}; {beyond} errors beyond their bound")
+    return 1 if beyond else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Where a table is: a path on this computer, which may be a folder or a pattern, or a URL.
+
+Names of files that nobody typed, in fairmend.toml or by default: what they lead to must be inside the folder.
+
+A folder from someone else may hold symbolic links, and its fairmend.toml may name any file.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TypeAlias
+
+from fairmend.base.errors import FairmendError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # "C:/…" is none
+
+
+@dataclass(frozen=True)
+class DataURL:
+    """The URL of a table, beside `Path` for one on this computer."""
+
+    url: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+        return self.url.rstrip("/").rpartition("/")[2]
+
+    def __str__(self) -> str:
+        """Return the URL."""
+        return self.url
+
+
+DataSource: TypeAlias = Path | DataURL
+
+
+def data_source(text: str) -> DataSource:
+    """Return what the user typed as the source of a table."""
+    return DataURL(text) if is_url(text) else Path(text)
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is a URL."""
+    return _URL.match(text) is not None
+
+
+def require_plain_name(name: str, *, written: bool) -> None:
+    """Raise `FairmendError` unless a name in fairmend.toml is one below its folder on every system, and no URL.
+
+    A file to be written has no part that starts with a dot: programs run what such files hold (.git, .bashrc).
+    """
+    if "://" in name or "::" in name:
+        raise FairmendError(f"{name!r} is a URL, which only the command line can name")
+    if "\0" in name or not name.strip():
+        raise FairmendError(f"{name!r} is no name of a file")
+    windows, here = PureWindowsPath(name), PurePosixPath(name)
+    parts = {*windows.parts, *here.parts}
+    if windows.drive or windows.root or here.root or any(not part.strip(". ") for part in parts) or name[0] == "~":
+        raise FairmendError(f"{name!r} may lead out of the folder; only the command line can name it")
+    if written and any(part.startswith(".") for part in parts):
+        raise FairmendError(f"{name!r} is hidden; only the command line can name a hidden file to be written")
+
+
+def require_inside(path: Path, folder: Path, *, written: bool = False) -> None:
+    """Raise `FairmendError` if a path, or what a folder or a pattern of it holds, leads out of the folder by a link.
+
+    The files in a folder to be written may be replaced, so links in it count at any depth.
+    """
+    home = Path(os.path.realpath(folder))
+    for each in _everything(path):
+        if not Path(os.path.realpath(each)).is_relative_to(home):
+            what = "would be written outside of" if written else "leads out of"
+            raise FairmendError(
+                f"{each} {what} {folder}, by a symbolic link; name it on the command line if you mean it"
+            )
+
+
+def _everything(path: Path) -> Iterator[str]:
+    yield str(path)
+    if not path.exists() and glob.has_magic(str(path)):
+        yield from glob.iglob(str(path), recursive=True)
+    for parent, folders, files in os.walk(path):  # it enters no linked folder
+        yield from (os.path.join(parent, name) for name in (*folders, *files))

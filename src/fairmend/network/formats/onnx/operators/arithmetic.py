@@ -1,0 +1,157 @@
+"""Sums, products and means: of values with constants, of several values, and along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from fairmend.network import Activation
+from fairmend.network.formats.onnx.arrays import attributes, listed
+from fairmend.network.formats.onnx.axes import (
+    Dims,
+    broadcast,
+    column_numbers,
+    elementwise_contraction,
+    lengths,
+    rows_axis,
+    shown,
+)
+from fairmend.network.formats.onnx.conversion import Array, Conversion, Result
+from fairmend.network.formats.onnx.graph import LayerNodes, Node, describe_node
+from fairmend.network.operations.ties import Tie
+
+_MOST_PARTS = 2**13  # that a sum along axes adds up
+
+
+def _add(node: Node, to: Conversion) -> Result:
+    position = to.constant_side(node)
+    if position is None:
+        return _total(node, to, [to.numbers(node, 0), to.numbers(node, 1)])
+    x = to.numbers(node, 1 - position)
+    if node.output[0] in to.biases:
+        return x  # the layer before it has this bias
+    to.check_added(node, position)
+    return to.norm(node, x, 1.0, to.per_number(node, position, x.dims))
+
+
+def _sub(node: Node, to: Conversion) -> Result:
+    position = to.constant_side(node)
+    if position is None:
+        first, second = _together(node, to, [to.numbers(node, 0), to.numbers(node, 1)])
+        return _total(node, to, [first, to.norm(node, second, -1.0, 0.0)])
+    to.check_added(node, position)
+    x = to.numbers(node, 1 - position)
+    shift = to.per_number(node, position, x.dims)
+    return to.norm(node, x, -1.0, shift) if position == 0 else to.norm(node, x, 1.0, -shift)
+
+
+def _mul(node: Node, to: Conversion) -> Result:
+    position = to.constant_side(node)
+    if position is None and node.input[0] == node.input[1]:
+        return to.function(node, node.input[0], Activation("square"))
+    if position is None:
+        first, second = to.numbers(node, 0), to.numbers(node, 1)
+        return to.product(node, first, second, elementwise_contraction(first.dims, second.dims))
+    x, constant = to.numbers(node, 1 - position), to.required(node, position)
+    wide = constant.reshape((1,) * (len(x.dims) - constant.ndim) + constant.shape)
+    if wide.ndim == len(x.dims) and any(a == 1 and b > 1 for a, b in zip(x.dims, wide.shape, strict=True)):
+        if wide.shape[rows_axis(x.dims)] != 1 or constant.dtype != to.graph.dtype:
+            raise to.refuse(node, f"multiplies {shown(x.dims)} by a constant of shape {constant.shape}")
+        return _tokens(node, to, x, wide, position)
+    return to.norm(node, x, to.per_number(node, position, x.dims), 0.0)
+
+
+def _tokens(node: Node, to: Conversion, x: Result, wide: Array, position: int) -> Result:
+    """Return the product with a constant that has more numbers along axes of size 1, as tokenizers compute it."""
+    groups = lengths(x.dims)[:-1]
+    if x.dims[-1] != 1 or wide.shape[:-1] not in (groups, (1,) * len(groups)):
+        return to.mapped(node, x, lambda values: values * wide)
+    blocks = math.prod(wide.shape[:-1])
+    tie = partial(Tie, blocks=blocks, tokens=x.value.width // blocks)
+    places = LayerNodes(node.output[0], True, None, position=position)
+    return to.tied(node, x, tie, wide.reshape(blocks, -1, 1), None, places)
+
+
+def _div(node: Node, to: Conversion) -> Result:
+    position = to.constant_side(node)
+    if position is None:
+        raise to.refuse(node, "divides by a value that depends on the input")
+    if position == 0:  # a multiple of the reciprocal
+        inverse = to.function(node, node.input[1], Activation("reciprocal"))
+        factor = to.per_number(node, 0, inverse.dims)
+        return inverse if (factor == 1).all() else to.norm(node, inverse, factor, 0.0)
+    x = to.numbers(node)
+    divisor = to.per_number(node, 1, x.dims)
+    if not divisor.all():
+        raise to.refuse(node, "divides by 0")
+    return to.norm(node, x, 1 / divisor, 0.0)
+
+
+def _neg(node: Node, to: Conversion) -> Result:
+    return to.norm(node, to.numbers(node), -1.0, 0.0)
+
+
+def _together(node: Node, to: Conversion, values: Sequence[Result]) -> list[Result]:
+    """Return values with the same axes: those of size 1 are stretched."""
+    dims: Dims | None = values[0].dims
+    for value in values[1:]:
+        dims = None if dims is None else broadcast(dims, value.dims)
+    if dims is None:
+        raise to.refuse(node, f"combines {' and '.join(shown(value.dims) for value in values)}")
+    return [to.stretched(node, value, dims) for value in values]
+
+
+def _total(node: Node, to: Conversion, values: Sequence[Result]) -> Result:
+    parts = _together(node, to, values)
+    if len(parts) == 1:
+        return parts[0]
+    return Result(to.builder.add(describe_node(node), [part.value for part in parts]), parts[0].dims)
+
+
+def _sum(node: Node, to: Conversion) -> Result:
+    return _total(node, to, [to.numbers(node, position) for position in range(len(node.input))])
+
+
+def _mean(node: Node, to: Conversion) -> Result:
+    total = _sum(node, to)
+    return total if len(node.input) == 1 else to.norm(node, total, 1 / len(node.input), 0.0)
+
+
+def _reduce(node: Node, to: Conversion) -> Result:
+    """Read the sum or mean along axes: the sum of the parts along them."""
+    given, axes, found = attributes(node), to.constant(node, 1), to.data(node.input[0])
+    named = [int(axis) for axis in (given.get("axes", []) if axes is None else listed(axes))]
+    if found.whole:
+        raise to.refuse(
+            node, "adds up whole numbers, whose mean would be cut off; cast them to the type of the weights first"
+        )
+    over = sorted({to.along(node, axis, found.dims, f"is over axis {axis} of {shown(found.dims)}") for axis in named})
+    if not over or len(over) != len(named) or given.get("noop_with_empty_axes", 0):
+        raise to.refuse(node, f"is over the axes {named} of {shown(found.dims)}")
+    rest = [axis for axis in range(len(found.dims)) if axis not in over]
+    sizes = lengths(found.dims)
+    count = math.prod(sizes[axis] for axis in over)
+    if count > _MOST_PARTS:
+        raise to.refuse(node, f"adds up {count:,} numbers; at most {_MOST_PARTS:,} are read")
+    numbers = np.transpose(column_numbers(found.dims), [*over, *rest]).reshape(count, -1)
+    parts = [to.builder.columns(found.value, describe_node(node), part.tolist()) for part in numbers]
+    keep = given.get("keepdims", 1)
+    dims = tuple(1 if axis in over else size for axis, size in enumerate(found.dims) if keep or axis not in over)
+    total = Result(parts[0] if count == 1 else to.builder.add(describe_node(node), parts), dims)
+    return to.norm(node, total, 1 / count, 0.0) if node.op_type == "ReduceMean" and count > 1 else total
+
+
+OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
+    "Add": _add,
+    "Sub": _sub,
+    "Mul": _mul,
+    "Div": _div,
+    "Neg": _neg,
+    "Sum": _sum,
+    "Mean": _mean,
+    "ReduceMean": _reduce,
+    "ReduceSum": _reduce,
+}

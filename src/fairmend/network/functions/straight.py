@@ -1,0 +1,305 @@
+"""Functions of straight pieces: ReLU and its kin, with a kink at 0, and those that are clipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmend.base.arrays import FloatArray, Floats
+from fairmend.base.errors import FairmendError
+from fairmend.network.functions.base import MOST, Function, Lines
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Kinked(Function):
+    """``negative`` is the slope on negative numbers: a number, or one for each unit."""
+
+    piecewise_linear = True
+    negative: float | Floats = 0.0
+
+    @property
+    def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
+        """The two sides of 0."""
+        return (self.negative, 0.0), (1.0, 0.0)
+
+    def derivative(self, z: Floats, y: Floats) -> Floats:
+        """Return the slope on the side of 0."""
+        return np.where(z > 0, 1.0, self.negative)
+
+    def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values at the ends, and 0 if the function turns there."""
+        import torch
+
+        left, right = self.torch(lower), self.torch(upper)
+        if self.increasing:
+            return left, right
+        low = torch.minimum(left, right)
+        around = (lower < 0) & (upper > 0)
+        return torch.where(around, low.clamp(max=0), low), torch.maximum(left, right)
+
+
+def relax_relu(lower: Tensor, upper: Tensor) -> Lines:
+    """Return the upper line through the end points, and the lower slope 1 if upper > -lower, else 0 (stable: exact)."""
+    import torch
+
+    above, under = upper.clamp(min=0), (-lower).clamp(min=0)  # the parts of the interval on both sides of 0
+    width = above + under
+    # A unit that is 0 on the whole interval has width 0; any divisor gives it the slope 0.
+    upper_slope = above / (width + (width == 0))
+    lower_slope = (above > under).to(lower.dtype)
+    return Lines(lower_slope, torch.zeros_like(lower), upper_slope, upper_slope * under)
+
+
+_LONG = 4_096  # values that are compared at a time
+
+
+class Relu(Kinked):
+    """max(z, 0)."""
+
+    negative = 0.0
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace negative values by 0."""
+        if values.size < _LONG or not values.flags.c_contiguous:
+            np.maximum(values, 0, out=values)
+            return
+        # NumPy compares an array with an array four times as fast as with a number.
+        flat = values.reshape(-1)
+        lines = flat[: flat.size // _LONG * _LONG].reshape(-1, _LONG)
+        np.maximum(lines, np.zeros(_LONG, values.dtype), out=lines)
+        rest = flat[lines.size :]
+        np.maximum(rest, 0, out=rest)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return max(z, 0)."""
+        return z.relu()
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of CROWN (Zhang et al., 2018)."""
+        return relax_relu(lower, upper)
+
+
+class LeakyRelu(Kinked):
+    """The maximum of z and slope·z; their minimum if the slope is above 1."""
+
+    DEFAULTS = (0.01,)
+
+    def __init__(self, slope: float) -> None:
+        if not 0 <= slope < np.inf:
+            raise FairmendError(f"leaky_relu has slope {slope}; it must be a number from 0 on")
+        self.negative = slope
+        self._slope = slope
+
+    def apply(self, values: FloatArray) -> None:
+        """Multiply negative values by the slope."""
+        pick = np.maximum if self._slope <= 1 else np.minimum
+        pick(values, values * values.dtype.type(self._slope), out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return leaky ReLU of z."""
+        from torch.nn.functional import leaky_relu
+
+        return leaky_relu(z, self._slope)
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of ``slope * z + (1 - slope) * ReLU(z)``; above a slope of 1, those of ReLU change sides."""
+        slope, rest = self._slope, 1 - self._slope
+        relu = relax_relu(lower, upper)
+        if slope > 1:
+            relu = Lines(relu.upper_slope, rest * relu.upper_intercept, relu.lower_slope, relu.lower_intercept)
+        else:
+            relu = Lines(relu.lower_slope, relu.lower_intercept, relu.upper_slope, rest * relu.upper_intercept)
+        return Lines(
+            slope + rest * relu.lower_slope,
+            relu.lower_intercept,
+            slope + rest * relu.upper_slope,
+            relu.upper_intercept,
+        )
+
+
+class Prelu(Kinked):
+    """z on positive numbers, slope·z on negative ones; the slopes are those of the units, in their order."""
+
+    def __init__(self, *slopes: float) -> None:
+        if not slopes or not np.isfinite(slopes).all():
+            raise FairmendError("prelu needs a finite slope for each unit")
+        self.negative = np.array(slopes)
+        self.increasing = min(slopes) >= 0
+
+    def apply(self, values: FloatArray) -> None:
+        """Multiply negative values by the slope of their unit."""
+        np.multiply(values, np.asarray(self.negative, values.dtype), out=values, where=values < 0)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return PReLU of z (…, units)."""
+        import torch
+
+        return torch.where(z >= 0, z, z * self._tensor(z))
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of ``slope * z + (1 - slope) * ReLU(z)``; above a slope of 1, those of ReLU change sides."""
+        import torch
+
+        slope = self._tensor(lower)
+        rest = 1 - slope
+        relu = relax_relu(lower, upper)
+        swapped = (slope > 1).expand_as(lower)
+        return Lines(
+            slope + rest * torch.where(swapped, relu.upper_slope, relu.lower_slope),
+            rest * torch.where(swapped, relu.upper_intercept, relu.lower_intercept),
+            slope + rest * torch.where(swapped, relu.lower_slope, relu.upper_slope),
+            rest * torch.where(swapped, relu.lower_intercept, relu.upper_intercept),
+        )
+
+    def _tensor(self, like: Tensor) -> Tensor:
+        import torch
+
+        return torch.as_tensor(self.negative, dtype=like.dtype, device=like.device)
+
+
+class Identity(Kinked):
+    """The function z."""
+
+    negative = 1.0
+
+    def apply(self, values: FloatArray) -> None:
+        """Leave the values as they are."""
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return z."""
+        return z
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the function itself, twice."""
+        import torch
+
+        one, zero = torch.ones_like(lower), torch.zeros_like(lower)
+        return Lines(one, zero, one, zero)
+
+
+class Clipped(Function):
+    """Flat at ``low`` up to the first knot, steep up to the second, flat at ``high`` after it.
+
+    Either end may be infinite.
+    """
+
+    piecewise_linear = True
+
+    def __init__(self, gain: float, offset: float, low: float, high: float) -> None:
+        self.gain, self.offset, self.low, self.high = gain, offset, low, high
+        self.knots = (low - offset) / gain, (high - offset) / gain
+
+    @property
+    def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
+        """The flat line, the steep one, and the flat one, as far as they exist."""
+        steep = (self.gain, self.offset)
+        left = [(0.0, self.low)] if np.isfinite(self.low) else []
+        right = [(0.0, self.high)] if np.isfinite(self.high) else []
+        return [*left, steep, *right]
+
+    def derivative(self, z: Floats, y: Floats) -> Floats:
+        """Return the gain between the ends."""
+        return np.where((self.low < y) & (y < self.high), self.gain, 0.0)
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of least area: each passes through a knot, or through the end that is beyond it."""
+        import torch
+
+        first, second = self.knots
+        left, right = lower.clamp(min=first), upper.clamp(max=second)
+        middle = (lower + upper) / 2
+        at_lower, at_upper, at_left, at_right = (self.torch(z) for z in (lower, upper, left, right))
+        at_middle = self.torch(middle)
+        steep = self.gain * ((self.low < at_middle) & (at_middle < self.high)).to(lower.dtype)
+
+        def slope(rise: Tensor, run: Tensor) -> Tensor:
+            narrow = run < 1e-4  # the quotient is then mostly rounding
+            return torch.where(narrow, steep, rise / torch.where(narrow, torch.ones_like(run), run))
+
+        flat = torch.zeros_like(lower)
+        lower_slope = torch.where(middle > left, slope(at_upper - at_left, upper - left), flat)
+        upper_slope = torch.where(middle < right, slope(at_right - at_lower, right - lower), flat)
+        below = torch.minimum(at_left - lower_slope * left, at_upper - lower_slope * upper)
+        above = torch.maximum(at_right - upper_slope * right, at_lower - upper_slope * lower)
+        return Lines(
+            lower_slope,
+            torch.minimum(below, at_lower - lower_slope * lower),
+            upper_slope,
+            torch.maximum(above, at_upper - upper_slope * upper),
+        )
+
+
+class Clip(Clipped):
+    """min(max(z, low), high); one of the two may be infinite, which a network turns into its largest number.
+
+    ReLU6 is clip(0, 6), Hardtanh is clip(-1, 1).
+    """
+
+    PARAMETERS = ("low", "high")
+
+    def __init__(self, low: float, high: float) -> None:
+        if not low < high or (np.isinf(low) and np.isinf(high)):
+            raise FairmendError(f"clip({low:g}, {high:g}): the first number must be below the second, and one finite")
+        super().__init__(1.0, 0.0, low, high)
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace what lies outside by the ends."""
+        kind = values.dtype.type
+        np.clip(values, kind(self.low), kind(self.high), out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return the clip of z."""
+        return z.clamp(self.low, self.high)
+
+
+class Hardsigmoid(Clipped):
+    """clip(slope·z + offset, 0, 1). PyTorch and Keras 3 have (1/6, 1/2), ONNX (0.2, 0.5) by default."""
+
+    PARAMETERS = ("slope", "offset")
+    DEFAULTS = (1 / 6, 0.5)
+
+    def __init__(self, slope: float, offset: float) -> None:
+        if not (1 / MOST <= slope <= MOST and abs(offset) <= MOST):
+            raise FairmendError(
+                f"hardsigmoid({slope:g}, {offset:g}): the slope must lie between {1 / MOST:.0e} and {MOST:.0e}, "
+                f"and the offset must be no larger"
+            )
+        super().__init__(slope, offset, 0.0, 1.0)
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace the values by their hard sigmoid."""
+        kind = values.dtype.type
+        values *= kind(self.gain)
+        values += kind(self.offset)
+        np.clip(values, kind(0), kind(1), out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return the hard sigmoid of z."""
+        return (self.gain * z + self.offset).clamp(0, 1)
+
+
+class Abs(Kinked):
+    """|z|, which is 2·ReLU(z) - z."""
+
+    negative = -1.0
+    increasing = False
+
+    def apply(self, values: FloatArray) -> None:
+        """Replace the values by their sizes."""
+        np.abs(values, out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        """Return |z|."""
+        return z.abs()
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of 2·ReLU(z) - z."""
+        relu = relax_relu(lower, upper)
+        return Lines(
+            2 * relu.lower_slope - 1, 2 * relu.lower_intercept, 2 * relu.upper_slope - 1, 2 * relu.upper_intercept
+        )

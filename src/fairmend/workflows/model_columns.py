@@ -1,0 +1,50 @@
+"""What a model that is only run says about the columns that it reads: for the draft of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fairmend.models import RunModel
+from fairmend.models.ports import as_identifier
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """The columns of the data that a model reads, in its order; none if it does not name columns of the data.
+
+    `categorical` ones it reads as text, and `integer` ones as whole numbers. `inputs` is the number of columns that it
+    reads, None if it does not say.
+    """
+
+    order: tuple[str, ...]
+    categorical: tuple[str, ...]
+    integer: tuple[str, ...]
+    inputs: int | None
+
+
+def columns_of_model(model: RunModel, frame: pd.DataFrame) -> ReadColumns:
+    """Return which columns of the data the model names: its inputs of one column, or what an estimator was fitted on.
+
+    A name fits a column that is spelled alike, or alike where exporters write letters, digits and underscores only.
+    """
+    named = model.runner.named_columns
+    names = _spelled_alike([each.name for each in named], [str(name) for name in frame.columns])
+    if not names:
+        return ReadColumns((), (), (), model.runner.width)
+    text = [name for name, each in zip(names, named, strict=True) if each.type == "string"]
+    whole = [name for name, each in zip(names, named, strict=True) if each.type in ("int64", "int32")]
+    numbers = [name for name in whole if pd.api.types.is_numeric_dtype(frame[name].dtype)]
+    return ReadColumns(tuple(names), tuple(text), tuple(numbers), len(names))
+
+
+def _spelled_alike(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the column of each name; none unless every name has one of its own."""
+    for spell in (str, as_identifier):
+        spelled = {spell(column): column for column in columns}
+        found = [spelled.get(spell(name)) for name in names]
+        if len(spelled) == len(columns) and None not in found and len(set(found)) == len(names):
+            return [column for column in found if column is not None]
+    return []

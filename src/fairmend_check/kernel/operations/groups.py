@@ -1,0 +1,438 @@
+"""Softmax and layer normalisation: each value depends on all numbers of its group, those that are side by side.
+
+Both are bounded jointly, not step by step: probabilities are positive and add up to 1, and a normalised group has a
+known norm. What programs round in them is bounded without saying in which order they compute: with or without the
+maximum subtracted, the variance in one pass or two, one kernel or several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.operations.base import (
+    PER_UNIT,
+    Bools,
+    Derivatives,
+    Form,
+    Interval,
+    Nonlinear,
+    finite,
+    magnitude,
+    one_source,
+)
+from fairmend_check.kernel.rounding import LIBRARY, TINY, Array, Precision, U, ball, down, gamma, up
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPlanes:
+    """Planes below and above each value of each group, as functions of the group's numbers.
+
+    Slopes are (boxes, groups, values, numbers), constants (boxes, groups, values), and ``size`` (boxes, groups,
+    numbers) is how large the numbers can be.
+    """
+
+    below: Array
+    above: Array
+    low: Array
+    high: Array
+    size: Array
+
+
+class Grouped(Nonlinear):
+    """An operation on groups of numbers that are side by side, all of one size."""
+
+    size: int
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of what it reads, a number of whole groups."""
+        width = one_source(widths)
+        if self.size < 1 or width % self.size:
+            raise CheckError(f"a node of the model has groups of {self.size} numbers, and reads {width}")
+        return width
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Replace every value by its planes."""
+        planes: GroupPlanes = relaxed
+        boxes, groups, n = planes.size.shape
+        each = np.broadcast_to(coefficients, (boxes, *coefficients.shape[1:]))
+        forms = each.reshape(boxes, each.shape[1], groups, n).transpose(0, 2, 1, 3)  # (boxes, groups, forms, values)
+        positive, negative = np.maximum(forms, 0.0), np.minimum(forms, 0.0)
+        added = positive @ planes.low[..., None] + negative @ planes.high[..., None]
+        steepest = (magnitude(planes.below, planes.above) @ planes.size[..., None])[..., 0]
+        lost = (positive - negative) @ (magnitude(planes.low, planes.high) + steepest)[..., None]
+        room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
+        form.add_constant(added.sum(axis=(1, 3)), gamma(4 * each.shape[2] + 8) * lost.sum(axis=(1, 3)) + room)
+        found = positive @ planes.below + negative @ planes.above
+        return [found.transpose(0, 2, 1, 3).reshape(each.shape)]
+
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
+        """Multiply by the derivatives of each value by each number of its group."""
+        least, most = (end[:, :, None] for end in slopes)  # (boxes, groups, 1, values, numbers)
+        boxes, groups, _, n, _ = least.shape
+        low, high, size = (
+            part.reshape(boxes, part.shape[1], groups, n).transpose(0, 2, 1, 3)[..., None] for part in derivatives
+        )
+        corners = [factor * end for factor in (low, high) for end in (least, most)]
+        below, above = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        slip = 2 * gamma(n + 4) * magnitude(below, above).sum(axis=3) + TINY
+        whole = (size * magnitude(least, most)).sum(axis=3) * (1 + 4 * gamma(n + 4)) + TINY
+        parts = below.sum(axis=3) - slip, above.sum(axis=3) + slip, whole
+        less, more, sizes = (part.transpose(0, 2, 1, 3).reshape(boxes, part.shape[2], groups * n) for part in parts)
+        return [(less, more, sizes)]
+
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
+        """Multiply by the sizes of the derivatives."""
+        off = self._grouped(errors[0])
+        found = np.where(off[:, :, None] == 0, 0.0, magnitude(*slopes) * off[:, :, None]).sum(axis=3)
+        return np.asarray(found * (1 + 4 * gamma(self.size + 8))).reshape(errors[0].shape)
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Return what reaches any number of the group."""
+        columns = reached[0].shape[1]
+        groups = np.asarray(reached[0].reshape(-1, self.size, columns).any(axis=1))
+        return np.repeat(groups, self.size, axis=0)
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Give every number of a group the mean of their weights."""
+        means = weights.reshape(-1, self.size).mean(axis=1)
+        return [np.repeat(means, self.size)]
+
+    def work(self, width: int) -> int:
+        """Return what derivatives and planes cost."""
+        return (PER_UNIT + 16 * self.size) * width
+
+    def _grouped(self, values: Array) -> Array:
+        """Return the values (boxes, groups, size)."""
+        return values.reshape(len(values), values.shape[1] // self.size, self.size)
+
+
+@dataclass(frozen=True)
+class Softmax(Grouped):
+    """exp(x_i) / Σ_j exp(x_j) within each group, which is 1 / S_i with S_i = Σ_j exp(x_j - x_i).
+
+    Planes follow from S_i: exp is convex, so it is below its chords and above its tangents, and so is 1 / S.
+    """
+
+    size: int
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose 1 / S_i."""
+        least, most = _sums(*self._apart(reads[0]))
+        low, high = np.maximum(down(1 / most), 0.0), np.minimum(up(1 / least), 1.0)
+        return low.reshape(reads[0][0].shape), high.reshape(reads[0][0].shape)
+
+    def relaxed(self, reads: Sequence[Interval]) -> GroupPlanes:
+        """Return planes through chords and tangents of exp and of 1 / S."""
+        less, more = self._apart(reads[0])
+        sizes, n = self._grouped(magnitude(*reads[0])), self.size
+        least, most = _sums(less, more)
+        low, high = (self._grouped(end) for end in self.interval(reads))
+        other = ~np.eye(n, dtype=np.bool_)
+        planes = []
+        for rising in (False, True):  # the plane below has S from above, the plane above has it from below
+            slope, constant = _below_exp(less, more) if rising else _above_exp(less, more)
+            slope, constant = np.where(other, slope, 0.0), np.where(other, constant, 0.0)
+            at = 1 + (slope * (0.5 * less + 0.5 * more) + constant).sum(axis=3)  # S in the middle
+            factor = 1 / (least * most) if rising else 1 / np.maximum(at, 1.0) ** 2
+            if rising:  # 1 / S + factor S is convex in S
+                top = np.maximum(up(1 / least) + factor * least, up(1 / most) + factor * most)
+                top = top * (1 + 4 * U)
+            else:  # it is at least 2 sqrt(factor)
+                top = 2 * np.sqrt(factor) * (1 - 8 * U)
+            by = factor[..., None] * slope
+            offset = factor * (1 + constant.sum(axis=3))
+            size = factor * (1 + np.abs(constant).sum(axis=3)) + top
+            size = size + (by * (sizes[:, :, None, :] + sizes[:, :, :, None])).sum(axis=3)
+            slip = gamma(4 * n + 16) * size + TINY
+            slopes = -by + np.where(other, 0.0, by.sum(axis=3, keepdims=True))
+            planes.append((slopes, up(top - offset + slip) if rising else down(top - offset - slip)))
+        (below, bottom), (above, top) = planes
+        usable = np.isfinite(below).all(axis=3) & np.isfinite(bottom), np.isfinite(above).all(axis=3) & np.isfinite(top)
+        return GroupPlanes(
+            np.where(usable[0][..., None], below, 0.0),
+            np.where(usable[1][..., None], above, 0.0),
+            np.where(usable[0], bottom, low),
+            np.where(usable[1], top, high),
+            sizes,
+        )
+
+    def slopes(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose p_i (δ_ij - p_j)."""
+        low, high = (self._grouped(end) for end in self.interval(reads))
+        each = np.eye(self.size, dtype=np.bool_)
+        # p (1 - p) rises up to p = 1/2, and falls from there.
+        ends = [np.maximum(end * (1 - end), 0.0) for end in (low, high)]
+        own_low = np.minimum(*ends)
+        own_high = np.where((low <= 0.5) & (high >= 0.5), 0.25, np.maximum(*ends))
+        others = low[:, :, :, None] * low[:, :, None], high[:, :, :, None] * high[:, :, None]
+        least = np.where(each, own_low[..., None], -others[1])
+        most = np.where(each, own_high[..., None], -others[0])
+        return down(least - 8 * U), up(most + 8 * U)
+
+    def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
+        """Return the roundings of a softmax, relative to its probabilities.
+
+        exp is off by 16 units, and by those of its argument: the number less the maximum, or both scaled, so by some
+        units of the largest number. The sum of all exp, rescalings of parts of it, and a division before or after
+        other sums are off by some units, and by some for each term.
+        """
+        largest = np.repeat(self._grouped(magnitude(*reads[0])).max(axis=2), self.size, axis=1)
+        units = (2 * self.size + 64 + 8 * largest) * kind.u
+        bound = units * self.interval(reads)[1] + (self.size + 4) * kind.tiny
+        return np.where((units < 0.25) & (16 * scaled * largest < kind.largest), 2 * bound, np.inf)
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Return 2; of infinity programs make NaN."""
+        groups = sizes[0].reshape(-1, self.size).max(axis=1)
+        return np.repeat(np.where(groups <= largest / 64, 2.0, np.inf), self.size)
+
+    def _apart(self, read: Interval) -> Interval:
+        """Enclose x_j - x_i (boxes, groups, i, j)."""
+        low, high = (self._grouped(end) for end in read)
+        less, more = down(low[:, :, None] - high[..., None]), up(high[:, :, None] - low[..., None])
+        same = np.eye(self.size, dtype=np.bool_)
+        return np.where(same, 0.0, less), np.where(same, 0.0, more)
+
+
+def _sums(less: Array, more: Array) -> Interval:
+    """Enclose S_i = Σ_j exp(x_j - x_i), from intervals of the differences."""
+    n = less.shape[3]
+    slip = LIBRARY + gamma(n + 4)
+    others = ~np.eye(n, dtype=np.bool_)
+    least = np.where(others, np.exp(less), 0.0).sum(axis=3) * (1 - slip)
+    most = np.where(others, np.exp(more), 0.0).sum(axis=3) * (1 + slip) + TINY
+    return np.maximum(down(1 + least), 1.0), up(1 + most)
+
+
+def _above_exp(low: Array, high: Array) -> Interval:
+    """Return slopes and constants of lines above exp on low..high: chords, or any slope with what the ends need."""
+    left, right = np.exp(low), np.exp(high)
+    width = high - low
+    slope = np.where(width > 1e-6, (right - left) / np.where(width > 1e-6, width, 1.0), right)
+    ends = [value * (1 + LIBRARY) - slope * at for value, at in ((left, low), (right, high))]
+    slip = 4 * U * (right + np.abs(slope) * np.maximum(np.abs(low), np.abs(high))) + TINY
+    return slope, up(np.maximum(*ends) + slip)
+
+
+def _below_exp(low: Array, high: Array) -> Interval:
+    """Return slopes and constants of lines below exp: tangents at points where they are positive over low..high."""
+    at = np.minimum(0.5 * low + 0.5 * high, low + 0.99)
+    slope = np.exp(at)
+    # The least of exp(d) - s d is s (1 - log s), and log s is ``at`` but for the rounding of exp.
+    return slope, down(slope * (1 - at) - slope * (1 + np.abs(at)) * (2 * LIBRARY) - TINY)
+
+
+@dataclass(frozen=True, eq=False)
+class RootPlanes:
+    """Planes of values c_i r: q c_i + p_i r - p_i q, less or more ``off``, with planes below and above r.
+
+    Those have slopes ``by`` the c_j (boxes, groups, 2, numbers) and a ``constant`` (boxes, groups, 2). Where it is not
+    ``usable``, a value is between ``low`` and ``high``. ``size`` is how large the numbers can be. All but q, which is
+    one number for each group, are (boxes, groups, numbers).
+    """
+
+    p: Array
+    q: Array
+    off: Array
+    by: Array
+    constant: Array
+    low: Array
+    high: Array
+    usable: Bools
+    size: Array
+
+
+_ROUNDINGS = 16  # of a normalisation, beside some for each number of a group
+_MOST_EPSILON, _LEAST_EPSILON = 1.0, 2.0**-60
+_OVERFLOWS = 2.0**450  # of larger numbers, squares and their sums may be infinite
+
+
+@dataclass(frozen=True)
+class Normalise(Grouped):
+    """(x_i - m) / sqrt(v + ε) within each group: m is the mean, and v the mean of the (x_j - m)².
+
+    ``centred`` is False for the root mean square, where m is 0. With c = x - m and r = 1 / sqrt(v + ε), the values are
+    y = c r, and their derivatives by x_j are r (δ_ij - 1/n - y_i y_j / n), without 1/n if they are not centred.
+    """
+
+    size: int
+    epsilon: float
+    centred: bool = True
+
+    def width(self, widths: Sequence[int]) -> int:
+        """Return the width of what it reads; refuse an ε for which nothing is known."""
+        if not _LEAST_EPSILON <= self.epsilon <= _MOST_EPSILON:
+            raise CheckError(f"a normalisation has epsilon {self.epsilon}; it must be 2^-60 to 1")
+        return super().width(widths)
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose c_i / sqrt(c_i² / n + w + ε), which grows with c_i; w is the mean of the other squares."""
+        (low, high), (least, most) = self._spread(reads)
+        n, slip = self.size, 1 + gamma(4 * self.size + 32)
+        largest = np.sqrt(float(n)) * slip  # the norm of all values is less than sqrt(n)
+        mean = [end[..., None] + self.epsilon for end in self._mean_square(reads, least, most)]
+        total = least.sum(axis=2, keepdims=True) / slip, most.sum(axis=2, keepdims=True) * slip
+        others = np.maximum(total[0] - least, 0.0) / n, np.maximum(total[1] - most, 0.0) / n
+        found = []
+        for c, sign in ((low, -1), (high, 1)):
+            # Of a value that has this sign, the least of the other squares gives the largest size.
+            outward, square = c * sign > 0, c * c / n
+            other = np.where(outward, others[0] / slip, others[1] * slip)
+            if self.centred and n > 1:  # the others add up to -c
+                other = np.maximum(other, np.where(outward, square / (n - 1), 0.0) / slip)
+            spread = square + other + self.epsilon
+            value = c / np.sqrt(np.where(outward, np.fmax(spread, mean[0]), np.fmin(spread, mean[1])))
+            value = value + sign * (np.abs(value) * (slip - 1 + 16 * U) + TINY)
+            value = np.where(outward & (np.abs(c) > _OVERFLOWS), np.nan, value)  # nothing is known but the norm
+            found.append(np.fmin(value, largest) if sign > 0 else np.fmax(value, -largest))
+        if self.centred and n == 1:
+            found = [np.zeros_like(low)] * 2
+        return down(found[0]).reshape(reads[0][0].shape), up(found[1]).reshape(reads[0][0].shape)
+
+    def relaxed(self, reads: Sequence[Interval]) -> RootPlanes:
+        """Return planes of the product c_i r, and of r.
+
+        With p and q in the middle of c_i and r, it is q c_i + p r - p q, but for (c_i - p)(r - q). As a function of v,
+        r is convex: above its tangents and below its chord. So are the squares c_j², of which v is the mean.
+        """
+        (low, high), (least, most) = self._spread(reads)
+        size, n, slip = self._grouped(magnitude(*reads[0])), self.size, gamma(8 * self.size + 64)
+        (p, p_off), both = ball(low, high), low + high
+        ends = self._mean_square(reads, least, most)
+        roots = [np.sqrt(end + self.epsilon) for end in ends]
+        r_low, r_high = (1 - slip) / roots[1], (1 + slip) / roots[0]
+        q, q_off = ball(r_low, r_high)
+        chord = np.maximum(low * low - both * low, high * high - both * high)  # c_j² is at most both c_j + chord
+        at = np.clip((both * p + chord).mean(axis=2), *ends) + self.epsilon  # the tangent of r touches here
+        falls = 0.5 / (at * np.sqrt(at)), 1 / (roots[0] * roots[1] * (roots[0] + roots[1]))
+        tops = 1.5 / np.sqrt(at), np.maximum(r_high + falls[1] * ends[0], r_low + falls[1] * ends[1])
+        by = np.stack([-falls[0][..., None] * both / n, -falls[1][..., None] * p * (2 / n)], axis=2)
+        above = chord.mean(axis=2) + self.epsilon, -(p * p).mean(axis=2)
+        constant = np.stack([tops[0] - falls[0] * above[0], tops[1] - falls[1] * above[1]], axis=2)
+        far = size + size.mean(axis=2, keepdims=True)  # how large c_j is at most, and what it is made of
+        squares = 4 * (magnitude(low, high) ** 2).mean(axis=2) + self.epsilon
+        whole = q + sum(top + fall * squares for top, fall in zip(tops, falls, strict=True))
+        whole = whole + (np.abs(by) @ far[..., None])[..., 0].sum(axis=2)
+        off = p_off * q_off[..., None] * (1 + 4 * U) + 2 * slip * (q[..., None] * far + np.abs(p) * whole[..., None])
+        flat = [self._grouped(end) for end in self.interval(reads)]
+        usable = np.isfinite(whole)[..., None] & (off + np.abs(p) * q_off[..., None] < flat[1] - flat[0])
+        finite_p, finite_off = np.where(usable, p, 0.0), np.where(usable, off, 0.0)
+        return RootPlanes(finite_p, finite(q), finite_off, finite(by), finite(constant), flat[0], flat[1], usable, size)
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Replace every value by its plane, and then r, of which all values of a group have a share, by its own."""
+        planes: RootPlanes = relaxed
+        boxes, groups, n = planes.size.shape
+        whole = np.broadcast_to(coefficients, (boxes, *coefficients.shape[1:]))
+        each = whole.reshape(boxes, whole.shape[1], groups, n).transpose(0, 2, 1, 3)  # (boxes, groups, forms, values)
+        usable = planes.usable[:, :, None]
+        used, flat = np.where(usable, each, 0.0), np.where(usable, 0.0, each)
+        share = used @ planes.p[..., None]  # of r: (boxes, groups, forms, 1)
+        falling = share < 0
+        start = np.where(falling, planes.constant[:, :, None, 1:], planes.constant[:, :, None, :1])
+        added = share * (start - planes.q[..., None, None])
+        fixed = np.maximum(flat, 0.0) @ planes.low[..., None] + np.minimum(flat, 0.0) @ planes.high[..., None]
+        sizes = np.abs(flat) @ magnitude(planes.low, planes.high)[..., None] + np.abs(added) + np.abs(fixed)
+        lost = np.abs(used) @ planes.off[..., None] * (1 + gamma(n + 8)) + gamma(n + groups + 16) * sizes
+        room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
+        form.add_constant((added + fixed).sum(axis=(1, 3)), lost.sum(axis=(1, 3)) * (1 + gamma(groups + 4)) + room)
+        steep = np.where(falling, planes.by[:, :, 1:], planes.by[:, :, :1])
+        found = planes.q[..., None, None] * used + share * steep
+        if self.centred:
+            found = found - found.mean(axis=3, keepdims=True)
+        return [found.transpose(0, 2, 1, 3).reshape(whole.shape)]
+
+    def slopes(self, reads: Sequence[Interval]) -> Interval:
+        """Enclose r (δ_ij - 1/n - y_i y_j / n) (boxes, groups, i, j)."""
+        n, slip = self.size, 1 + gamma(16)
+        v_low, v_high = self._mean_square(reads, *self._spread(reads)[1])
+        r_low, r_high = 1 / np.sqrt(v_high + self.epsilon) / slip, 1 / np.sqrt(v_low + self.epsilon) * slip
+        low, high = (self._grouped(end) for end in self.interval(reads))
+        corners = [first[..., None] * second[:, :, None] for first in (low, high) for second in (low, high)]
+        products = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        each = np.eye(n, dtype=np.bool_)  # y_i² is not negative
+        straddles = ((low < 0) & (high > 0))[..., None] & each
+        squares = np.where(straddles, 0.0, np.where(each, np.minimum(corners[0], corners[3]), products[0]))
+        fixed = np.eye(n) - (1 / n if self.centred else 0.0)
+        inner = fixed - products[1] / n - 16 * U * (1 + n), fixed - squares / n + 16 * U * (1 + n)
+        ends = [end * r[..., None, None] for end in inner for r in (r_low, r_high)]
+        return down(np.minimum.reduce(ends[:2])), up(np.maximum.reduce(ends[2:]))
+
+    def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
+        """Return the roundings of a normalisation, with the variance in one pass or two.
+
+        The mean of the squares, less the square of the mean, is off by some units of the mean of the squares: once for
+        this mean, twice for the other. That is relative to v + ε, and changes r by half as much; up to a quarter of it,
+        by less than 5/8, so that the r by which a rounded c_i is multiplied is at most 1.25 times the exact one.
+        """
+        size, n = self._grouped(magnitude(*reads[0])), self.size
+        units = (n + _ROUNDINGS) * kind.u
+        spread = (self._mean_square(reads, *self._spread(reads)[1])[0] + self.epsilon)[..., None]
+        off = 3 * units * ((size * size).mean(axis=2)[..., None] + self.epsilon)
+        r, y = 1 / np.sqrt(spread), self._grouped(magnitude(*self.interval(reads)))
+        bound = y * (0.625 * off / spread + _ROUNDINGS * kind.u) + 1.25 * r * units * (
+            size + size.mean(axis=2)[..., None]
+        )
+        bound = (bound + kind.tiny * (n + 8) * (1 + r) * scaled) * (1 + 4 * gamma(n + 16))
+        fits = (off < spread / 4) & (4 * n * scaled * size.max(axis=2)[..., None] ** 2 < kind.largest)
+        return np.where(fits, bound, np.inf).reshape(reads[0][0].shape)
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Bound the norm of a group; squares must not overflow."""
+        groups = sizes[0].reshape(-1, self.size).max(axis=1)
+        fits = 64 * self.size * groups * groups <= largest
+        return np.repeat(np.where(fits, 4 * np.sqrt(float(self.size)), np.inf), self.size)
+
+    def asked(self, reads: Sequence[Interval]) -> Array | None:
+        """Ask for the c_i, if they are not the numbers, and for sums of them as steep as v in the middle of a group."""
+        n, groups = self.size, reads[0][0].shape[1] // self.size
+        if self.centred and len(reads) == 1:
+            return np.kron(np.eye(groups), self._centring()).astype(np.float64)[None]
+        if len(reads) < 2 + self.centred:
+            (low, high), _ = self._spread(reads)
+            steep: Array = finite(low + high) / n @ self._centring()
+            return (steep[:, :, None] * np.eye(groups)[None, :, :, None]).reshape(len(steep), groups, -1)
+        return None
+
+    def _centring(self) -> Array:
+        """Return the matrix that takes the c_i of a group from its numbers, up to rounding."""
+        identity: Array = np.eye(self.size)
+        return identity - (1 / self.size if self.centred else 0.0)
+
+    def _spread(self, reads: Sequence[Interval]) -> tuple[Interval, Interval]:
+        """Enclose the c_i, and their squares, all (boxes, groups, size)."""
+        low, high = (self._grouped(end) for end in reads[0])
+        n = self.size
+        if self.centred:
+            slip = gamma(n + 16) * (magnitude(low, high).sum(axis=2, keepdims=True) * (2 / n) + magnitude(low, high))
+            sums = low.sum(axis=2, keepdims=True), high.sum(axis=2, keepdims=True)
+            low, high = (
+                down(low - (sums[1] - high + low) / n - 2 * slip - TINY),
+                up(high - (sums[0] - low + high) / n + 2 * slip + TINY),
+            )
+            if len(reads) > 1:
+                least, most = (self._grouped(end) for end in reads[1])
+                low, high = np.maximum(low, down(least - slip)), np.minimum(high, up(most + slip))
+        ends = low * low, high * high
+        straddles = (low <= 0) & (high >= 0)
+        least = np.where(straddles, 0.0, down(np.minimum(*ends)))
+        return (low, high), (np.clip(least, 0.0, _OVERFLOWS**2), up(np.maximum(*ends)))
+
+    def _mean_square(self, reads: Sequence[Interval], least: Array, most: Array) -> Interval:
+        """Enclose v (boxes, groups): the mean of the squares, or the sums that were asked for and how far v is off."""
+        n, slip = self.size, gamma(4 * self.size + 32)
+        low, high = least.sum(axis=2) / n * (1 - slip), most.sum(axis=2) / n * (1 + slip)
+        if len(reads) < 2 + self.centred:
+            return low, high
+        c_low, c_high = self._spread(reads)[0]
+        both, sizes = finite(c_low + c_high), self._grouped(magnitude(*reads[0]))
+        chord = np.maximum(c_low * c_low - both * c_low, c_high * c_high - both * c_high).mean(axis=2)
+        room = np.abs(both) * (sizes + sizes.mean(axis=2, keepdims=True)) + magnitude(c_low, c_high) ** 2
+        room = 4 * slip * room.mean(axis=2) + TINY * (1 + sizes.sum(axis=2))
+        tangent = -0.25 * (both * both).mean(axis=2)
+        return np.fmax(low, down(reads[-1][0] + tangent - room)), np.fmin(high, up(reads[-1][1] + chord + room))

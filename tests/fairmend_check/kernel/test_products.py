@@ -1,0 +1,318 @@
+"""Products, softmax and normalisation: bounds against exact and 50-digit values, errors against float32 programs."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.assemble import Graph
+from fairmend_check.kernel.bounds import form_bounds, interval_layers, point_bounds
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.kernel.operations.base import Form
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
+from fairmend_check.kernel.operations.product import Product
+from fairmend_check.kernel.rounding import Precision
+
+mpmath.mp.dps = 50
+
+
+def exact(operation, point):
+    """The values at a point (width,) of each source: of a product in rationals, of the others in 50 digits."""
+    if isinstance(operation, Product):
+        shape = operation.groups, -1, operation.length
+        a, b = (np.array([Fraction(number) for number in part.tolist()]).reshape(shape) for part in point)
+        return [sum(row * column) for left, right in zip(a, b, strict=True) for row in left for column in right]
+    found = []
+    for start in range(0, len(point[0]), operation.size):
+        group = [mpmath.mpf(number) for number in point[0][start : start + operation.size].tolist()]
+        if isinstance(operation, Softmax):
+            parts = [mpmath.exp(number - max(group)) for number in group]
+            found += [part / mpmath.fsum(parts) for part in parts]
+        else:
+            middle = mpmath.fsum(group) / len(group) if operation.centred else 0
+            apart = [number - middle for number in group]
+            spread = mpmath.sqrt(mpmath.fsum(c * c for c in apart) / len(apart) + mpmath.mpf(operation.epsilon))
+            found += [c / spread for c in apart]
+    return found
+
+
+OPERATIONS = [
+    (Product(3), (3, 3)),
+    (Product(1, 2, 3, 4), (8, 12)),
+    (Product(2, 2, 1, 3), (12, 6)),
+    (Softmax(1), (2,)),
+    (Softmax(3), (6,)),
+    (Softmax(5), (5,)),
+    (Normalise(4, 1e-5), (8,)),
+    (Normalise(2, 1e-3), (4,)),
+    (Normalise(1, 1e-3), (2,)),
+    (Normalise(3, 1e-6, centred=False), (6,)),
+]
+
+
+def boxes(rng, widths, count):
+    """Boxes of very different places and sizes; some numbers do not vary."""
+    found = []
+    for width in widths:
+        centre = rng.normal(size=(count, width)) * 10.0 ** rng.uniform(-2, 1.3, (count, 1))
+        radius = np.abs(rng.normal(size=(count, width))) * 10.0 ** rng.uniform(-6, 1, (count, 1))
+        radius *= rng.random((count, width)) < 0.8
+        found.append((centre - radius, centre + radius))
+    return found
+
+
+def with_asked(operation, reads):
+    """The intervals with the ranges of the forms that the operation asks for, over these boxes."""
+    found = list(reads)
+    while (forms := operation.asked(found)) is not None:
+        middle, radius = (reads[0][0] + reads[0][1]) / 2, (reads[0][1] - reads[0][0]) / 2
+        spread = (np.abs(forms) @ (radius + 1e-14 * np.abs(middle))[..., None])[..., 0] * (1 + 1e-14)
+        centre = (forms @ middle[..., None])[..., 0]
+        found.append((centre - spread, centre + spread))
+    return found
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
+def test_values_are_within_intervals_and_above_linear_forms(operation, widths, asks):
+    rng = np.random.default_rng(1)
+    only = boxes(rng, widths, 25)
+    reads = with_asked(operation, only) if asks else only
+    low, high = operation.interval(reads)
+    forms = rng.normal(size=(*low.shape[:1], 3, low.shape[1])) * (rng.random((*low.shape[:1], 3, low.shape[1])) < 0.7)
+    form = Form({})
+    parts = operation.substitute(forms, operation.relaxed(reads), form)
+    for turn in range(6):
+        shares = [rng.random(low.shape) if turn % 2 else rng.integers(0, 2, low.shape) for low, _ in only]
+        points = [np.clip(a + t * (b - a), a, b) for (a, b), t in zip(only, shares, strict=True)]
+        for box in range(len(low)):
+            values = exact(operation, [point[box] for point in points])
+            assert all(value >= least for value, least in zip(values, low[box].tolist(), strict=True))
+            assert all(value <= most for value, most in zip(values, high[box].tolist(), strict=True))
+            for number, coefficients in enumerate(forms[box]):
+                numbers = [mpmath.mpf(c) * to_mpf(v) for c, v in zip(coefficients.tolist(), values, strict=True)]
+                terms = [
+                    mpmath.mpf(c) * mpmath.mpf(x)
+                    for part, point in zip(parts, points, strict=True)
+                    for c, x in zip(part[box, number].tolist(), point[box].tolist(), strict=True)
+                ]
+                below = mpmath.fsum(terms) + mpmath.mpf(float(form.const[box, number] - form.slip[box, number]))
+                assert mpmath.fsum(numbers) >= below - abs(below) * mpmath.mpf(2) ** -50
+
+
+@pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
+def test_numbers_of_which_squares_overflow_are_within_the_bounds(operation, widths):
+    rng = np.random.default_rng(5)
+    points = [rng.choice([0.0, 1e-300, -1.0, 1e154, -1e200, 1e300], size=(20, width)) for width in widths]
+    with np.errstate(all="ignore"):
+        low, high = operation.interval([(point, point) for point in points])
+        slopes = operation.slopes([(point, point) for point in points])
+    for box in range(len(low)):
+        for value, least, most in zip(exact(operation, [p[box] for p in points]), low[box], high[box], strict=True):
+            assert least <= to_mpf(value) <= most
+    if isinstance(operation, Normalise):
+        assert (np.diagonal(slopes[1], axis1=2, axis2=3) > 1e-160).all()  # 1 / sqrt(v + epsilon) is not 0
+
+
+@pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
+def test_without_ends_bounds_are_infinite_and_never_nan(operation, widths):
+    shapes = [(2, width) for width in widths]
+    reads = [(np.full(shape, -np.inf), np.full(shape, np.inf)) for shape in shapes]
+    reads[0][0][0], reads[0][1][0] = 0.0, 0.0
+    with np.errstate(all="ignore"):
+        low, high = operation.interval(reads)
+        slopes, kind = operation.slopes(reads), Precision.of("float32")
+        errors = [np.resize([0.0, 1.0], shape) for shape in shapes]
+        carried, own = operation.carried(slopes, errors), operation.rounding(reads, kind, 1.0)
+        ones = np.ones((2, 1, low.shape[1]))
+        derivatives = operation.derivatives((0 * ones, ones, ones), list(widths), slopes)
+    assert not any(
+        np.isnan(part).any() for part in (low, high, carried, own, *(end for by in derivatives for end in by))
+    )
+
+
+def to_mpf(value):
+    return mpmath.mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else value
+
+
+def test_a_normalised_group_is_as_tight_as_sums_of_its_numbers_are():
+    """The spread of a group is known better than its numbers, which move together: bounds must not lose that."""
+    rng = np.random.default_rng(6)
+    columns, width = 8, 32
+    graph = Graph(columns)
+    hidden = graph.affine(graph.input, rng.normal(size=(width, columns)))
+    model = graph.finish(graph.affine(graph.normalise(hidden, width, 1e-5), rng.normal(size=(1, width))))
+    centre = rng.normal(size=(10, columns))
+    forms = np.broadcast_to(np.array([[1.0], [-1.0]]), (10, 2, 1))
+    least, _ = form_bounds(model, forms, centre - 0.05, centre + 0.05)
+    corners = centre + 0.05 * np.sign(rng.normal(size=(500, 10, columns)))
+    values = point_bounds(model, corners.reshape(-1, columns))[0].reshape(500, 10)
+    assert (-least.sum(axis=1) < 3 * np.ptp(values, axis=0)).all()
+
+
+@pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
+def test_what_changes_is_within_the_derivatives(operation, widths):
+    rng = np.random.default_rng(2)
+    reads = boxes(rng, widths, 40)
+    slopes = operation.slopes(reads)
+    first = [np.clip(low + rng.random(low.shape) * (high - low), low, high) for low, high in reads]
+    second = [np.clip(low + rng.random(low.shape) * (high - low), low, high) for low, high in reads]
+    carried = operation.carried(slopes, [np.abs(a - b) for a, b in zip(first, second, strict=True)])
+    for box in range(len(carried)):
+        values = [exact(operation, [point[box] for point in points]) for points in (first, second)]
+        apart = np.array([abs(float(a - b)) for a, b in zip(*values, strict=True)])
+        assert (apart <= carried[box] * (1 + 1e-12) + 1e-300).all()
+
+
+@pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
+def test_where_nothing_varies_bounds_are_close(operation, widths):
+    rng = np.random.default_rng(3)
+    reads = [(part, part) for part in (rng.normal(size=(20, width)) for width in widths)]
+    low, high = operation.interval(reads)
+    assert (high - low < 1e-12).all()
+    form = Form({})
+    parts = operation.substitute(
+        np.broadcast_to(np.eye(low.shape[1]), (20, *[low.shape[1]] * 2)), operation.relaxed(reads), form
+    )
+    below = sum((part * read[0][:, None]).sum(axis=2) for part, read in zip(parts, reads, strict=True))
+    assert (low - (below + form.const - form.slip) < 1e-11).all()
+
+
+def in_float32(operation, points):
+    """What PyTorch computes in float32, in all the ways that programs have."""
+    tensors = [torch.tensor(point, dtype=torch.float32) for point in points]
+    if isinstance(operation, Product):
+        a = tensors[0].reshape(-1, operation.groups, operation.rows, operation.length)
+        b = tensors[1].reshape(-1, operation.groups, operation.columns, operation.length)
+        yield a @ b.mT
+        yield (a.unsqueeze(3) * b.unsqueeze(2)).sum(-1)
+        return
+    x = tensors[0].reshape(len(tensors[0]), -1, operation.size)
+    if isinstance(operation, Softmax):
+        yield x.softmax(-1)
+        yield (1.4426950408889634 * x - 1.4426950408889634 * x.amax(-1, keepdim=True)).exp2() / (
+            1.4426950408889634 * (x - x.amax(-1, keepdim=True))
+        ).exp2().sum(-1, keepdim=True)
+        return
+    if operation.centred:
+        yield torch.nn.functional.layer_norm(x, (operation.size,), eps=operation.epsilon)
+        mean = x.mean(-1, keepdim=True)
+        yield (x - mean) * ((x * x).mean(-1, keepdim=True) - mean * mean + operation.epsilon).rsqrt()
+        yield x * (var := ((x - mean) ** 2).mean(-1, keepdim=True) + operation.epsilon).rsqrt() - mean / var.sqrt()
+    else:
+        yield x / ((x * x).mean(-1, keepdim=True) + operation.epsilon).sqrt()
+
+
+@pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
+def test_programs_in_float32_stay_within_the_rounding(operation, widths):
+    rng = np.random.default_rng(4)
+    points = [rng.normal(size=(60, width)) * 10.0 ** rng.uniform(-2, 1, (60, 1)) for width in widths]
+    points = [point.astype(np.float32).astype(np.float64) for point in points]
+    own = operation.rounding([(point, point) for point in points], Precision.of("float32"), 1.0)
+    for computed in in_float32(operation, points):
+        values = computed.double().numpy().reshape(len(own), -1)
+        for row, (value, room) in enumerate(zip(values, own, strict=True)):
+            wanted = exact(operation, [point[row] for point in points])
+            off = np.array([abs(float(to_mpf(a) - mpmath.mpf(b))) for a, b in zip(wanted, value.tolist(), strict=True)])
+            assert (off <= room).all()
+
+
+def attention(rng, dtype, tokens=4, width=6, outputs=1):
+    """A transformer of one block with a gate, as a model of the checker and as a function of PyTorch."""
+    columns, all_ = 3, tokens * width
+
+    def numbers(*shape):
+        return (rng.normal(size=shape) * 0.5).astype(dtype)
+
+    first, shift = numbers(all_, columns), numbers(all_)
+    q, k, v, gate = (numbers(width, width) for _ in range(4))
+    head = numbers(outputs, all_)
+    graph = Graph(columns)
+    x = graph.affine(graph.input, first, shift)
+    normed = graph.normalise(x, width, 1e-5)
+    parts = [graph.affine(normed, np.kron(np.eye(tokens), part).astype(dtype)) for part in (q, k, v, gate)]
+    scores = graph.product(parts[0], parts[1], 1, tokens, tokens, width)
+    turned = graph.columns(parts[2], [token * width + unit for unit in range(width) for token in range(tokens)])
+    mixed = graph.product(graph.softmax(scores, tokens), turned, 1, tokens, width, tokens)
+    gated = graph.product(mixed, graph.function(parts[3], Activation("sigmoid")), all_)
+    model = graph.finish(graph.affine(graph.sum(gated, x), head, None))
+
+    def run(rows):
+        kind = getattr(torch, dtype)
+        rows, *weights = (torch.tensor(part).to(kind) for part in (rows, first, shift, q, k, v, gate, head))
+        a, b, wq, wk, wv, wg, last = weights
+        x = (rows @ a.T + b).reshape(-1, tokens, width)
+        y = torch.nn.functional.layer_norm(x, (width,))
+        mixed = torch.nn.functional.scaled_dot_product_attention(y @ wq.T, y @ wk.T, y @ wv.T, scale=1.0)
+        return (mixed * (y @ wg.T).sigmoid() + x).reshape(len(rows), -1) @ last.T
+
+    return model, run
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_of_a_transformer_enclose_what_it_computes(seed):
+    rng = np.random.default_rng(seed)
+    model, run = attention(rng, "float64")
+    centre, radius = rng.normal(size=(4, 3)), np.array([[0.0], [0.01], [0.2], [1.0]])
+    lower, upper = centre - radius, centre + radius
+    forms = np.broadcast_to(np.array([[1.0], [-1.0]]), (4, 2, 1))
+    least, _ = form_bounds(model, forms, lower, upper)
+    boxes = interval_layers(model, lower, upper)[-1]
+    points = np.clip(lower + rng.random((200, 4, 3)) * (upper - lower), lower, upper)
+    values = run(points.reshape(-1, 3)).numpy().reshape(200, 4)
+    assert (values >= least[:, 0] - 1e-9).all()
+    assert (values <= -least[:, 1] + 1e-9).all()
+    assert (values >= boxes[0][:, 0] - 1e-9).all()
+    assert (-least[:, 1] - least[:, 0] <= (boxes[1] - boxes[0])[:, 0] + 1e-9).all()
+    assert -least[0, 1] - least[0, 0] < 1e-9
+    low, high, _ = point_bounds(model, points[0])
+    assert (np.abs(low[:, 0] - values[0]) < 1e-3).all()  # all points at once, which are far apart
+    assert (low[:, 0] <= values[0] + 1e-9).all()
+    assert (high[:, 0] >= values[0] - 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_transformer_in_float32_stays_within_its_error(seed):
+    rng = np.random.default_rng(seed)
+    model, run = attention(rng, "float32")
+    rows = rng.normal(size=(200, 3)).astype(np.float32).astype(np.float64)
+    exactly = point_bounds(model, rows)
+    layers = interval_layers(model, rows, rows)
+    error = output_errors(model, rows, rows, layers, np.ones((200, 1, 1)))
+    thorough = output_errors(model, rows, rows, layers, np.ones((200, 1, 1)), thorough=True)
+    off = np.abs(run(rows).double().numpy() - exactly[0])
+    assert (off <= error).all()
+    assert (off <= thorough).all()
+    assert np.median(thorough) < 1e-3
+
+
+def test_what_does_not_fit_is_refused():
+    for operation, widths in [
+        (Product(2), (2, 3)),
+        (Product(0), (0, 0)),
+        (Product(1, 2, 3, 4), (12, 8)),
+        (Softmax(4), (6,)),
+        (Normalise(4, 1e-5), (6,)),
+        (Normalise(3, 0.0), (6,)),
+        (Normalise(3, float("nan")), (6,)),
+    ]:
+        with pytest.raises(CheckError):
+            operation.width(widths)
+
+
+def test_a_model_does_not_end_with_a_product():
+    graph = Graph(2)
+    hidden = graph.affine(graph.input, np.ones((2, 2), np.float32))
+    with pytest.raises(CheckError, match="end with an affine layer"):
+        graph.finish(graph.product(hidden, graph.input, 2))
+
+
+def test_what_is_multiplied_by_itself_is_a_square():
+    graph = Graph(2)
+    twice = graph.product(graph.input, graph.input, 2)
+    model = graph.finish(graph.affine(twice, np.ones((1, 2), np.float32)))
+    assert [node.operation for node in model.nodes[1:-1]] == [Activation("square")]

@@ -1,0 +1,253 @@
+"""Values of any axes in ONNX graphs: what is read computes what ONNX Runtime computes, and mixed rows are refused."""
+
+import math
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.bounds import point_bounds
+from fairmend_check.readers.onnx_axes import Rows, reshaped
+from fairmend_check.readers.read_onnx import read_onnx
+
+COLUMNS = 12
+
+
+class Builder:
+    """A graph that grows node by node from x (rows, 12); ``shape`` is that of the last value, rows as None."""
+
+    def __init__(self, rng):
+        self.rng, self.nodes, self.constants = rng, [], []
+        self.name, self.shape = "x", (None, COLUMNS)
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, kind, *inputs, shape, **attributes):
+        out = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [out], **attributes))
+        self.name, self.shape = out, shape
+        return out
+
+    def rows(self):
+        return self.shape.index(None)
+
+    def reshape(self):
+        at = self.rows()
+        rest = math.prod(self.shape[at + 1 :])
+        split = [k for k in range(1, rest + 1) if rest % k == 0]
+        first = int(self.rng.choice(split))
+        shape = (*self.shape[:at], None, *([first, rest // first] if self.rng.random() < 0.7 else [rest]))
+        target = self.constant(np.array([-1 if size is None else size for size in shape], np.int64))
+        self.node("Reshape", self.name, target, shape=shape)
+
+    def merged(self):
+        """Merge the axes around the rows with them, do something, and part them again."""
+        before = self.shape
+        last = before[-1]
+        if before[-1] is None or len(before) == 1:
+            return
+        self.node("Reshape", self.name, self.constant(np.array([-1, last], np.int64)), shape=(None, last))
+        weight = self.rng.normal(size=(last, last)).astype(np.float32)
+        self.node("Gemm", self.name, self.constant(weight), shape=(None, last))
+        target = self.constant(np.array([-1 if size is None else size for size in before], np.int64))
+        self.node("Reshape", self.name, target, shape=before)
+
+    def transpose(self):
+        order = self.rng.permutation(len(self.shape)).tolist()
+        self.node("Transpose", self.name, perm=order, shape=tuple(self.shape[axis] for axis in order))
+
+    def axis(self):
+        return int(self.rng.choice([axis for axis, size in enumerate(self.shape) if size is not None]))
+
+    def gather(self):
+        if len(self.shape) < 3:
+            return
+        axis = self.axis()
+        place = int(self.rng.integers(-self.shape[axis], self.shape[axis]))
+        index = self.constant(np.array(place, np.int64))
+        self.node("Gather", self.name, index, axis=axis, shape=self.shape[:axis] + self.shape[axis + 1 :])
+
+    def slice(self):
+        axis = self.axis()
+        size = self.shape[axis]
+        start = int(self.rng.integers(0, size))
+        lists = [self.constant(np.array([number], np.int64)) for number in (start, size + 3, axis - len(self.shape), 1)]
+        self.node("Slice", self.name, *lists, shape=(*self.shape[:axis], size - start, *self.shape[axis + 1 :]))
+
+    def unsqueeze(self):
+        axis = int(self.rng.integers(0, len(self.shape) + 1))
+        where = self.constant(np.array([axis], np.int64))
+        self.node("Unsqueeze", self.name, where, shape=(*self.shape[:axis], 1, *self.shape[axis:]))
+
+    def double(self):
+        axis = self.axis()
+        shape = (*self.shape[:axis], 2 * self.shape[axis], *self.shape[axis + 1 :])
+        if math.prod(size or 1 for size in shape) <= 96:
+            self.node("Concat", self.name, self.name, axis=axis, shape=shape)
+
+    def gated(self):
+        constant = self.rng.normal(size=[1 if size is None else size for size in self.shape]).astype(np.float32)
+        shape, name = self.shape, self.name
+        other = self.node("Mul", name, self.constant(constant), shape=shape)
+        self.node("Mul", name, self.node("Sigmoid", other, shape=shape), shape=shape)
+
+    def means(self):
+        axis = self.axis()
+        shape, name = self.shape, self.name
+        kept = tuple(1 if other == axis else size for other, size in enumerate(shape))
+        mean = self.node("ReduceMean", name, axes=[axis], keepdims=1, shape=kept)
+        self.node("Sub" if self.rng.random() < 0.5 else "Mul", name, mean, shape=shape)
+
+    def softmax(self):
+        self.node("Softmax", self.name, axis=self.axis(), shape=self.shape)
+
+    def layer_norm(self):
+        if self.shape[-1] is None:
+            return
+        gain = self.constant(self.rng.normal(size=self.shape[-1]).astype(np.float32))
+        self.node("LayerNormalization", self.name, gain, axis=-1, epsilon=0.01, shape=self.shape)
+
+    def matmul(self):
+        if self.shape[-1] is None:
+            return
+        out = int(self.rng.integers(1, 4))
+        weight = self.constant((self.rng.normal(size=(self.shape[-1], out)) * 0.5).astype(np.float32))
+        self.node("MatMul", self.name, weight, shape=(*self.shape[:-1], out))
+
+    def attention(self):
+        """Multiply the last two axes with themselves, transposed."""
+        if None in self.shape[-2:] or len(self.shape) < 3:
+            return
+        order = [*range(len(self.shape) - 2), len(self.shape) - 1, len(self.shape) - 2]
+        shape, name = self.shape, self.name
+        turned = self.node("Transpose", name, perm=order, shape=tuple(shape[axis] for axis in order))
+        self.node("MatMul", name, turned, shape=(*shape[:-1], shape[-2]))
+
+    def finish(self):
+        """End with rows of numbers and a head."""
+        at = self.rows()
+        order = [at, *(axis for axis in range(len(self.shape)) if axis != at)]
+        self.node("Transpose", self.name, perm=order, shape=tuple(self.shape[axis] for axis in order))
+        width = math.prod(self.shape[1:])
+        self.node("Reshape", self.name, self.constant(np.array([-1, width], np.int64)), shape=(None, width))
+        head = (self.rng.normal(size=(width, 1)) / math.sqrt(width)).astype(np.float32)
+        self.node("Gemm", self.name, self.constant(head), shape=(None, 1))
+        graph = helper.make_graph(
+            self.nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", COLUMNS])],
+            [helper.make_tensor_value_info(self.name, TensorProto.FLOAT, ["b", 1])],
+            self.constants,
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+STEPS = ("reshape", "transpose", "gather", "slice", "unsqueeze", "double", "gated", "means", "softmax", "layer_norm")
+STEPS += ("matmul", "attention", "merged", "reshape", "transpose")
+
+
+def test_random_graphs_are_read_as_they_are_computed(tmp_path):
+    read = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        builder = Builder(rng)
+        for step in rng.choice(STEPS, size=7):
+            getattr(builder, step)()
+        content = builder.finish()
+        X = rng.normal(size=(5, COLUMNS)).astype(np.float32)
+        (found,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": X})
+        model = read_onnx(content, tmp_path)
+        low, high, _ = point_bounds(model, X.astype(np.float64))
+        off = 1e-3 * (1 + np.abs(found))
+        assert ((low <= found + off) & (found - off <= high)).all(), seed
+        assert (high - low <= off).all(), seed
+        read += 1
+    assert read == 120
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "wanted"),
+    [
+        ((Rows(), 6), [-1, 2, 3], (Rows(), 2, 3)),
+        ((Rows(), 6), [Rows(), -1, 3], (Rows(), 2, 3)),
+        ((Rows(), 2, 3), [-1, 3], (Rows(2), 3)),
+        ((Rows(2), 3), [-1, 2, 3], (Rows(), 2, 3)),
+        ((2, Rows(), 3), [-1, 3], (Rows(1, 2), 3)),
+        ((Rows(1, 2), 3), [2, -1, 3], (2, Rows(), 3)),
+        ((Rows(), 6), [-1], (Rows(6),)),
+        ((Rows(), 6), [3, -1], None),
+        ((Rows(), 6), [6, -1], None),
+        ((2, Rows(), 3), [-1, 2, 3], None),
+        ((Rows(), 6), [1, 6], None),
+        ((Rows(), 6), [-1, 5], None),
+        ((Rows(), 6), [-1, -1], None),
+        ((Rows(), 6), [Rows(2), 6], None),
+        ((Rows(), 6), [0, 6], None),
+    ],
+)
+def test_a_reshape_keeps_rows_apart(dims, shape, wanted):
+    if wanted is None:
+        with pytest.raises(CheckError, match="changes the shape"):
+            reshaped(dims, shape)
+    else:
+        assert reshaped(dims, shape) == wanted
+
+
+def graph_of(nodes, constants, opset=17):
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 1])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+HEAD = helper.make_node("Gemm", ["h", "w"], ["y"])
+REFUSED = {
+    "a matrix for each row": (
+        [helper.make_node("Unsqueeze", ["x", "one"], ["u"]), helper.make_node("MatMul", ["u", "many"], ["m"])],
+        {"many": np.ones((4, 4, 4), np.float32)},
+    ),
+    "is along axis 0": ([helper.make_node("Softmax", ["x"], ["m"], axis=0)], {}),
+    "along axis 0, which": ([helper.make_node("ReduceMean", ["x"], ["m"], axes=[0])], {}),
+    "chooses among the rows": ([helper.make_node("Slice", ["x", "one", "nine", "zero"], ["m"])], {}),
+    "different rows": (
+        [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["x", "t"], ["m"])],
+        {},
+    ),
+    "does not say over which": (
+        [helper.make_node("Unsqueeze", ["x", "one"], ["u"]), helper.make_node("Squeeze", ["u"], ["m"])],
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_mixes_rows_is_refused(reason, tmp_path):
+    nodes, constants = REFUSED[reason]
+    numbers = {"one": np.array([1]), "nine": np.array([9]), "zero": np.array([0]), "w": np.ones((4, 1), np.float32)}
+    content = graph_of([*nodes, helper.make_node("Identity", ["m"], ["h"]), HEAD], {**numbers, **constants})
+    with pytest.raises(CheckError, match=reason):
+        read_onnx(content, tmp_path)
+
+
+def test_before_version_13_a_softmax_is_over_all_axes_from_one_on(tmp_path):
+    nodes = [
+        helper.make_node("Reshape", ["x", "apart"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["s"], axis=1),
+        helper.make_node("Reshape", ["s", "whole"], ["h"]),
+        HEAD,
+    ]
+    numbers = {"apart": np.array([-1, 2, 2]), "whole": np.array([-1, 4]), "w": np.ones((4, 1), np.float32)}
+    with pytest.raises(CheckError, match="not over the columns of a row"):
+        read_onnx(graph_of(nodes, numbers, 12), tmp_path)
