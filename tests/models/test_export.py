@@ -18,6 +18,7 @@ from torch import nn
 
 import fairmend
 from fairmend.models import RunModel, load_model
+from fairmend.models.export_estimator import _plain_attributes
 from fairmend.models.export_module import export_module
 from fairmend.spec import Feature, Spec
 
@@ -183,3 +184,14 @@ def test_a_pipeline_on_a_matrix_is_run_if_its_network_reads_other_columns(first)
     model = load_model(pipeline, spec=SPEC)
     assert isinstance(model, RunModel)
     np.testing.assert_array_equal(model.predict(X), pipeline.predict(X))
+
+
+def test_thresholds_of_lightgbm_decide_alike_in_float32():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, 2000).round(3).astype(np.float32)
+    thresholds = x.astype(np.float64) * rng.choice([1, 1 - 1e-9, 1 + 1e-9], 2000)
+    with _plain_attributes(round_down=True):
+        written = onnx.helper.make_attribute("nodes_values", thresholds.tolist())
+    np.testing.assert_array_equal(x <= np.array(written.floats, np.float32), x <= thresholds)
+    nearest = onnx.helper.make_attribute("nodes_values", thresholds.tolist())
+    assert (x <= np.array(nearest.floats, np.float32)).sum() > (x <= thresholds).sum()

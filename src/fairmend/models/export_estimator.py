@@ -48,7 +48,7 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
     else:
         given = [("X", numbers([None, spec.width]))]
     try:
-        with _plain_attributes():
+        with _plain_attributes(round_down=_package(estimator) == "lightgbm" and not takes_people):
             model = convert.convert_sklearn(
                 estimator, initial_types=given, options=_options(estimator), target_opset={"": _OPSET, "ai.onnx.ml": 3}
             )
@@ -61,21 +61,34 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
 
 
 @contextmanager
-def _plain_attributes() -> Iterator[None]:
-    """Let ONNX take attributes that are lists of NumPy's whole numbers, as skl2onnx gives those of boosted trees."""
+def _plain_attributes(round_down: bool) -> Iterator[None]:
+    """Let ONNX take the attributes of boosted trees as skl2onnx gives them.
+
+    Lists may hold whole numbers of NumPy. LightGBM compares with thresholds in float64 (x <= t), the file with float32:
+    if the model reads numbers in float32, the largest one that is not above t decides alike for each x; the nearest
+    one, which the converter takes, does not. (Numbers in float64 are rounded as the thresholds are.)
+    """
     from onnx import helper
 
     make = helper.make_attribute
 
     def make_plain(key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        mixed = isinstance(value, list) and any(isinstance(each, np.integer) for each in value)
-        return make(key, [int(each) for each in value] if mixed else value, *args, **kwargs)
+        if isinstance(value, list) and any(isinstance(each, np.integer) for each in value):
+            value = [int(each) for each in value]
+        elif key == "nodes_values" and round_down:
+            value = _rounded_down(np.asarray(value, dtype=np.float64)).tolist()
+        return make(key, value, *args, **kwargs)
 
     helper.make_attribute = make_plain
     try:
         yield
     finally:
         helper.make_attribute = make
+
+
+def _rounded_down(values: np.ndarray) -> np.ndarray:
+    nearest = values.astype(np.float32)
+    return np.where(nearest > values, np.nextafter(nearest, np.float32(-np.inf)), nearest)
 
 
 def module_of(estimator: Any) -> nn.Module | None:
@@ -105,14 +118,14 @@ def _column_type(feature: Feature, types: Any, numbers: Callable[..., Any]) -> C
 
 def _options(estimator: Any) -> dict[int, dict[str, bool]]:
     """Let a classifier give a matrix of probabilities."""
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    last = _last(estimator)
     return {id(last): {"zipmap": False}} if hasattr(last, "classes_") else {}
 
 
 def _register_gradient_boosting(estimator: Any, convert: Any) -> None:
     """Let skl2onnx know the models of XGBoost and LightGBM that an estimator may contain."""
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    package = type(last).__module__.partition(".")[0]
+    last = _last(estimator)
+    package = _package(last)
     if package not in _GRADIENT_BOOSTING:
         return
     module, name, operator = _GRADIENT_BOOSTING[package]
@@ -131,3 +144,11 @@ def _register_gradient_boosting(estimator: Any, convert: Any) -> None:
     convert.update_registered_converter(
         type(last), f"{operator}{type(last).__name__}", shape, converter, options=options
     )
+
+
+def _last(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
+def _package(estimator: Any) -> str:
+    return type(estimator).__module__.partition(".")[0]
