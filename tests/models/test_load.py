@@ -176,7 +176,7 @@ def test_probabilities_of_a_module_are_known_or_asked_for(columns):
             self.mean, self.layer = mean, nn.Linear(4, columns)
 
         def forward(self, x):
-            score = self.layer(x / 50)
+            score = self.layer(torch.sinh(x / 50))  # which is not read
             p = torch.sigmoid(score) if columns == 1 else score.softmax(dim=1)
             return (0.5 * p + 0.5 * p**1.0 if self.mean else p).reshape(len(x), -1)
 

@@ -57,7 +57,7 @@ def load_model(
         if asked:
             raise FairmendError(f"{asked[0]}= is for a model that is not loaded yet; {source!r} is")
     else:
-        model = _load(source, activation, outputs, output, takes)
+        model = _load(source, activation, outputs, output, takes, spec)
     return _of_spec(model, spec) if spec is not None and isinstance(model, RunModel) else model
 
 
@@ -84,12 +84,18 @@ def require_network(
 
 
 def _load(
-    source: Any, activation: str | Activation | None, outputs: str | None, output: str | None, takes: str | None
+    source: Any,
+    activation: str | Activation | None,
+    outputs: str | None,
+    output: str | None,
+    takes: str | None,
+    spec: Spec | None,
 ) -> Network | RunModel:
     why, inside = _asked_to_run(outputs, output, takes), None
     if not why and not _is_function(source):
         try:
-            network = load_network(source, activation)
+            example = _example(source, spec) if spec is not None and _is_module(source) else None
+            network = load_network(source, activation, example=example)
         except FairmendError as error:
             if _is_keras(source):
                 raise FairmendError(
@@ -109,6 +115,19 @@ def _load(
     model = RunModel(runner, why or "a Python function has no graph", outputs, inside)
     _logger.info("%r: %s", model, model.why_only_run)
     return model
+
+
+def _example(module: Any, spec: Spec) -> Any:
+    """Return what forward() of a module takes for people of a spec; None if the spec does not say it."""
+    from fairmend.models.module import ModuleRunner
+
+    try:
+        runner = ModuleRunner(module)
+        ports = runner.ports(spec)
+    except FairmendError:  # the module is read without an example
+        return None
+    X = spec.sample_inputs(2, np.random.default_rng(0), np.dtype(np.float32))
+    return tuple(runner.tensors(spec, ports, X).values())
 
 
 def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:

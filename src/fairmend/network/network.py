@@ -385,7 +385,7 @@ class Network(Decides):
         return [(i, self.nodes[i].sources, self.nodes[i].operation, buffers[i]) for i in sorted(needed) if i > 0]
 
 
-def load_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
+def load_network(source: NetworkSource, activation: str | Activation | None = None, *, example: Any = None) -> Network:
     """Read a network from a file, or from a model of PyTorch, Keras or scikit-learn.
 
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any
@@ -400,10 +400,13 @@ def load_network(source: NetworkSource, activation: str | Activation | None = No
     .safetensors state dict that fairmend did not write. It must be given for these, unless there is one layer alone: by
     giving it you say that the model is one chain of the layers in the order of their keys. Other sources name their
     activations themselves. "leaky_relu" has PyTorch's slope, 0.01; write "leaky_relu(0.2)" for another.
+
+    `example` is a row or more of what forward() of a PyTorch module takes, a tensor or an array, or several in a tuple.
+    It is needed for modules whose forward() looks at the shape of its inputs, as those of rtdl and TabM do.
     """
     from fairmend.network.formats import read_network
 
-    network = read_network(source, activation)
+    network = read_network(source, activation, example)
     if network is not source:
         _logger.info(
             "read %r from %s", network, source if isinstance(source, str | PathLike) else type(source).__name__

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
@@ -28,9 +29,11 @@ _GRAPHS = (".onnx", ".pth", ".pt", ".ckpt", ".safetensors", ".keras", ".h5", ".h
 _logger = logging.getLogger(__name__)
 
 
-def read_network(source: NetworkSource, activation: str | Activation | None = None) -> Network:
+def read_network(source: NetworkSource, activation: str | Activation | None = None, example: Any = None) -> Network:
     """Return the network in a file or object; see `fairmend.load_network`."""
     between = None if activation is None else parse_activation(activation)
+    if example is not None and isinstance(source, Network | str | PathLike):
+        raise FairmendError("example= is for a PyTorch module, not for a file or a network")
     if isinstance(source, Network):
         return source
     if isinstance(source, (str, PathLike)):
@@ -39,7 +42,7 @@ def read_network(source: NetworkSource, activation: str | Activation | None = No
         check_file(path)
         network: Network = module.read(path, between)
         return network
-    return read_object(source)
+    return read_object(source, example)
 
 
 def write_network(network: Network, path: str | PathLike[str], keep_form: bool = True) -> str:

@@ -20,22 +20,24 @@ _KERAS = ("keras", "tf_keras", "tensorflow")
 _LINEAR = ("RidgeClassifier", "RidgeClassifierCV", "Perceptron", "LinearSVC")
 
 
-def read_object(source: Any) -> Network:
+def read_object(source: Any, example: Any = None) -> Network:
     """Return the network in a PyTorch module, a Keras model or a fitted model of scikit-learn."""
+    torch = sys.modules.get("torch")
+    module = getattr(source, "module_", source)  # as wrappers in the manner of skorch keep it
+    if example is not None and (torch is None or not isinstance(module, torch.nn.Module)):
+        raise FairmendError(f"example= is for a PyTorch module, not for {type(source).__name__}")
     # An object of a library can only exist once the library is imported, so none is imported here to find out.
     if any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__):
         from fairmend.network.formats.keras.archive import read_model as read_keras_model
 
         return read_keras_model(source)
-    torch = sys.modules.get("torch")
     if torch is not None:
         if is_net(source):
             return read_model(source)
-        module = getattr(source, "module_", source)  # as wrappers in the manner of skorch keep it
         if isinstance(module, torch.nn.Module):
             from fairmend.network.formats.torch.module import read_module
 
-            return read_module(module)
+            return read_module(module, example)
         if type(source).__name__ == "ExportedProgram" and type(source).__module__.startswith("torch."):
             from fairmend.network.formats.torch.module import read_export
 

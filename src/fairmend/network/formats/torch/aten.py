@@ -74,7 +74,7 @@ _DECLARED_TOGETHER = {
         *("abs", "alias", "cpu", "cuda", "detach", "detach_copy", "exp", "hardsigmoid", "hardsigmoid_", "hardswish"),
         *("hardswish_", "lift_fresh", "lift_fresh_copy", "mish", "mish_", "neg", "neg_", "negative", "positive"),
         *("ravel", "reciprocal", "relu", "relu_", "relu6", "relu6_", "rsqrt", "selu", "selu_", "sigmoid", "sigmoid_"),
-        *("silu", "silu_", "sqrt", "squeeze", "squeeze_", "t", "t_", "tanh", "tanh_"),
+        *("silu", "silu_", "sqrt", "squeeze", "squeeze_", "numpy_T", "t", "t_", "tanh", "tanh_"),
     ),
     "self * dtype=": ("mean", "sum"),
     "self dim": ("squeeze.dim", "squeeze.dims", "squeeze_.dim", "squeeze_.dims", "unsqueeze", "unsqueeze_"),
@@ -103,6 +103,7 @@ _DECLARED_TOGETHER = {
     "self beta= threshold=": ("softplus",),
     "self min= max=": tuple(f"{name}{end}" for name in ("clamp", "clamp_", "clip", "clip_") for end in ("", ".Tensor")),
     "self min": ("clamp_min", "clamp_min.Tensor", "clamp_min_", "clamp_min_.Tensor"),
+    "self max": ("clamp_max", "clamp_max.Tensor", "clamp_max_", "clamp_max_.Tensor"),
     "self other * alpha=": tuple(f"{name}.Tensor" for name in ("add", "add_", "rsub", "sub", "sub_", "subtract")),
     "self other alpha=": tuple(f"{name}.Scalar" for name in ("add", "add_", "rsub", "sub", "sub_", "subtract")),
     "self other": (

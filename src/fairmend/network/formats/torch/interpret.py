@@ -16,7 +16,7 @@ from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, Value, unsupported
 from fairmend.network.formats.torch.operators import OPERATORS, Context, refusal
-from fairmend.network.formats.torch.operators.context import ROWS, InputWidthError, Memory, RowTensor
+from fairmend.network.formats.torch.operators.context import ROWS, InputWidthError, ManyRows, Memory, RowTensor
 from fairmend.network.formats.torch.program import Call, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.steps import Entry, Steps, Tensors, pruned, replay
 
@@ -33,6 +33,8 @@ _PARTIAL = {
 
 # What may read a tensor whose rows are one axis with others.
 _MOVES = {"view", "reshape", "_unsafe_view", "transpose", "permute", "contiguous", "clone", "alias", "linear", "addmm"}
+_OF_LAST = {"softmax", "_softmax"}  # over an axis that they name
+_WITHIN_ROWS = {"matmul", "bmm", "mul", "div", "dropout", *_OF_LAST}
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,8 @@ class _Attempts:
     def _unclear(self, name: str) -> FairmendError:
         label = next(each.label for each in self.program.inputs if each.name == name)
         return FairmendError(
-            f"{self.source}: the layers do not say how many columns the input {label!r} has; export the model with "
-            'an example of its inputs, torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that'
+            f"{self.source}: the layers do not say how many columns the input {label!r} has; give an example of what "
+            "forward() takes, load_network(model, example=x)"
         )
 
 
@@ -180,9 +182,11 @@ class _Run:
             for tensor in _tensors((args, kwargs)):
                 self.whole.update(tensor.opens)
         plain = name.removeprefix("aten.")
-        if plain not in _MOVES and any(tensor.mixed for tensor in _tensors((args, kwargs))):
-            raise context.error("reads a tensor in which other axes are one with that of the rows")
+        mixed = None
+        if plain not in _MOVES:
+            mixed, args, kwargs = _opened(context, plain, args, kwargs)
         result = operator(context, *args, **kwargs)
+        result = result if mixed is None else _closed(context, result, *mixed)
         if in_place or bound.arguments.get("inplace") is True:
             return _changed(context, args[0], result)
         return result
@@ -207,6 +211,37 @@ class _Run:
         if isinstance(argument, slice):
             return slice(*(self._resolve(part, where) for part in (argument.start, argument.stop, argument.step)))
         return argument
+
+
+def _opened(context: Context, name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any], Any]:
+    """Return arguments in which the axis of the rows is apart from those that were one with it, and where it was.
+
+    Attention joins the rows and the heads so. Functions of each number, and of the last axes, are the same either way.
+    """
+    tensors = list(_tensors((args, kwargs)))
+    places = {(tensor.row_axis, tensor.dims[tensor.row_axis], len(tensor.dims)) for tensor in tensors if tensor.mixed}
+    if not places:
+        return None, args, kwargs
+    axis, row, rank = next(iter(places))
+    last = [args[1] if len(args) > 1 else kwargs.get("dim")] if name in _OF_LAST else [-1]
+    alike = len(places) == 1 and all(tensor.mixed for tensor in tensors)
+    if not alike or axis != 0 or name not in _WITHIN_ROWS or last not in ([-1], [rank - 1]):
+        raise context.error("reads a tensor in which other axes are one with that of the rows")
+
+    def opened(x: Any) -> Any:
+        return context.view(x, (row.before, ROWS, row.after, *x.dims[1:])) if isinstance(x, RowTensor) else x
+
+    args = [opened(x) for x in args]
+    if name in _OF_LAST:
+        args, kwargs = [args[0], -1, *args[2:]], {key: value for key, value in kwargs.items() if key != "dim"}
+    return (row,), args, {key: opened(value) for key, value in kwargs.items()}
+
+
+def _closed(context: Context, result: Any, row: ManyRows) -> Any:
+    """Return a result with the axes at its beginning joined again."""
+    if not isinstance(result, RowTensor) or result.dims[:3] != (row.before, ROWS, row.after):
+        raise context.error("reads a tensor in which other axes are one with that of the rows")
+    return context.view(result, (row, *result.dims[3:]))
 
 
 def _changed(context: Context, target: Any, result: Any) -> Any:

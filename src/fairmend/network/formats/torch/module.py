@@ -79,8 +79,11 @@ _WRAPPERS = {  # by the names of their classes, and where the module is in them
 }
 
 
-def read_module(module: nn.Module) -> Network:
-    """Return the network that `module` computes in eval mode; the module itself does not change."""
+def read_module(module: nn.Module, example: Any = None) -> Network:
+    """Return the network that `module` computes in eval mode; the module itself does not change.
+
+    An example is what forward() takes: rows as a tensor or an array, or several of them.
+    """
     module = _unwrapped(module)
     source = type(module).__name__
     _refuse_what_hides_code(module, source)
@@ -89,7 +92,7 @@ def read_module(module: nn.Module) -> Network:
     except Exception as error:  # the user's code
         raise FairmendError(f"{source}: the module cannot be copied ({error}); export the model to ONNX") from error
     _keep_computed_weights(module)
-    program = trace(module, source)
+    program = trace(module, source, None if example is None else _arguments(example, module, source))
     tensors = _tensors(module, source)
     reading = interpret(program, tensors, source)
     versions = getattr(module.state_dict(), "_metadata", None)
@@ -107,6 +110,19 @@ def read_export(exported: Any) -> Network:
     return reading.network(
         tensors, source, StateDictForm(tensors, description=tuple(reading.entries), copied=reading.copied)
     )
+
+
+def _arguments(example: Any, module: nn.Module, source: str) -> tuple[Any, ...]:
+    """Return an example as the arguments of forward(), on the device of the module."""
+    device = next((tensor.device for tensor in module.state_dict().values()), torch.device("cpu"))
+    given = tuple(example) if isinstance(example, list | tuple) else (example,)
+    arguments = [torch.as_tensor(each).to(device) if isinstance(each, np.ndarray) else each for each in given]
+    tensors = [each for each in arguments if each is not None]
+    if not tensors or not all(isinstance(each, torch.Tensor) and each.ndim in (1, 2) and len(each) for each in tensors):
+        raise FairmendError(
+            f"{source}: example= must be what forward() takes: a tensor or an array of rows, or several in a tuple"
+        )
+    return tuple(each if each is None else each.to(device) for each in arguments)
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:

@@ -7,16 +7,20 @@ import inspect
 import logging
 import operator
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
+from fairmend.network.formats.torch.operators.context import ROWS, ManyRows
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.pth import to_numpy
 
@@ -120,8 +124,8 @@ def layer_call(name: str, layer: nn.Module, source: str) -> Arguments:
 _SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace)
 
 
-def trace(module: nn.Module, source: str) -> Program:
-    """Return the calls of forward(); the module is in eval mode."""
+def trace(module: nn.Module, source: str, example: Sequence[Any] | None = None) -> Program:
+    """Return the calls of forward(); the module is in eval mode, and an example is what forward() takes."""
     if type(module) in LAYERS:  # torch.fx would trace the inside of a single layer
         module = nn.Sequential(module)
         graph = fx.Tracer().trace(module)
@@ -129,16 +133,26 @@ def trace(module: nn.Module, source: str) -> Program:
     try:
         graph = fx.Tracer().trace(module, _defaults(module))
     except Exception as error:  # forward() is the user's code: it may raise anything
-        program = _exported(module, source)
+        program = _exported(module, source, example)
         if program is None:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise FairmendError(
-                f"{source}: forward() could not be traced ({reason}). Export the model with an example of its inputs, "
-                'torch.export.save(torch.export.export(model, (x,)), "model.pt2"), and load that file, or export it to '
-                "ONNX"
+                f"{source}: forward() could not be traced ({first_line(error)}). Give an example of what forward() "
+                "takes, load_network(model, example=x), or export the model to ONNX"
             ) from error
         return program
-    return _Translation(graph, module, source).program()
+    return _as_wide(_Translation(graph, module, source).program(), example or ())
+
+
+def _as_wide(program: Program, example: Sequence[Any]) -> Program:
+    """Return the program with inputs as wide as those of an example."""
+    tensors = [each for each in example if each is not None]
+    if len(tensors) != len(program.inputs):
+        return program
+    inputs = [
+        replace(each, width=tensor.shape[1] if tensor.ndim == 2 else 1, rank=tensor.ndim)
+        for each, tensor in zip(program.inputs, tensors, strict=True)
+    ]
+    return replace(program, inputs=tuple(inputs))
 
 
 def _defaults(module: nn.Module) -> dict[str, Any] | None:
@@ -148,36 +162,88 @@ def _defaults(module: nn.Module) -> dict[str, Any] | None:
 
 
 _EXPORTING = threading.RLock()  # one thread at a time silences logging, or the last one to end would leave it silent
+_COUNTS = (61, 67)  # of rows, for code that torch.export takes for a fixed number of rows alone
 
 
-def _exported(module: nn.Module, source: str) -> Program | None:
-    """Return the calls that torch.export finds, if an example of the inputs can be made; else None."""
-    example = _example(module)
+def _exported(module: nn.Module, source: str, given: Sequence[Any] | None) -> Program | None:
+    """Return the calls that torch.export finds, if there is an example of the inputs or one can be made; else None."""
+    example = _example(module) if given is None else tuple(given)
     if example is None:
         return None
     rows = torch.export.Dim("rows", min=2)
+    sizes = tuple({0: rows} if isinstance(each, torch.Tensor) else None for each in example)
     with _EXPORTING:
         level = logging.root.manager.disable
         logging.disable(logging.CRITICAL)  # torch.export logs whole programs where it fails
         try:
-            exported = torch.export.export(module, (example,), dynamic_shapes=({0: rows},), strict=False)
-        except Exception:  # control flow that depends on the numbers: the caller says what to do
-            return None
+            exported = [torch.export.export(module, _of_rows(example, 7), dynamic_shapes=sizes, strict=False)]
+        except Exception:  # len(x) gives a fixed number; control flow may depend on numbers
+            try:
+                exported = [torch.export.export(module, _of_rows(example, n), strict=False) for n in _COUNTS]
+            except Exception:  # the caller says what to do
+                return None
         finally:
             logging.disable(level)
-    return program_of_export(exported, source)
+    programs = [program_of_export(each, source) for each in exported]
+    return programs[0] if len(programs) == 1 else _of_any_rows(*programs)
 
 
-def _example(module: nn.Module) -> torch.Tensor | None:
-    """Return rows for the one input of a module: Lightning's example, or as wide as the first layer reads."""
+def _of_rows(example: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Return the example with its first row so many times."""
+    return tuple(each[:1].repeat(count, *[1] * (each.ndim - 1)) if isinstance(each, torch.Tensor) else each
+                 for each in example)  # fmt: skip
+
+
+class _NotOfRowsError(Exception):
+    """Two programs differ in more than the number of rows."""
+
+
+def _of_any_rows(one: Program, other: Program) -> Program | None:
+    """Return the program of any number of rows, from those of two numbers: it stands where they differ, or None."""
+    shared = [(each.result, each.operator) for each in one.calls]
+    if shared != [(each.result, each.operator) for each in other.calls] or one.output != other.output:
+        return None
+    try:
+        calls = [
+            replace(each, args=_of_both(each.args, again.args), kwargs=_of_both(dict(each.kwargs), dict(again.kwargs)))
+            for each, again in zip(one.calls, other.calls, strict=True)
+        ]
+        _of_both(dict(one.constants), dict(other.constants))
+    except _NotOfRowsError:
+        return None
+    return replace(one, calls=tuple(calls))
+
+
+def _of_both(one: Any, other: Any) -> Any:
+    """Return an argument of two calls, with ROWS, or a multiple, in place of the numbers of rows."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return {key: _of_both(one[key], other[key]) for key in one}
+    if isinstance(one, list | tuple) and type(one) is type(other) and len(one) == len(other):
+        return type(one)(_of_both(*both) for both in zip(one, other, strict=True))
+    if isinstance(one, slice) and isinstance(other, slice):
+        return slice(*(_of_both(getattr(one, part), getattr(other, part)) for part in ("start", "stop", "step")))
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        if one.key == other.key and np.array_equal(one.array, other.array, equal_nan=True):
+            return one
+    elif type(one) is type(other) and one == other:
+        return one
+    elif type(one) is int and type(other) is int and one > 0:
+        times, rest = divmod(one, _COUNTS[0])
+        if not rest and other == times * _COUNTS[1]:
+            return ROWS if times == 1 else ManyRows(1, times)
+    raise _NotOfRowsError
+
+
+def _example(module: nn.Module) -> tuple[torch.Tensor] | None:
+    """Return a row for the one input of a module: Lightning's example, or as wide as the first layer reads."""
     given = getattr(module, "example_input_array", None)
     if isinstance(given, torch.Tensor) and given.ndim == 2:
-        return torch.zeros(7, given.shape[1], dtype=given.dtype)
+        return (torch.zeros(1, given.shape[1], dtype=given.dtype),)
     parameters = [each for each in inspect.signature(module.forward).parameters.values() if each.default is each.empty]
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.BatchNorm1d) and len(parameters) == 1:
             width = layer.in_features if isinstance(layer, nn.Linear) else layer.num_features
-            return torch.zeros(7, width, dtype=next(layer.parameters()).dtype)
+            return (torch.zeros(1, width, dtype=next(layer.parameters()).dtype),)
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairmend.network.formats.torch.operators.context import (
+    ROWS,
     Context,
     Operator,
     Positive,
@@ -80,7 +81,9 @@ def _positive(c: Context, x: Any, other: Any) -> Positive:
 
 
 def _where(c: Context, condition: Any, x: Any, other: Any) -> RowTensor:
-    """Return PReLU or leaky ReLU as run_decompositions writes them: x where x > 0, else x times a constant."""
+    """Return a choice of columns by a constant, or PReLU as run_decompositions writes it: x if x > 0, else x · w."""
+    if isinstance(condition, Constant) and isinstance(x, RowTensor) and isinstance(other, RowTensor):
+        return _chosen(c, condition, x, other)
     tensor, product = c.numbers(x), other.product_of if isinstance(other, RowTensor) else None
     same = isinstance(condition, Positive) and (condition.parts, condition.dims) == (tensor.parts, tensor.dims)
     if not same or product is None or product[0] != tensor.parts or other.dims != tensor.dims:
@@ -89,6 +92,19 @@ def _where(c: Context, condition: Any, x: Any, other: Any) -> RowTensor:
     if isinstance(slope, Constant) and slope.key is not None:
         return _prelu(c, tensor, slope)
     return _leaky_relu(c, tensor, slope)
+
+
+def _chosen(c: Context, condition: Constant, x: RowTensor, other: RowTensor) -> RowTensor:
+    """Return columns of one of two tensors of the same axes, as a constant says for each column."""
+    sizes = [1 if size is ROWS else size for size in x.dims]
+    if x.dims != other.dims or x.mixed or condition.array.dtype != bool:
+        raise c.error("chooses between tensors of different shapes, or not by a constant of True and False")
+    try:
+        mask = np.broadcast_to(condition.array, sizes)
+    except ValueError as error:
+        raise c.error(f"chooses by a constant of shape {condition.array.shape} for {x.shape()}") from error
+    both = RowTensor((c.flat(c.numbers(x)), c.flat(c.numbers(other))), (ROWS, 2 * x.width))
+    return c.select(both, np.where(mask, column_numbers(x.dims), column_numbers(x.dims, x.width)), x.dims)
 
 
 def _clip(c: Context, x: Any, low: float, high: float) -> RowTensor:
@@ -100,10 +116,14 @@ def _hardtanh(c: Context, x: Any, min_val: Any = -1.0, max_val: Any = 1.0, inpla
 
 
 def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> RowTensor:  # noqa: A002 (PyTorch's own names)
-    if max is None and min is not None and c.number(min, "a limit") == 0:
-        return c.elementwise(x, "relu")
-    if min is None or max is None:
-        raise c.error("has one limit other than 0; give both limits")
+    if max is None and min is not None:
+        low = c.number(min, "a limit")
+        return c.elementwise(x, "relu") if low == 0 else c.scaled(
+            c.elementwise(c.scaled(x, mean=low), "relu"), shift=low
+        )  # fmt: skip
+    if min is None:
+        high = c.number(max, "a limit")  # high − relu(high − x)
+        return c.scaled(c.elementwise(c.scaled(x, mean=high, gain=-1.0), "relu"), gain=-1.0, shift=high)
     return _clip(c, x, c.number(min, "a limit"), c.number(max, "a limit"))
 
 
@@ -195,6 +215,7 @@ FUNCTIONS: dict[str, Operator] = {
     "clamp": _clamp,
     "clip": _clamp,
     "clamp_min": lambda c, x, min: _clamp(c, x, min),  # noqa: A006 (PyTorch's own name)
+    "clamp_max": lambda c, x, max: _clamp(c, x, None, max),  # noqa: A006
     "relu6": _relu6,
     "elu": _elu,
     "celu": _celu,

@@ -297,7 +297,14 @@ def _narrow(c: Context, x: Any, dim: int, start: int, length: int) -> Any:
 
 
 def _index(c: Context, x: Any, indices: Any) -> Any:
-    """Return aten.index: an index, or None for all, for each axis."""
+    """Return aten.index: an index, or None for all, for each axis; a mask is one for as many axes as it has."""
+    (place, mask), *more = [(i, each) for i, each in enumerate(indices) if each is not None] or [(0, None)]
+    if isinstance(x, RowTensor) and isinstance(mask, Constant) and mask.array.dtype == bool and not more:
+        shape = mask.array.shape
+        if x.dims[place : place + len(shape)] != shape:
+            raise c.error(f"has a mask of shape {shape} for a tensor of shape {x.shape()}")
+        flat = c.view(x, (*x.dims[:place], math.prod(shape), *x.dims[place + len(shape) :]))
+        return _select(c, flat, place, Constant(np.flatnonzero(mask.array)))
     return _getitem(c, x, tuple(slice(None) if each is None else each for each in indices))
 
 
@@ -517,7 +524,7 @@ SHAPES: dict[str, Operator] = {
     "permute": _permute,
     "transpose": _transpose,
     "swapaxes": _transpose,
-    "t": _t,
+    **dict.fromkeys(("t", "numpy_T"), _t),
     "getitem": _getitem,
     "slice": _slice,
     "select": _select,
