@@ -11,8 +11,8 @@ import hashlib
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairmend_check import json_reader
@@ -50,7 +50,7 @@ def check_structure(path: Path, entry: Entry) -> str:
 
 @dataclass(frozen=True)
 class Scope:
-    """The values that a node can read by name, and which of them it must not.
+    """The values that a node can read by name, and which of them it must not; with those of the graphs around it.
 
     ``constants`` are those among them whose value the file gives. ``where`` is the place in words, for messages. In a
     function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the function into
@@ -58,10 +58,26 @@ class Scope:
     """
 
     where: str
-    names: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
-    constants: Mapping[str, Message] | None = None
+    names: frozenset[str] = frozenset()
+    constants: Mapping[str, Message] = field(default_factory=dict)
     later: set[str] | None = None
+    outer: Scope | None = None
+
+    def around(self) -> Iterator[Scope]:
+        """Return this scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+    def knows(self, name: str) -> bool:
+        """Return whether a name has a meaning here."""
+        return any(name in scope.names for scope in self.around())
+
+    def constant(self, name: str) -> Message | None:
+        """Return the constant of a name; None if it is not one."""
+        return next((scope.constants[name] for scope in self.around() if name in scope.constants), None)
 
 
 def _check_model(model: Message, entry: Entry) -> None:
@@ -76,8 +92,8 @@ def _check_model(model: Message, entry: Entry) -> None:
         )
     opset = _check_imports(model.get("opset_import", []), "the model")
     local = [(each.get("domain", ""), each.get("name", "")) for each in functions]
-    for domain, name in local:
-        if domain in DETERMINISTIC or domain in _SAME_DOMAIN or local.count((domain, name)) > 1:
+    for (domain, name), times in Counter(local).items():
+        if domain in DETERMINISTIC or domain in _SAME_DOMAIN or times > 1:
             raise CheckError(f'the function "{name[:40]}" replaces an operator, or another function')
     graph = model.get("graph", {})
     found = find_entry(graph, entry, opset)
@@ -138,15 +154,14 @@ def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]]
     names = [each.get("name", "") for key in ("input", "initializer") for each in graph.get(key, [])]
     computed = [name for node in nodes for name in node.get("output", []) if name]
     for name, times in Counter(names + computed).items():
-        if times > 1 or not name or name in outer.names:
+        if times > 1 or not name or outer.knows(name):
             raise NotConfirmedError(f'two values {outer.where}have the name "{name[:40]}", or one has none')
         if name.startswith(PREFIX) and not skipped:
             raise NotConfirmedError(f'the value "{name[:60]}" {outer.where}is named like a part of the entry')
-    constants = dict(outer.constants or {})
-    constants |= {each.get("name", ""): each for each in graph.get("initializer", [])}
+    constants = {each.get("name", ""): each for each in graph.get("initializer", [])}
     constants |= {node["output"][0]: _value_of(node) for node in nodes if _is_constant(node)}
-    later = None if outer.later is None else outer.later | set(computed)
-    scope = Scope(outer.where, outer.names.union(names, computed), outer.hidden, constants, later)
+    later = None if outer.later is None else set(computed)
+    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, later, outer)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
@@ -171,7 +186,7 @@ def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple
         if name:
             _check_read(name, f"{what} reads", scope)
     if (domain, kind) == ("", "Dropout") and any(node.get("input", [])[2:]):
-        switch = (scope.constants or {}).get(node["input"][2])
+        switch = scope.constant(node["input"][2])
         if switch is None or not is_false(switch):
             raise CheckError(f"{what} is random unless its training mode is a constant that is false")
     for attribute in node.get("attribute", []):
@@ -187,7 +202,7 @@ def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple
 def _check_read(name: str, what: str, scope: Scope) -> None:
     if name in scope.hidden:
         raise NotConfirmedError(f'{what} "{name[:60]}", which only the entry may read')
-    if name not in scope.names or name in (scope.later or ()):
+    if not scope.knows(name) or any(name in (each.later or ()) for each in scope.around()):
         raise CheckError(f'{what} "{name[:60]}", which nothing computes before')
 
 
