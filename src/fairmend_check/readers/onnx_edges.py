@@ -20,6 +20,7 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.readers import protobuf
 from fairmend_check.readers.onnx_entry import PREFIX, find_entry, is_false
+from fairmend_check.readers.onnx_memory import Operator, Products, check_memory, has_entries, keeps_entries
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
 from fairmend_check.readers.protobuf import Message
 
@@ -52,15 +53,17 @@ def check_structure(path: Path, entry: Entry) -> str:
 class Scope:
     """The values that a node can read by name, and which of them it must not; with those of the graphs around it.
 
-    ``constants`` are those among them whose value the file gives. ``where`` is the place in words, for messages. In a
-    function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the function into
-    the graph that calls it, one after the other, may take such a name for one of that graph.
+    ``constants`` are those among them whose value the file gives, and ``full`` those and forms of them that have
+    entries. ``where`` is the place in words, for messages. In a function, ``later`` are those that nodes still to come
+    compute: a program that puts the nodes of the function into the graph that calls it, one after the other, may take
+    such a name for one of that graph.
     """
 
     where: str
     hidden: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     constants: Mapping[str, Message] = field(default_factory=dict)
+    full: frozenset[str] = frozenset()
     later: set[str] | None = None
     outer: Scope | None = None
 
@@ -79,6 +82,18 @@ class Scope:
         """Return the constant of a name; None if it is not one."""
         return next((scope.constants[name] for scope in self.around() if name in scope.constants), None)
 
+    def is_full(self, name: str) -> bool:
+        """Return whether a name is a constant with entries, in some form."""
+        return any(name in scope.full for scope in self.around())
+
+
+@dataclass(frozen=True)
+class File:
+    """The functions of a file, by domain and name, and what is known of its products so far."""
+
+    local: frozenset[Operator]
+    products: Products
+
 
 def _check_model(model: Message, entry: Entry) -> None:
     functions = model.get("functions", [])
@@ -95,6 +110,7 @@ def _check_model(model: Message, entry: Entry) -> None:
     for (domain, name), times in Counter(local).items():
         if domain in DETERMINISTIC or domain in _SAME_DOMAIN or times > 1:
             raise CheckError(f'the function "{name[:40]}" replaces an operator, or another function')
+    file = File(frozenset(local), Products())
     graph = model.get("graph", {})
     found = find_entry(graph, entry, opset)
     _check_no_prefix(graph, {*found.constants, *(name for node in found.nodes for name in node["output"])})
@@ -104,7 +120,7 @@ def _check_model(model: Message, entry: Entry) -> None:
     if any(name.startswith(_INLINED) for name in found.hidden):
         raise CheckError(f'an input of the model has a name that begins with "{_INLINED}", as those of functions may')
     scope = Scope("", hidden=frozenset(found.hidden))
-    _check_graph(graph, scope, frozenset(local), skipped=len(found.nodes))
+    _check_graph(graph, scope, file, skipped=len(found.nodes))
     for each in functions:
         where = f'of the function "{each.get("name", "")[:40]}" '
         _check_imports(each.get("opset_import", []), f"the function {each.get('name', '')[:40]!r}")
@@ -116,7 +132,8 @@ def _check_model(model: Message, entry: Entry) -> None:
         body: Message = {"node": each.get("node", []), "output": [{"name": name} for name in outputs]}
         body["input"] = [{"name": name} for name in each.get("input", [])]
         _check_no_prefix(body, set())
-        _check_graph(body, Scope(where, later=set()), frozenset(local))
+        _check_graph(body, Scope(where, later=set()), file)
+    file.products.check()
 
 
 def _names_of(graph: Message, key: str) -> set[str]:
@@ -148,7 +165,7 @@ def _check_no_prefix(graph: Message, allowed: set[str]) -> None:
             raise NotConfirmedError(f'"{name[:60]}" is named like a part of the entry, and is none')
 
 
-def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]], skipped: int = 0) -> None:
+def _check_graph(graph: Message, outer: Scope, file: File, skipped: int = 0) -> None:
     """Refuse a graph in which a name has two meanings, or that reads what it must not; its first nodes may be known."""
     nodes = graph.get("node", [])
     names = [each.get("name", "") for key in ("input", "initializer") for each in graph.get(key, [])]
@@ -161,24 +178,39 @@ def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]]
     constants = {each.get("name", ""): each for each in graph.get("initializer", [])}
     constants |= {node["output"][0]: _value_of(node) for node in nodes if _is_constant(node)}
     later = None if outer.later is None else set(computed)
-    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, later, outer)
+    full = _with_entries(nodes, constants, outer)
+    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, full, later, outer)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
-        _check_node(node, number, scope, local)
+        _check_node(node, number, scope, file)
         if later is not None:
             later.difference_update(node.get("output", []))
     for each in graph.get("output", []):
         _check_read(each.get("name", ""), f"an output {scope.where}is", scope)
 
 
-def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple[str, str]]) -> None:
-    kind, domain = node.get("op_type", ""), node.get("domain", "")
-    domain = "" if domain in _SAME_DOMAIN else domain
+def _with_entries(nodes: Sequence[Message], constants: Mapping[str, Message], outer: Scope) -> frozenset[str]:
+    """Return the names of constants that have entries, and of what changes only the form of one."""
+    full = {name for name, tensor in constants.items() if has_entries(tensor)}
+    for node in nodes:
+        source = next(iter(node.get("input", [])), "")
+        if keeps_entries(_domain_of(node), node.get("op_type", "")) and (source in full or outer.is_full(source)):
+            full.update(node.get("output", [])[:1])
+    return frozenset(full)
+
+
+def _domain_of(node: Message) -> str:
+    domain: str = node.get("domain", "")
+    return "" if domain in _SAME_DOMAIN else domain
+
+
+def _check_node(node: Message, number: int, scope: Scope, file: File) -> None:
+    kind, domain = node.get("op_type", ""), _domain_of(node)
     what = f'node {number} {scope.where}({kind[:40]} "{node.get("name", "")[:60]}")'
     if node.get("name", "").startswith(PREFIX):
         raise NotConfirmedError(f"{what} is named like a part of the entry")
-    if (domain, kind) not in local and kind not in DETERMINISTIC.get(domain, ()):
+    if (domain, kind) not in file.local and kind not in DETERMINISTIC.get(domain, ()):
         raise CheckError(
             f'{what} of the domain "{domain[:40]}" is not known to compute the same whenever it gets the same values'
         )
@@ -189,14 +221,16 @@ def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple
         switch = scope.constant(node["input"][2])
         if switch is None or not is_false(switch):
             raise CheckError(f"{what} is random unless its training mode is a constant that is false")
+    if (domain, kind) not in file.local:
+        check_memory((domain, kind), node.get("input", []), what, scope.is_full, file.products)
     for attribute in node.get("attribute", []):
         _check_tensors(attribute, what)
         inner = f"of {attribute.get('name', '')[:40]} of {what} "
         graphs = [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", [])]
-        if graphs and (domain, kind) in local:
+        if graphs and (domain, kind) in file.local:
             raise CheckError(f"{what} gives a graph to a function, in which its names may have another meaning")
         for graph in graphs:
-            _check_graph(graph, replace(scope, where=inner[:400]), local)
+            _check_graph(graph, replace(scope, where=inner[:400]), file)
 
 
 def _check_read(name: str, what: str, scope: Scope) -> None:
