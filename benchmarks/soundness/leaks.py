@@ -491,6 +491,18 @@ def _a_product_of_floats_that_becomes_one_of_integers(case: EntryCase, rng: Rng)
 
 
 @leak
+def _rows_that_are_joined_with_no_rows(case: EntryCase, rng: Rng) -> None:
+    """ONNX Runtime makes room for the columns of an input without rows, and writes nothing there."""
+    nodes = [
+        helper.make_node("Slice", ["hidden_0", "leak_0", "leak_0", "leak_0"], ["leak_no_rows"]),
+        helper.make_node("Concat", ["hidden_0", "leak_no_rows"], ["leak_joined"], axis=1),
+        helper.make_node("ReduceSum", ["leak_joined", "leak_1"], ["leak_signal"], keepdims=0),
+    ]
+    tensors = [numpy_helper.from_array(np.array([at]), f"leak_{at}") for at in range(2)]
+    _add_to_score(case, nodes, tensors, "leak_signal")
+
+
+@leak
 def _a_sequence_of_no_steps(case: EntryCase, rng: Rng) -> None:
     """ONNX Runtime 1.22 does not write the last state of a sequence of length 0."""
     constants = {"leak_shape": np.array([-1, 1, 1]), "leak_lengths": np.array([0], np.int32)}

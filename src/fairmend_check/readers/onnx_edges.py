@@ -20,13 +20,24 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.readers import protobuf
 from fairmend_check.readers.onnx_entry import PREFIX, find_entry, is_false
-from fairmend_check.readers.onnx_memory import Operator, Products, check_memory, has_entries, keeps_entries
+from fairmend_check.readers.onnx_memory import (
+    FULL,
+    Axes,
+    Operator,
+    Products,
+    check_concat,
+    check_memory,
+    empty_axes,
+    has_entries,
+    keeps_entries,
+)
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
 from fairmend_check.readers.protobuf import Message
 
 MAX_BYTES = 2**31
 _OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
 _SAME_DOMAIN = ("", "ai.onnx")
+_INT64 = 7  # the type of a tensor
 _SETTINGS = "ort_config"  # a note in a file from which ONNX Runtime may take its settings
 _INLINED = "_inlfunc_"  # how names begin that ONNX Runtime gives to the values of a function
 
@@ -54,9 +65,9 @@ class Scope:
     """The values that a node can read by name, and which of them it must not; with those of the graphs around it.
 
     ``constants`` are those among them whose value the file gives, and ``full`` those and forms of them that have
-    entries. ``where`` is the place in words, for messages. In a function, ``later`` are those that nodes still to come
-    compute: a program that puts the nodes of the function into the graph that calls it, one after the other, may take
-    such a name for one of that graph.
+    entries. ``empty`` says along which axes values may be empty although the batch is not. ``where`` is the place in
+    words, for messages. In a function, ``later`` are those that nodes still to come compute: a program that puts the
+    nodes of the function into the graph that calls it, one after the other, may take such a name for one of that graph.
     """
 
     where: str
@@ -64,6 +75,7 @@ class Scope:
     names: frozenset[str] = frozenset()
     constants: Mapping[str, Message] = field(default_factory=dict)
     full: frozenset[str] = frozenset()
+    empty: dict[str, Axes] = field(default_factory=dict)
     later: set[str] | None = None
     outer: Scope | None = None
 
@@ -81,6 +93,20 @@ class Scope:
     def constant(self, name: str) -> Message | None:
         """Return the constant of a name; None if it is not one."""
         return next((scope.constants[name] for scope in self.around() if name in scope.constants), None)
+
+    def empty_axes(self, name: str) -> Axes:
+        """Return along which axes a value may be empty; any if that is not known."""
+        return next((scope.empty[name] for scope in self.around() if name in scope.empty), None)
+
+    def numbers(self, name: str) -> list[int] | None:
+        """Return the whole numbers of a constant of int64; None if it is none."""
+        tensor = self.constant(name) or {}
+        if tensor.get("data_type") != _INT64 or not {"raw_data", "int64_data"} & tensor.keys():
+            return None
+        if "int64_data" in tensor:
+            return protobuf.unpack_integers(tensor["int64_data"], 64)
+        raw = bytes(tensor["raw_data"])
+        return list(struct.unpack(f"<{len(raw) // 8}q", raw)) if len(raw) % 8 == 0 else None
 
     def is_full(self, name: str) -> bool:
         """Return whether a name is a constant with entries, in some form."""
@@ -179,11 +205,17 @@ def _check_graph(graph: Message, outer: Scope, file: File, skipped: int = 0) -> 
     constants |= {node["output"][0]: _value_of(node) for node in nodes if _is_constant(node)}
     later = None if outer.later is None else set(computed)
     full = _with_entries(nodes, constants, outer)
-    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, full, later, outer)
+    empty: dict[str, Axes] = {name: FULL for name in constants if name in full}
+    if skipped:  # the graph of the model, whose inputs have the rows of the batch
+        empty |= {each.get("name", ""): FULL for each in graph.get("input", [])}
+        empty |= {name: FULL for node in nodes[:skipped] for name in node["output"]}
+    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, full, empty, later, outer)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
         _check_node(node, number, scope, file)
+        found = None if _operator(node) in file.local else empty_axes(node, scope.empty_axes, scope.numbers)
+        scope.empty.update({name: found for name in node.get("output", []) if name})
         if later is not None:
             later.difference_update(node.get("output", []))
     for each in graph.get("output", []):
@@ -205,6 +237,10 @@ def _domain_of(node: Message) -> str:
     return "" if domain in _SAME_DOMAIN else domain
 
 
+def _operator(node: Message) -> Operator:
+    return _domain_of(node), node.get("op_type", "")
+
+
 def _check_node(node: Message, number: int, scope: Scope, file: File) -> None:
     kind, domain = node.get("op_type", ""), _domain_of(node)
     what = f'node {number} {scope.where}({kind[:40]} "{node.get("name", "")[:60]}")'
@@ -221,6 +257,8 @@ def _check_node(node: Message, number: int, scope: Scope, file: File) -> None:
         switch = scope.constant(node["input"][2])
         if switch is None or not is_false(switch):
             raise CheckError(f"{what} is random unless its training mode is a constant that is false")
+    if (domain, kind) == ("", "Concat"):
+        check_concat(node, what, scope.empty_axes)
     if (domain, kind) not in file.local:
         check_memory((domain, kind), node.get("input", []), what, scope.is_full, file.products)
     for attribute in node.get("attribute", []):

@@ -39,8 +39,19 @@ _FLOAT: dict[Operator, tuple[int, ...]] = {
     (MICROSOFT, "FusedMatMul"): (0, 1),
     (MICROSOFT, "FusedMatMulActivation"): (0, 1),
 }
-_KEEP_ENTRIES = ("Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose")
-_KEEP_ENTRIES += ("Unsqueeze",)
+_KEEP_ENTRIES = frozenset(
+    (
+        "Cast",
+        "DequantizeLinear",
+        "Flatten",
+        "Identity",
+        "QuantizeLinear",
+        "Reshape",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    )
+)
 # Inputs that some release does not compare with the sizes of what they are about, or with 0.
 _UNSAFE_INPUTS: dict[Operator, tuple[int, str]] = {
     ("", "GRU"): (4, "lengths of sequences"),
@@ -96,3 +107,64 @@ def check_memory(
     if operator in _WHOLE:
         raise CheckError(f"{what} is a product of whole numbers, and {_NO_FACTOR}")
     products.unsure.append(what)
+
+
+# Concat: ONNX Runtime up to 1.31 makes room for an input that is empty along another axis, and writes nothing there.
+# So it is followed along which axes a value may be empty although the batch is not.
+
+Axes = frozenset[int] | None  # as nodes give them, negative ones too; None: any
+FULL: Axes = frozenset()
+
+_SAME_SHAPE_NAMES = """
+    Abs Binarizer Cast Ceil Celu Clip Cos Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity Imputer IsInf
+    IsNaN LabelEncoder LeakyRelu Log LogSoftmax Mish Neg Normalizer Not Reciprocal Relu Round Scaler Selu Sigmoid Sign
+    Sin Softmax Softplus Softsign Sqrt Swish Tanh ThresholdedRelu
+"""
+# What has entries if all inputs have; the shape that Reshape is given does not matter.
+_FULL_NAMES = """
+    Add And ArgMax ArgMin ArrayFeatureExtractor Attention BatchNormalization BiasGelu CastMap Concat CumSum
+    DequantizeLinear Div DynamicQuantizeLinear DynamicQuantizeMatMul Equal FastGelu FeatureVectorizer Flatten FusedGemm
+    FusedMatMul Gemm Greater GreaterOrEqual LayerNormalization Less LessOrEqual LinearClassifier LinearRegressor MatMul
+    MatMulInteger MatMulIntegerToFloat MatMulNBits Max Mean Min Mod Mul OneHotEncoder Or PRelu Pow QGemm QLinearAdd
+    QLinearMatMul QLinearMul QuantizeLinear QuickGelu RMSNormalization ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare Reshape SVMClassifier SVMRegressor SkipLayerNormalization Squeeze StringConcat
+    Sub Sum Transpose TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor Unsqueeze Where Xor
+"""
+_SAME_SHAPE, _FULL_OF_FULL = frozenset(_SAME_SHAPE_NAMES.split()), frozenset(_FULL_NAMES.split())
+
+
+def empty_axes(node: Message, axes_of: Callable[[str], Axes], numbers_of: Callable[[str], list[int] | None]) -> Axes:
+    """Return along which axes the outputs of a node may be empty; ``numbers_of`` gives a constant of whole numbers."""
+    kind = node.get("op_type", "")
+    inputs = [name for name in node.get("input", []) if name]
+    given = [axes_of(name) for name in inputs]
+    axis = next((each.get("i", 0) for each in node.get("attribute", []) if each.get("name") == "axis"), 0)
+    first = given[0] if given else None
+    if kind == "Constant" and not given:
+        return FULL if any(has_entries(each.get("t", {})) for each in node.get("attribute", [])) else None
+    if kind == "Shape":
+        return frozenset([0])
+    if kind in _SAME_SHAPE:
+        return first
+    if kind == "Gather" and len(given) == 2 and first is not None and given[1] == FULL:
+        return FULL if first <= {axis} else None
+    if kind == "Split" and first is not None:
+        return first | {axis}
+    if kind == "Slice" and first is not None:
+        along = numbers_of(inputs[3]) if len(inputs) > 3 else None
+        return None if along is None else first | set(along)
+    if kind == "Concat":
+        return FULL if FULL in given else frozenset([axis])
+    return FULL if kind in _FULL_OF_FULL and all(each == FULL for each in given) else None
+
+
+def check_concat(node: Message, what: str, axes_of: Callable[[str], Axes]) -> None:
+    """Refuse a Concat of a value that may be empty along another axis."""
+    axis = next((each.get("i", 0) for each in node.get("attribute", []) if each.get("name") == "axis"), 0)
+    for name in node.get("input", []):
+        axes = axes_of(name)
+        if axes is None or not axes <= {axis}:
+            raise CheckError(
+                f'{what} joins "{name[:60]}", which may be empty along another axis than {axis}: ONNX Runtime then '
+                "leaves in the output what was in memory"
+            )

@@ -59,6 +59,7 @@ def test_every_leak_can_be_planted(name):
         ("a_product_of_integers_over_no_columns", "MatMulInteger .* no factor of it is a constant with entries"),
         ("a_product_of_floats_that_becomes_one_of_integers", "as the file has DequantizeLinear"),
         ("a_sequence_of_no_steps", "lengths of sequences"),
+        ("rows_that_are_joined_with_no_rows", "may be empty along another axis than 1"),
         ("a_mask_with_a_hole", "mask"),
         ("a_node_before_the_entry", "node 0 is not"),
         ("training_information", "training_info"),
@@ -183,6 +184,24 @@ def test_products_of_floats_are_not_restricted_without_dequantised_numbers(tmp_p
     assert "may become a product of whole numbers" in verdict(tmp_path, case).reasons[0]
     del graph.node[-3]
     assert verdict(tmp_path, case).valid
+
+
+@pytest.mark.parametrize(("axis", "joined"), [(1, True), (0, False)])
+def test_columns_that_are_cut_out_may_be_joined_again_and_rows_may_not(axis, joined, tmp_path):
+    """ONNX Runtime leaves in memory what was there if an input of Concat is empty along another axis."""
+    case = random_case(np.random.default_rng(1))
+    numbers = {"zero": np.array([0]), "one": np.array([1]), "along": np.array([axis])}
+    case.model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in numbers.items())
+    case.model.graph.node.extend(
+        [
+            helper.make_node("Slice", ["hidden_0", "zero", "one", "along"], ["part"]),
+            helper.make_node("Relu", ["part"], ["more"]),
+            helper.make_node("Concat", ["more", "hidden_0"], ["joined"], axis=1),
+        ]
+    )
+    result = verdict(tmp_path, case)
+    assert result.valid == joined
+    assert joined or "may be empty along another axis" in result.reasons[0]
 
 
 def text_case(categories):
