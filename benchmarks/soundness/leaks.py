@@ -442,6 +442,82 @@ def _dropout_in_training(case: EntryCase, rng: Rng) -> None:
     _add_to_score(case, nodes, constants, "leak_dropped")
 
 
+# Memory that a node leaves as it was: there may be columns of other people in it, or of this one
+
+
+def _empty_product(case: EntryCase, nodes: list[Any], kind: Any) -> None:
+    """Add to the score what a product of whole numbers over no columns leaves in memory; weights are of a kind."""
+    given = {"leak_0": np.array([0]), "leak_1": np.array([1]), "leak_column": np.array([-1, 1])}
+    given |= {"leak_w": np.zeros((0, 1 + len(case.entry["cuts"])), kind), "leak_zero": np.array(0, kind)}
+    given["leak_scale"] = np.array(0.1, np.float32)
+    before = [
+        helper.make_node("Reshape", ["raw_score", "leak_column"], ["leak_rows"]),
+        helper.make_node("Slice", ["leak_rows", "leak_0", "leak_0", "leak_1"], ["leak_empty"]),
+    ]
+    after = helper.make_node("ReduceSum", ["leak_product", "leak_1"], ["leak_signal"], keepdims=0)
+    tensors = [numpy_helper.from_array(array, name) for name, array in given.items()]
+    _add_to_score(case, [*before, *nodes, after], tensors, "leak_signal")
+
+
+@leak
+def _a_product_over_no_columns(case: EntryCase, rng: Rng) -> None:
+    node = helper.make_node(
+        "DynamicQuantizeMatMul", ["leak_empty", "leak_w", "leak_scale"], ["leak_product"], domain="com.microsoft"
+    )
+    if all(each.domain != "com.microsoft" for each in case.model.opset_import):
+        case.model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    _empty_product(case, [node], np.int8)
+
+
+@leak
+def _a_product_of_integers_over_no_columns(case: EntryCase, rng: Rng) -> None:
+    nodes = [
+        helper.make_node("Cast", ["leak_empty"], ["leak_bytes"], to=TensorProto.UINT8),
+        helper.make_node("MatMulInteger", ["leak_bytes", "leak_w"], ["leak_whole"]),
+        helper.make_node("Cast", ["leak_whole"], ["leak_product"], to=TensorProto.FLOAT),
+    ]
+    _empty_product(case, nodes, np.uint8)
+
+
+@leak
+def _a_product_of_floats_that_becomes_one_of_integers(case: EntryCase, rng: Rng) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["leak_empty", "leak_scale", "leak_zero"], ["leak_bytes"]),
+        helper.make_node("DequantizeLinear", ["leak_bytes", "leak_scale", "leak_zero"], ["leak_left"]),
+        helper.make_node("DequantizeLinear", ["leak_w", "leak_scale", "leak_zero"], ["leak_right"]),
+        helper.make_node("MatMul", ["leak_left", "leak_right"], ["leak_product"]),
+    ]
+    _empty_product(case, nodes, np.uint8)
+
+
+@leak
+def _rows_that_are_joined_with_no_rows(case: EntryCase, rng: Rng) -> None:
+    """ONNX Runtime makes room for the columns of an input without rows, and writes nothing there."""
+    nodes = [
+        helper.make_node("Slice", ["hidden_0", "leak_0", "leak_0", "leak_0"], ["leak_no_rows"]),
+        helper.make_node("Concat", ["hidden_0", "leak_no_rows"], ["leak_joined"], axis=1),
+        helper.make_node("ReduceSum", ["leak_joined", "leak_1"], ["leak_signal"], keepdims=0),
+    ]
+    tensors = [numpy_helper.from_array(np.array([at]), f"leak_{at}") for at in range(2)]
+    _add_to_score(case, nodes, tensors, "leak_signal")
+
+
+@leak
+def _a_sequence_of_no_steps(case: EntryCase, rng: Rng) -> None:
+    """ONNX Runtime 1.22 does not write the last state of a sequence of length 0."""
+    constants = {"leak_shape": np.array([-1, 1, 1]), "leak_lengths": np.array([0], np.int32)}
+    constants |= {"leak_w": np.ones((1, 8, 1), np.float32), "leak_r": np.ones((1, 8, 8), np.float32)}
+    nodes = [
+        helper.make_node("Reshape", ["raw_score", "leak_shape"], ["leak_steps"]),
+        helper.make_node(
+            "RNN", ["leak_steps", "leak_w", "leak_r", "", "leak_lengths"], ["", "leak_state"], hidden_size=8
+        ),
+        helper.make_node("ReduceMax", ["leak_state"], ["leak_signal"], keepdims=0),
+    ]
+    tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    _add_to_score(case, nodes, tensors, "leak_signal")
+
+
 @leak
 def _randomness_in_a_function(case: EntryCase, rng: Rng) -> None:
     body = [helper.make_node("RandomUniformLike", ["x"], ["y"])]

@@ -161,6 +161,10 @@ def _port(data: Any, spec: Spec, where: str) -> Port:
     for feature in port.features:
         if not _fits(feature, kind):
             raise CheckError(f'{where}: feature "{feature.name[:40]}" cannot be read by an input of the type {kind}')
+        if kind == "string" and any("\0" in category for category in feature.categories):
+            raise CheckError(
+                f'{where}: a category of "{feature.name[:40]}" has a NUL character, where programs end a text'
+            )
     return port
 
 

@@ -11,8 +11,8 @@ import hashlib
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairmend_check import json_reader
@@ -20,12 +20,24 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.readers import protobuf
 from fairmend_check.readers.onnx_entry import PREFIX, find_entry, is_false
+from fairmend_check.readers.onnx_memory import (
+    FULL,
+    Axes,
+    Operator,
+    Products,
+    check_concat,
+    check_memory,
+    empty_axes,
+    has_entries,
+    keeps_entries,
+)
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
 from fairmend_check.readers.protobuf import Message
 
 MAX_BYTES = 2**31
 _OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
 _SAME_DOMAIN = ("", "ai.onnx")
+_INT64 = 7  # the type of a tensor
 _SETTINGS = "ort_config"  # a note in a file from which ONNX Runtime may take its settings
 _INLINED = "_inlfunc_"  # how names begin that ONNX Runtime gives to the values of a function
 
@@ -50,18 +62,63 @@ def check_structure(path: Path, entry: Entry) -> str:
 
 @dataclass(frozen=True)
 class Scope:
-    """The values that a node can read by name, and which of them it must not.
+    """The values that a node can read by name, and which of them it must not; with those of the graphs around it.
 
-    ``constants`` are those among them whose value the file gives. ``where`` is the place in words, for messages. In a
-    function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the function into
-    the graph that calls it, one after the other, may take such a name for one of that graph.
+    ``constants`` are those among them whose value the file gives, and ``full`` those and forms of them that have
+    entries. ``empty`` says along which axes values may be empty although the batch is not. ``where`` is the place in
+    words, for messages. In a function, ``later`` are those that nodes still to come compute: a program that puts the
+    nodes of the function into the graph that calls it, one after the other, may take such a name for one of that graph.
     """
 
     where: str
-    names: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
-    constants: Mapping[str, Message] | None = None
+    names: frozenset[str] = frozenset()
+    constants: Mapping[str, Message] = field(default_factory=dict)
+    full: frozenset[str] = frozenset()
+    empty: dict[str, Axes] = field(default_factory=dict)
     later: set[str] | None = None
+    outer: Scope | None = None
+
+    def around(self) -> Iterator[Scope]:
+        """Return this scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+    def knows(self, name: str) -> bool:
+        """Return whether a name has a meaning here."""
+        return any(name in scope.names for scope in self.around())
+
+    def constant(self, name: str) -> Message | None:
+        """Return the constant of a name; None if it is not one."""
+        return next((scope.constants[name] for scope in self.around() if name in scope.constants), None)
+
+    def empty_axes(self, name: str) -> Axes:
+        """Return along which axes a value may be empty; any if that is not known."""
+        return next((scope.empty[name] for scope in self.around() if name in scope.empty), None)
+
+    def numbers(self, name: str) -> list[int] | None:
+        """Return the whole numbers of a constant of int64; None if it is none."""
+        tensor = self.constant(name) or {}
+        if tensor.get("data_type") != _INT64 or not {"raw_data", "int64_data"} & tensor.keys():
+            return None
+        if "int64_data" in tensor:
+            return protobuf.unpack_integers(tensor["int64_data"], 64)
+        raw = bytes(tensor["raw_data"])
+        return list(struct.unpack(f"<{len(raw) // 8}q", raw)) if len(raw) % 8 == 0 else None
+
+    def is_full(self, name: str) -> bool:
+        """Return whether a name is a constant with entries, in some form."""
+        return any(name in scope.full for scope in self.around())
+
+
+@dataclass(frozen=True)
+class File:
+    """The functions of a file, by domain and name, and what is known of its products so far."""
+
+    local: frozenset[Operator]
+    products: Products
 
 
 def _check_model(model: Message, entry: Entry) -> None:
@@ -76,9 +133,10 @@ def _check_model(model: Message, entry: Entry) -> None:
         )
     opset = _check_imports(model.get("opset_import", []), "the model")
     local = [(each.get("domain", ""), each.get("name", "")) for each in functions]
-    for domain, name in local:
-        if domain in DETERMINISTIC or domain in _SAME_DOMAIN or local.count((domain, name)) > 1:
+    for (domain, name), times in Counter(local).items():
+        if domain in DETERMINISTIC or domain in _SAME_DOMAIN or times > 1:
             raise CheckError(f'the function "{name[:40]}" replaces an operator, or another function')
+    file = File(frozenset(local), Products())
     graph = model.get("graph", {})
     found = find_entry(graph, entry, opset)
     _check_no_prefix(graph, {*found.constants, *(name for node in found.nodes for name in node["output"])})
@@ -88,7 +146,7 @@ def _check_model(model: Message, entry: Entry) -> None:
     if any(name.startswith(_INLINED) for name in found.hidden):
         raise CheckError(f'an input of the model has a name that begins with "{_INLINED}", as those of functions may')
     scope = Scope("", hidden=frozenset(found.hidden))
-    _check_graph(graph, scope, frozenset(local), skipped=len(found.nodes))
+    _check_graph(graph, scope, file, skipped=len(found.nodes))
     for each in functions:
         where = f'of the function "{each.get("name", "")[:40]}" '
         _check_imports(each.get("opset_import", []), f"the function {each.get('name', '')[:40]!r}")
@@ -100,7 +158,8 @@ def _check_model(model: Message, entry: Entry) -> None:
         body: Message = {"node": each.get("node", []), "output": [{"name": name} for name in outputs]}
         body["input"] = [{"name": name} for name in each.get("input", [])]
         _check_no_prefix(body, set())
-        _check_graph(body, Scope(where, later=set()), frozenset(local))
+        _check_graph(body, Scope(where, later=set()), file)
+    file.products.check()
 
 
 def _names_of(graph: Message, key: str) -> set[str]:
@@ -132,38 +191,62 @@ def _check_no_prefix(graph: Message, allowed: set[str]) -> None:
             raise NotConfirmedError(f'"{name[:60]}" is named like a part of the entry, and is none')
 
 
-def _check_graph(graph: Message, outer: Scope, local: frozenset[tuple[str, str]], skipped: int = 0) -> None:
+def _check_graph(graph: Message, outer: Scope, file: File, skipped: int = 0) -> None:
     """Refuse a graph in which a name has two meanings, or that reads what it must not; its first nodes may be known."""
     nodes = graph.get("node", [])
     names = [each.get("name", "") for key in ("input", "initializer") for each in graph.get(key, [])]
     computed = [name for node in nodes for name in node.get("output", []) if name]
     for name, times in Counter(names + computed).items():
-        if times > 1 or not name or name in outer.names:
+        if times > 1 or not name or outer.knows(name):
             raise NotConfirmedError(f'two values {outer.where}have the name "{name[:40]}", or one has none')
         if name.startswith(PREFIX) and not skipped:
             raise NotConfirmedError(f'the value "{name[:60]}" {outer.where}is named like a part of the entry')
-    constants = dict(outer.constants or {})
-    constants |= {each.get("name", ""): each for each in graph.get("initializer", [])}
+    constants = {each.get("name", ""): each for each in graph.get("initializer", [])}
     constants |= {node["output"][0]: _value_of(node) for node in nodes if _is_constant(node)}
-    later = None if outer.later is None else outer.later | set(computed)
-    scope = Scope(outer.where, outer.names.union(names, computed), outer.hidden, constants, later)
+    later = None if outer.later is None else set(computed)
+    full = _with_entries(nodes, constants, outer)
+    empty: dict[str, Axes] = {name: FULL for name in constants if name in full}
+    if skipped:  # the graph of the model, whose inputs have the rows of the batch
+        empty |= {each.get("name", ""): FULL for each in graph.get("input", [])}
+        empty |= {name: FULL for node in nodes[:skipped] for name in node["output"]}
+    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, full, empty, later, outer)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
-        _check_node(node, number, scope, local)
+        _check_node(node, number, scope, file)
+        found = None if _operator(node) in file.local else empty_axes(node, scope.empty_axes, scope.numbers)
+        scope.empty.update({name: found for name in node.get("output", []) if name})
         if later is not None:
             later.difference_update(node.get("output", []))
     for each in graph.get("output", []):
         _check_read(each.get("name", ""), f"an output {scope.where}is", scope)
 
 
-def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple[str, str]]) -> None:
-    kind, domain = node.get("op_type", ""), node.get("domain", "")
-    domain = "" if domain in _SAME_DOMAIN else domain
+def _with_entries(nodes: Sequence[Message], constants: Mapping[str, Message], outer: Scope) -> frozenset[str]:
+    """Return the names of constants that have entries, and of what changes only the form of one."""
+    full = {name for name, tensor in constants.items() if has_entries(tensor)}
+    for node in nodes:
+        source = next(iter(node.get("input", [])), "")
+        if keeps_entries(_domain_of(node), node.get("op_type", "")) and (source in full or outer.is_full(source)):
+            full.update(node.get("output", [])[:1])
+    return frozenset(full)
+
+
+def _domain_of(node: Message) -> str:
+    domain: str = node.get("domain", "")
+    return "" if domain in _SAME_DOMAIN else domain
+
+
+def _operator(node: Message) -> Operator:
+    return _domain_of(node), node.get("op_type", "")
+
+
+def _check_node(node: Message, number: int, scope: Scope, file: File) -> None:
+    kind, domain = node.get("op_type", ""), _domain_of(node)
     what = f'node {number} {scope.where}({kind[:40]} "{node.get("name", "")[:60]}")'
     if node.get("name", "").startswith(PREFIX):
         raise NotConfirmedError(f"{what} is named like a part of the entry")
-    if (domain, kind) not in local and kind not in DETERMINISTIC.get(domain, ()):
+    if (domain, kind) not in file.local and kind not in DETERMINISTIC.get(domain, ()):
         raise CheckError(
             f'{what} of the domain "{domain[:40]}" is not known to compute the same whenever it gets the same values'
         )
@@ -171,23 +254,27 @@ def _check_node(node: Message, number: int, scope: Scope, local: frozenset[tuple
         if name:
             _check_read(name, f"{what} reads", scope)
     if (domain, kind) == ("", "Dropout") and any(node.get("input", [])[2:]):
-        switch = (scope.constants or {}).get(node["input"][2])
+        switch = scope.constant(node["input"][2])
         if switch is None or not is_false(switch):
             raise CheckError(f"{what} is random unless its training mode is a constant that is false")
+    if (domain, kind) == ("", "Concat"):
+        check_concat(node, what, scope.empty_axes)
+    if (domain, kind) not in file.local:
+        check_memory((domain, kind), node.get("input", []), what, scope.is_full, file.products)
     for attribute in node.get("attribute", []):
         _check_tensors(attribute, what)
         inner = f"of {attribute.get('name', '')[:40]} of {what} "
         graphs = [*([attribute["g"]] if "g" in attribute else []), *attribute.get("graphs", [])]
-        if graphs and (domain, kind) in local:
+        if graphs and (domain, kind) in file.local:
             raise CheckError(f"{what} gives a graph to a function, in which its names may have another meaning")
         for graph in graphs:
-            _check_graph(graph, replace(scope, where=inner[:400]), local)
+            _check_graph(graph, replace(scope, where=inner[:400]), file)
 
 
 def _check_read(name: str, what: str, scope: Scope) -> None:
     if name in scope.hidden:
         raise NotConfirmedError(f'{what} "{name[:60]}", which only the entry may read')
-    if name not in scope.names or name in (scope.later or ()):
+    if not scope.knows(name) or any(name in (each.later or ()) for each in scope.around()):
         raise CheckError(f'{what} "{name[:60]}", which nothing computes before')
 
 

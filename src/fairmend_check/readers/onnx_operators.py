@@ -1,9 +1,10 @@
 """Operators of ONNX that compute the same outputs whenever they get the same inputs, by domain.
 
 A graph of these has no state and no randomness. Left out are those that draw random numbers (Bernoulli, Multinomial,
-RandomNormal, RandomNormalLike, RandomUniform, RandomUniformLike), those for training, and all that is not known here.
-Dropout is among them for a caller that looks at its inputs: it is random in training mode. So are If, Loop and Scan,
-for one that looks at their subgraphs.
+RandomNormal, RandomNormalLike, RandomUniform, RandomUniformLike), those for training, Col2Im, of which ONNX Runtime
+1.22 leaves parts unset if sizes do not fit together, and all that is not known here. Dropout is among them for a caller
+that looks at its inputs: it is random in training mode. So are If, Loop and Scan, for one that looks at their
+subgraphs, and what `onnx_memory` looks at.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MICROSOFT = "com.microsoft"
 _STANDARD = """
     Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization
     BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Cast CastLike CausalConvWithState
-    Ceil Celu CenterCropPad Clip Col2Im Compress Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger
+    Ceil Celu CenterCropPad Clip Compress Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger
     ConvTranspose Cos Cosh CumProd CumSum DFT DeformConv DepthToSpace DequantizeLinear Det Div Dropout
     DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND
     Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GridSample GroupNormalization

@@ -160,6 +160,8 @@ def _parse(kind: str, data: memoryview, counter: Iterator[int], fields: Fields) 
         if what == "refused":
             raise CheckError(f"{kind}Proto has {name}, which cannot be checked")
         if what == "run":
+            if name in message:  # at once: whoever repeats it often would have all of the rest read each time
+                raise CheckError(_TWO_WAYS)
             position = start + _length_of_run(name, data[start:])
             message[name] = data[start:position]
             continue

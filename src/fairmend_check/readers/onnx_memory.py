@@ -1,0 +1,170 @@
+"""Operators whose output may hold what was in memory before, in some release of ONNX Runtime.
+
+Memory that a node does not write may hold a column that the entry replaces. A product of whole numbers whose sums have
+no terms is such a node: ONNX Runtime up to 1.31 returns without writing it. So one factor of every such product must be
+a constant with entries, or what only changes the form of one. The same is asked of products of floats in a file with
+DequantizeLinear, because ONNX Runtime may turn these into products of whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fairmend_check.errors import CheckError
+from fairmend_check.readers.onnx_operators import MICROSOFT
+from fairmend_check.readers.protobuf import Message
+
+Operator = tuple[str, str]  # domain and name
+
+# Products of whole numbers, and which of their inputs are the factors; then those that may become such products.
+_WHOLE: dict[Operator, tuple[int, ...]] = {
+    ("", "ConvInteger"): (1,),
+    ("", "MatMulInteger"): (0, 1),
+    ("", "QLinearConv"): (3,),
+    ("", "QLinearMatMul"): (0, 3),
+    (MICROSOFT, "DynamicQuantizeMatMul"): (0, 1),
+    (MICROSOFT, "MatMulInteger16"): (0, 1),
+    (MICROSOFT, "MatMulIntegerToFloat"): (0, 1),
+    (MICROSOFT, "MatMulNBits"): (1,),
+    (MICROSOFT, "QGemm"): (0, 3),
+}
+_FLOAT: dict[Operator, tuple[int, ...]] = {
+    ("", "Conv"): (1,),
+    ("", "ConvTranspose"): (1,),
+    ("", "Gemm"): (0, 1),
+    ("", "MatMul"): (0, 1),
+    (MICROSOFT, "FusedConv"): (1,),
+    (MICROSOFT, "FusedGemm"): (0, 1),
+    (MICROSOFT, "FusedMatMul"): (0, 1),
+    (MICROSOFT, "FusedMatMulActivation"): (0, 1),
+}
+_KEEP_ENTRIES = frozenset(
+    (
+        "Cast",
+        "DequantizeLinear",
+        "Flatten",
+        "Identity",
+        "QuantizeLinear",
+        "Reshape",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    )
+)
+# Inputs that some release does not compare with the sizes of what they are about, or with 0.
+_UNSAFE_INPUTS: dict[Operator, tuple[int, str]] = {
+    ("", "GRU"): (4, "lengths of sequences"),
+    ("", "LSTM"): (4, "lengths of sequences"),
+    ("", "RNN"): (4, "lengths of sequences"),
+    (MICROSOFT, "MatMulNBits"): (4, "an index of groups"),
+}
+
+
+@dataclass
+class Products:
+    """What is known of a file so far: whether it has DequantizeLinear, and products of floats without a constant."""
+
+    dequantized: bool = False
+    unsure: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Refuse products of floats that may become products of whole numbers; after all nodes were seen."""
+        if self.dequantized and self.unsure:
+            raise CheckError(
+                f"{self.unsure[0]} may become a product of whole numbers, as the file has DequantizeLinear, and "
+                f"{_NO_FACTOR}"
+            )
+
+
+_NO_FACTOR = (
+    "no factor of it is a constant with entries: if its sums have no terms, ONNX Runtime leaves in the output what was "
+    "in memory. Quantise products with constants only (MatMulConstBOnly)"
+)
+
+
+def has_entries(tensor: Message) -> bool:
+    """Return whether a constant has entries: no axis of length 0."""
+    return bool(tensor) and all(size > 0 for size in tensor.get("dims", []))
+
+
+def keeps_entries(domain: str, kind: str) -> bool:
+    """Return whether the output of an operator has entries if its first input has."""
+    return kind in _KEEP_ENTRIES and domain in ("", MICROSOFT)
+
+
+def check_memory(
+    operator: Operator, inputs: Sequence[str], what: str, is_full: Callable[[str], bool], products: Products
+) -> None:
+    """Refuse a node that may leave memory unset; ``is_full`` says of a name whether it is a constant with entries."""
+    products.dequantized |= operator[1] == "DequantizeLinear"
+    place, meaning = _UNSAFE_INPUTS.get(operator, (len(inputs), ""))
+    if place < len(inputs) and inputs[place]:
+        raise CheckError(f"{what} reads {meaning}, with which some releases of ONNX Runtime leave its output unset")
+    factors = _WHOLE.get(operator, _FLOAT.get(operator, ()))
+    if not factors or any(place < len(inputs) and is_full(inputs[place]) for place in factors):
+        return
+    if operator in _WHOLE:
+        raise CheckError(f"{what} is a product of whole numbers, and {_NO_FACTOR}")
+    products.unsure.append(what)
+
+
+# Concat: ONNX Runtime up to 1.31 makes room for an input that is empty along another axis, and writes nothing there.
+# So it is followed along which axes a value may be empty although the batch is not.
+
+Axes = frozenset[int] | None  # as nodes give them, negative ones too; None: any
+FULL: Axes = frozenset()
+
+_SAME_SHAPE_NAMES = """
+    Abs Binarizer Cast Ceil Celu Clip Cos Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity Imputer IsInf
+    IsNaN LabelEncoder LeakyRelu Log LogSoftmax Mish Neg Normalizer Not Reciprocal Relu Round Scaler Selu Sigmoid Sign
+    Sin Softmax Softplus Softsign Sqrt Swish Tanh ThresholdedRelu
+"""
+# What has entries if all inputs have; the shape that Reshape is given does not matter.
+_FULL_NAMES = """
+    Add And ArgMax ArgMin ArrayFeatureExtractor Attention BatchNormalization BiasGelu CastMap Concat CumSum
+    DequantizeLinear Div DynamicQuantizeLinear DynamicQuantizeMatMul Equal FastGelu FeatureVectorizer Flatten FusedGemm
+    FusedMatMul Gemm Greater GreaterOrEqual LayerNormalization Less LessOrEqual LinearClassifier LinearRegressor MatMul
+    MatMulInteger MatMulIntegerToFloat MatMulNBits Max Mean Min Mod Mul OneHotEncoder Or PRelu Pow QGemm QLinearAdd
+    QLinearMatMul QLinearMul QuantizeLinear QuickGelu RMSNormalization ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare Reshape SVMClassifier SVMRegressor SkipLayerNormalization Squeeze StringConcat
+    Sub Sum Transpose TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor Unsqueeze Where Xor
+"""
+_SAME_SHAPE, _FULL_OF_FULL = frozenset(_SAME_SHAPE_NAMES.split()), frozenset(_FULL_NAMES.split())
+
+
+def empty_axes(node: Message, axes_of: Callable[[str], Axes], numbers_of: Callable[[str], list[int] | None]) -> Axes:
+    """Return along which axes the outputs of a node may be empty; ``numbers_of`` gives a constant of whole numbers."""
+    kind = node.get("op_type", "")
+    inputs = [name for name in node.get("input", []) if name]
+    given = [axes_of(name) for name in inputs]
+    axis = next((each.get("i", 0) for each in node.get("attribute", []) if each.get("name") == "axis"), 0)
+    first = given[0] if given else None
+    if kind == "Constant" and not given:
+        return FULL if any(has_entries(each.get("t", {})) for each in node.get("attribute", [])) else None
+    if kind == "Shape":
+        return frozenset([0])
+    if kind in _SAME_SHAPE:
+        return first
+    if kind == "Gather" and len(given) == 2 and first is not None and given[1] == FULL:
+        return FULL if first <= {axis} else None
+    if kind == "Split" and first is not None:
+        return first | {axis}
+    if kind == "Slice" and first is not None:
+        along = numbers_of(inputs[3]) if len(inputs) > 3 else None
+        return None if along is None else first | set(along)
+    if kind == "Concat":
+        return FULL if FULL in given else frozenset([axis])
+    return FULL if kind in _FULL_OF_FULL and all(each == FULL for each in given) else None
+
+
+def check_concat(node: Message, what: str, axes_of: Callable[[str], Axes]) -> None:
+    """Refuse a Concat of a value that may be empty along another axis."""
+    axis = next((each.get("i", 0) for each in node.get("attribute", []) if each.get("name") == "axis"), 0)
+    for name in node.get("input", []):
+        axes = axes_of(name)
+        if axes is None or not axes <= {axis}:
+            raise CheckError(
+                f'{what} joins "{name[:60]}", which may be empty along another axis than {axis}: ONNX Runtime then '
+                "leaves in the output what was in memory"
+            )
