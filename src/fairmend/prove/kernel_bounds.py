@@ -74,12 +74,22 @@ class KernelBounds:
         probability = "sigmoid" if net.outputs == 1 else "softmax"
         self._score = Score(probability if on == "probability" else "output", net.outputs)
 
-    def margin_error(self, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
+    def margin_error(
+        self, lower: FloatArray, upper: FloatArray, classes: Ints, margins: Floats | None = None
+    ) -> Floats:
         """Return how far margins of classes (n,) from inference can be from the real ones over boxes (n, width): (n,).
 
-        A difference of two logits is rounded once more. It exceeds the error after that only if it did before.
+        A difference of two logits is rounded once more. It exceeds the error after that only if it did before. With
+        ``margins`` (n,), boxes where these exceed the error over all boxes together have that one, which costs little.
         """
         low, high = _wide(lower), _wide(upper)
+        if margins is not None and len(low) > 1:
+            kinds, kind = np.unique(classes, return_inverse=True)
+            around = [np.repeat(end[None], len(kinds), axis=0) for end in (low.min(axis=0), high.max(axis=0))]
+            found = self.margin_error(*around, kinds)[kind]
+            close = np.flatnonzero(~(margins > found))
+            found[close] = self.margin_error(low[close], high[close], classes[close])
+            return found
         found = np.empty(len(low))
         for part in self._parts(len(low)):
             nodes = self._intervals(low[part], high[part])
@@ -119,11 +129,9 @@ class KernelBounds:
         threshold = self.net.threshold
         return lower_margins(least, classes, threshold), upper_margins(most, classes, threshold)
 
-    def proven_at_points(self, points: FloatArray, classes: Ints) -> Bools:
-        """Return where points (n, width) provably have the given classes (n,) in real arithmetic."""
-        if len(points) == 0:
-            return np.zeros(0, dtype=np.bool_)
-        least, most = self.point_margins(points, classes)
+    def proven_at_points(self, points: FloatArray, classes: Ints, margins: tuple[Floats, Floats]) -> Bools:
+        """Return where points (n, width) of these `point_margins` provably have the classes (n,) in real arithmetic."""
+        least, most = margins
         proven = self.proves_class(least, classes)
         close = np.flatnonzero(~proven & (most >= 0))
         if len(close) and is_piecewise_linear(self.net):

@@ -152,9 +152,7 @@ class _ClassSearch(_Search):
         return self.split(boxes, change) if len(boxes.piece) else []
 
     def _decide_points(self, boxes: Boxes) -> None:
-        box, points = self.pieces.all_points(boxes)
-        rows = self.rows[boxes.piece]
-        self.findings.add_points(rows[box], points, self.findings.error_over(rows, *self.pieces.ends(boxes))[box])
+        self.known.add_boxes(self.rows[boxes.piece], *self.pieces.ends(boxes), *self.pieces.all_points(boxes))
 
     def _decide_stuck(self, boxes: Boxes) -> None:
         """Decide boxes that cannot be split: list the points of finite ones; nothing lies within the others."""

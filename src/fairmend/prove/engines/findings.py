@@ -22,6 +22,7 @@ from fairmend.network.model import compute_scores
 from fairmend.prove.kernel_bounds import KernelBounds, compute_margins
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Claim
+from fairmend_check.kernel.rounding import down
 
 TIME_LIMIT = "time limit"
 TIE = "a tie: inference predicts two classes, but the scores are within its rounding error"
@@ -156,11 +157,26 @@ class ClassFindings(Findings):
         """
         undecided = ~self.unfair[rows]
         rows, points, error = rows[undecided], points[undecided], error[undecided]
-        margin = self.try_points(rows, points)
-        close = np.flatnonzero(~(margin > error) & ~self.unfair[rows])
-        if len(close):
-            proven = self.bounds.proven_at_points(points[close], self.classes[rows[close]])
-            self.mark_unproven(rows[close[~proven]], self.within_rounding)
+        self._prove_points(rows, points, ~(self.try_points(rows, points) > error))
+
+    def add_boxes(self, rows: Ints, lower: FloatArray, upper: FloatArray, box: Ints, points: FloatArray) -> None:
+        """Take in all points (k, width) of boxes (n, width) of the inputs `rows` (n,), `box` (k,) being their box."""
+        margin, least = self.try_points(rows[box], points), np.full(len(rows), np.inf)
+        np.minimum.at(least, box, margin)
+        open_boxes = np.flatnonzero(~self.unfair[rows])
+        error = np.full(len(rows), np.inf)
+        error[open_boxes] = self.bounds.margin_error(
+            lower[open_boxes], upper[open_boxes], self.classes[rows[open_boxes]], least[open_boxes]
+        )
+        self._prove_points(rows[box], points, ~(margin > error[box]))
+
+    def _prove_points(self, rows: Ints, points: FloatArray, close: Bools) -> None:
+        """Let the kernel decide those points (k, width) whose margins are ``close`` (k,) to their errors."""
+        left = np.flatnonzero(close & ~self.unfair[rows])
+        if len(left):
+            points, classes = points[left], self.classes[rows[left]]
+            proven = self.bounds.proven_at_points(points, classes, self.bounds.point_margins(points, classes))
+            self.mark_unproven(rows[left[~proven]], self.within_rounding)
 
     def settle_points(self, rows: Ints, *, last: bool) -> Ints:
         """Leave it at what the points have shown one by one."""
@@ -201,11 +217,12 @@ class ClassFindings(Findings):
         pairs = np.stack([X, other], axis=1)
         answers = np.stack([self.net.predict(pair) for pair in pairs])
         points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
-        proven = self.bounds.proven_at_points(points, classes).reshape(-1, 2).all(axis=1)
-        error = self.bounds.margin_error(points, points, classes)
+        margins = self.bounds.point_margins(points, classes)
+        proven = self.bounds.proven_at_points(points, classes, margins).reshape(-1, 2).all(axis=1)
+        least = margins[0]
         if self.net.threshold != DEFAULT_THRESHOLD:  # logits are seldom compared with log-odds, but probabilities are
-            error = error + self.bounds.closing_error(classes)
-        clear = self.bounds.point_margins(points, classes)[0] > error
+            least = down(least - self.bounds.closing_error(classes))
+        clear = least > self.bounds.margin_error(points, points, classes, least)
         ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
         found = proven & (answers[:, 0] != answers[:, 1])
         count = max(2, self.net.outputs)
