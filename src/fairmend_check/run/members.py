@@ -1,4 +1,6 @@
-"""Runs a model on people and on other members of their classes: they must get the same outputs, bit for bit.
+"""People on whom a model is run: those of a certificate, their neighbours, and other people of its spec.
+
+Of a claim about classes, other members of their classes as well: they must get the same outputs, bit for bit.
 
 A claim about classes does not depend on what a runtime makes of the nodes behind the entry. What a run can show is that
 a runtime does not compute the entry as it stands in the file, or that the checker overlooked another way to the inputs.
@@ -6,21 +8,124 @@ a runtime does not compute the entry as it stands in the file, or that the check
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.kernel.certificate import ClassCertificate
+from fairmend_check.kernel.certificate import Certificate, ClassCertificate
 from fairmend_check.kernel.entry import FLOATS, WHOLE, Entry, Port
-from fairmend_check.kernel.neighbourhood import encode, encode_one_hot, slack
+from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.neighbourhood import (
+    Product,
+    batches,
+    count_boxes,
+    encode,
+    encode_one_hot,
+    neighbourhoods,
+    slack,
+)
 from fairmend_check.kernel.rounding import Array
 from fairmend_check.kernel.spec import Feature, Spec
 from fairmend_check.run.compare import ModelRun, NotRunError, Runtime, run_job
-from fairmend_check.run.sample import values_between
 
-PEOPLE = 256
+PEOPLE = 512  # of the spec, half of them in corners and half anywhere
+MAX_INPUTS = 256  # of a certificate
+_NEIGHBOURS = 2  # of each of them
+MAX_POINTS = 4096  # of finite neighbourhoods of all of them
+
+
+def people_of_spec(spec: Spec, dtype: str, count: int, rng: np.random.Generator) -> Array:
+    """Return encoded rows (count, width): in the first half all numbers are at an end of their range."""
+    return np.concatenate([_column(feature, dtype, count, rng) for feature in spec.features], axis=1)
+
+
+def values_between(feature: Feature, low: Array, high: Array, rng: np.random.Generator) -> Array:
+    """Return a random value of a feature from each low to high."""
+    if feature.whole:
+        return np.minimum(np.floor(low + rng.random(len(low)) * (high - low + 1)), high)
+    return np.clip(low + rng.random(len(low)) * (high - low), low, high)
+
+
+def _column(feature: Feature, dtype: str, count: int, rng: np.random.Generator) -> Array:
+    low, high = np.full(count, float(feature.low)), np.full(count, float(feature.high))
+    within = values_between(feature, low, high, rng)
+    if feature.one_hot:
+        return encode_one_hot(feature, within.astype(np.int64))
+    ends = np.where(rng.random(count) < 0.5, low, high)
+    values, (offset, factor) = np.where(np.arange(count) < count // 2, ends, within), feature.affine
+    most = float(np.finfo(dtype).max)  # of a feature that does not vary, the proof needs no ends
+    with np.errstate(over="ignore"):
+        return np.clip((values - offset) / factor, -most, most).astype(dtype).astype(np.float64)[:, None]
+
+
+def people_of_certificate(claimed: Certificate, model: Model, rng: np.random.Generator) -> Array:
+    """Return people of the inputs of a certificate, and of its spec, as encoded rows (people, width)."""
+    listed = ListedPeople(claimed.spec, model.dtype, rng)
+    for inputs in claimed.read_inputs(model):
+        listed.add(inputs)
+    return listed.and_others(PEOPLE)
+
+
+def neighbours(around: Sequence[Product], count: int, rng: np.random.Generator) -> Array:
+    """Return random members of a neighbourhood (count, width); the axes of half of them are at an end."""
+    found = np.empty((count, len(around[0].x)))
+    for row in range(count):
+        each = around[int(rng.integers(len(around)))]
+        found[row] = each.x
+        for axis in each.axes:
+            corner = rng.random() < 0.5
+            if not axis.feature.whole:
+                at = rng.integers(2) if corner else rng.random()
+                value = np.array(axis.low + at * (axis.high - axis.low)).astype(axis.kind)
+                found[row, axis.column] = np.clip(value, axis.low, axis.high)
+                continue
+            number = np.array([(axis.count - 1) * rng.integers(2) if corner else rng.integers(axis.count)])
+            if axis.feature.one_hot:
+                columns = slice(axis.column, axis.column + axis.feature.width)
+                found[row, columns] = encode_one_hot(axis.feature, number + int(axis.lowest))[0]
+            else:
+                found[row, axis.column] = axis.encoded(number)[0]
+    return found
+
+
+class ListedPeople:
+    """People of the inputs of a certificate, collected block by block; beyond the limits they are chosen at random.
+
+    They are all members of small finite neighbourhoods, and of others the input and two neighbours.
+    """
+
+    def __init__(self, spec: Spec, dtype: str, rng: np.random.Generator) -> None:
+        self._spec, self._dtype, self._rng = spec, dtype, rng
+        self._inputs = np.empty((0, spec.width))
+        self._keys = np.empty(0)  # those with the smallest ones are kept
+
+    def add(self, inputs: Array) -> None:
+        """Add a block of inputs (inputs, width)."""
+        keys = np.concatenate([self._keys, self._rng.random(len(inputs))])
+        kept = np.sort(np.argsort(keys)[:MAX_INPUTS])
+        self._keys, self._inputs = keys[kept], np.concatenate([self._inputs, inputs])[kept]
+
+    def and_others(self, count: int) -> Array:
+        """Return the people as encoded rows (people, width), and other people of the spec."""
+        return np.concatenate([self._rows(), people_of_spec(self._spec, self._dtype, count, self._rng)])
+
+    def _rows(self) -> Array:
+        found, most = [self._inputs], MAX_POINTS // max(1, len(self._inputs))
+        for products in neighbourhoods(self._spec, self._inputs, self._dtype):
+            if isinstance(products, NotConfirmedError):
+                raise products
+            finite = all(axis.feature.whole for each in products for axis in each.axes)
+            if finite and count_boxes(products, each_whole=True) <= most:
+                found += [lower for _, lower, _ in batches([(0, products, True)], most)]
+            else:
+                found.append(neighbours(products, _NEIGHBOURS, self._rng))
+        return np.concatenate(found)
+
+
+ALIKE = 256  # people, each with members of their class
 VARIANTS = 6  # of everyone, the first of which is the person; the last half has anything in columns that are cut
 _MOVES = 3  # to similar people, on the way to another member of a class
 _SAME = 0.4  # how often a feature is left as it is
@@ -52,22 +157,22 @@ def run_classes(path: Path, claimed: ClassCertificate, runtime: Runtime) -> Mode
             files[number].append(f"port_{number}_{variant}.npy")
             arrays[files[number][-1]] = array
     names = [port.name for port in claimed.entry.ports]
-    program, saved = run_job(path, runtime, arrays, PEOPLE, ports=files, names=names)
+    program, saved = run_job(path, runtime, arrays, ALIKE, ports=files, names=names)
     digests, numbers = saved.get("digests"), saved.get("numbers")
     fits = digests is not None and numbers is not None and digests.shape == (VARIANTS, len(numbers), 16)
-    if not fits or digests is None or numbers is None or set(numbers.tolist()) != set(range(PEOPLE)):
+    if not fits or digests is None or numbers is None or set(numbers.tolist()) != set(range(ALIKE)):
         raise CheckError(f"{program} did not compute the outputs of every person once or more")
     different = (digests != digests[0]).any(axis=(0, 2))
     if different.any():
         people = len(np.unique(numbers[different]))
         raise NotConfirmedError(
-            f"{program} does not compute the entry that was checked: of {PEOPLE} people, {people} get another output "
+            f"{program} does not compute the entry that was checked: of {ALIKE} people, {people} get another output "
             "than a member of their class in their place"
         )
-    return ClassRun(program, PEOPLE)
+    return ClassRun(program, ALIKE)
 
 
-def class_members(spec: Spec, entry: Entry, rng: np.random.Generator, people: int = PEOPLE) -> list[list[np.ndarray]]:
+def class_members(spec: Spec, entry: Entry, rng: np.random.Generator, people: int = ALIKE) -> list[list[np.ndarray]]:
     """Return for each variant what each port holds: people of the spec, and then members of their classes."""
     start = {feature.name: _anyone(feature, _port_of(entry, feature), people, rng) for feature in spec.features}
     found = [[_held(port, start) for port in entry.ports]]

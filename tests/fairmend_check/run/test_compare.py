@@ -17,7 +17,7 @@ from fairmend_check.main import EXIT_CODES
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.run import compare
 from fairmend_check.run.compare import installed_runtimes, run_model, why_not_run
-from fairmend_check.run.sample import people_of_spec
+from fairmend_check.run.members import people_of_spec
 from support.checker_cases import case
 from support.keras_files import import_keras, quiet
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
 from fairmend.base.progress import Progress
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.network.model import compute_scores
@@ -240,7 +240,8 @@ class ScoreFindings(Findings):
     @cached_property
     def seen(self) -> ScoreExtremes:
         """The lowest and highest scores found in each neighbourhood, and where."""
-        return ScoreExtremes(self.net, self.claim, self.X)
+        wide = self.net.astype(np.float64)
+        return ScoreExtremes(lambda points: compute_scores(wide, points, self.claim.on), self.X)
 
     @cached_property
     def over_points(self) -> ScoreRanges:
@@ -326,25 +327,25 @@ class ScoreRanges:
 class ScoreExtremes:
     """The lowest and highest scores found in each neighbourhood, and where: the best pairs so far.
 
-    low, high : (inputs, outputs), scores in float64 arithmetic, which differ from the real ones in the last digits only
+    ``scores`` returns those of points (k, width): (k, outputs). For proofs they are computed in float64, so that they
+    differ from the real ones in the last digits only.
+
+    low, high : (inputs, outputs)
     at_low, at_high : (inputs, outputs, width), the points that have them
     """
 
-    def __init__(self, net: Network, claim: Claim, X: FloatArray) -> None:
-        self._net, self._claim = net.astype(np.float64), claim
-        self.low = compute_scores(self._net, X, claim.on)
+    def __init__(self, scores: Callable[[FloatArray], Floats], X: FloatArray) -> None:
+        self._scores, self.low = scores, scores(X)
         self.high = self.low.copy()
-        self.at_low = np.repeat(X[:, None], net.outputs, axis=1)
+        self.at_low = np.repeat(X[:, None], self.low.shape[1], axis=1)
         self.at_high = self.at_low.copy()
 
     def add(self, rows: Ints, points: FloatArray) -> Floats:
         """Take in points (k, width) of the inputs `rows` (k,); return their scores (k, outputs)."""
-        scores = compute_scores(self._net, points, self._claim.on)
+        scores = self._scores(points)
         for output in range(scores.shape[1]):
             for value, at, sign in ((self.low, self.at_low, 1.0), (self.high, self.at_high, -1.0)):
-                order = np.lexsort((sign * scores[:, output], rows))
-                who, first = np.unique(rows[order], return_index=True)
-                best = order[first]
+                who, best = first_of_each(rows, sign * scores[:, output])
                 better = sign * scores[best, output] < sign * value[who, output]
                 who, best = who[better], best[better]
                 value[who, output], at[who, output] = scores[best, output], points[best]
