@@ -220,7 +220,7 @@ def _compare_classes(
 ) -> DeploymentResult:
     """Return whether people get the answers of members of their classes."""
     from fairmend_check.kernel.statement import describe_encoding
-    from fairmend_check.run.members import class_members
+    from fairmend_check.run.compare import class_members
 
     def ask(people: Any, start: int, end: int) -> NDArray[Any]:
         several = isinstance(people, dict)
@@ -329,7 +329,7 @@ def _ask(
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.int64]]:
     """Return encoded rows, the answers to batches of them (answers, columns), and the number of the row of each."""
-    from fairmend_check.run.members import people_of_certificate
+    from fairmend_check.run.compare import people_of_certificate
 
     rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
     people: Any = rows

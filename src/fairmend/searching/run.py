@@ -30,10 +30,9 @@ from fairmend.base.text import listed, suggest
 from fairmend.models import ModelSource, RunModel
 from fairmend.network import Network
 from fairmend.prove.fit import digest_network, digest_spec, model_of_spec
-from fairmend.searching.oracle import Oracle
+from fairmend.searching.oracle import Oracle, Values
 from fairmend.searching.result import DiscoveredInstances, SearchResult
 from fairmend.searching.testers import METHODS, run_local_phase
-from fairmend.searching.value_space import Values
 from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks, use_engine, works_here
 from fairmend.workers.kept_results import KeptResults

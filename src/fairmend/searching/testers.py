@@ -16,9 +16,8 @@ import numpy.typing as npt
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.device import current_device
 from fairmend.network import Activation, Affine, Network
-from fairmend.searching.oracle import Mask, Oracle, Partners
+from fairmend.searching.oracle import Choices, Mask, Oracle, Partners, Values, ValueSpace
 from fairmend.searching.result import DiscoveredInstances
-from fairmend.searching.value_space import Choices, Values, ValueSpace
 
 Gradient = Callable[[Oracle, Values], Floats]
 StepProgress = Callable[[int, int], None]

@@ -17,7 +17,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.models import RunModel
 from fairmend.network.model import class_probability, scores_of
-from fairmend.prove.engines.boxes import inputs_per_batch
+from fairmend.prove.engines.branch import inputs_per_batch
 from fairmend.prove.engines.findings import TIME_LIMIT, Findings, ScoreExtremes
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Spec
