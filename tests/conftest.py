@@ -3,9 +3,12 @@
 import gc
 import logging
 import os
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -52,7 +55,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture(autouse=True)
-def _run_no_model(request, monkeypatch):
+def _run_no_model(request, _process_as_it_was, monkeypatch):  # what `monkeypatch` changes is undone before the check
     """Let `check` not run models, which starts a process each time, but in tests marked with ``runs_models``."""
     if request.node.get_closest_marker("runs_models") is None:
         monkeypatch.setattr("fairmend_check.run.compare._is_installed", lambda module: False)
@@ -77,8 +80,29 @@ def _own_configuration(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_it_was():
-    """Fail the test that leaves logging silent, not the later one that expects a warning."""
-    before = logging.root.level, logging.root.manager.disable
+def _process_as_it_was():
+    """Fail the test that changes what all tests of a process share, not a later one that depends on it."""
+    before = _shared_state()
     yield
-    assert (logging.root.level, logging.root.manager.disable) == before, "the test changed the level of all loggers"
+    after = _shared_state()
+    after["the environment"] = {
+        name: value
+        for name, value in after["the environment"].items()
+        if name in before["the environment"] or name.startswith("FAIRMEND_")  # libraries set some when imported
+    }
+    changed = [what for what, value in before.items() if after[what] != value]
+    assert not changed, f"the test changed {', '.join(changed)} for later tests"
+
+
+def _shared_state() -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "the level of all loggers": (logging.root.level, logging.root.manager.disable),
+        "the current folder": os.getcwd(),
+        "the environment": {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"},
+        "NumPy's handling of errors": np.geterr(),
+    }
+    if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "get_num_threads"):
+        state["PyTorch's default type"] = torch.get_default_dtype()
+        state["PyTorch's threads"] = torch.get_num_threads()
+        state["whether PyTorch records gradients"] = torch.is_grad_enabled()
+    return state

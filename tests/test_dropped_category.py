@@ -12,7 +12,7 @@ from fairmend.network import Affine, Network
 from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.proof import Proof
 from fairmend.repairing.blind import reference_values
-from fairmend.searching.value_space import ValueSpace
+from fairmend.searching.oracle import ValueSpace
 from fairmend.spec import Feature, Spec
 from support.spec_cases import DROPPED_RACE, dropped_spec
 from support.strategies_spec import unhurried

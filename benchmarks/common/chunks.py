@@ -7,6 +7,7 @@ works on one item for too long, is replaced; its chunk is run again and is told 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import json
@@ -15,13 +16,14 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
@@ -205,6 +207,31 @@ def replaced(worker: Worker, work: Work, reason: str) -> Worker:
     new = Worker(work)
     new.start(replace(chunk, stopped={**chunk.stopped, item: (phase, reason)}))
     return new
+
+
+def run_and_show(
+    work: Work,
+    todo: Sequence[Chunk],
+    show: Callable[[list[Result], Console], int],
+    options: argparse.Namespace,
+    code: Iterable[str],
+    limits: dict[int, float],
+    console: Console,
+) -> int:
+    """Run chunks with a progress bar, show what they found, and return the exit code.
+
+    ``options`` have the file of the ``state`` and the number of ``workers``; ``code`` is what results depend on.
+    """
+    state, stopped = State(options.state, digest_of(*code)), False
+    columns = (*Progress.get_default_columns()[:-1], MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task("chunks", total=len(todo), completed=sum(chunk.name in state.results for chunk in todo))
+        try:
+            run_chunks(work, todo, state, workers=options.workers, limits=limits, done=lambda _: bars.advance(bar))
+        except KeyboardInterrupt:
+            stopped = True
+    found = show([state.results[chunk.name] for chunk in todo if chunk.name in state.results], console)
+    return exit_code(found, stopped=stopped, resumable=options.state is not None, console=console)
 
 
 def exit_code(found: int, *, stopped: bool, resumable: bool, console: Console) -> int:

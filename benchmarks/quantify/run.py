@@ -31,8 +31,7 @@ from fairmend import quantify
 from fairmend.network import Network
 from fairmend.quantifying import run
 from fairmend.quantifying.decide import Decider
-from fairmend.quantifying.leaves import Leaves
-from fairmend.quantifying.search import search
+from fairmend.quantifying.search import Leaves, search
 from fairmend.spec import Feature, Spec
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

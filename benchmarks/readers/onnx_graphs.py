@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 import fairmend
 from fairmend.prove.certificate import weights_digest as digest_of_network
@@ -329,18 +328,7 @@ def main() -> int:
         stop = min(start + GRAPHS_IN_CHUNK, options.count)
         name = f"{options.seed} {start} {stop} {' '.join(folders)}"
         todo.append(chunks.Chunk(name, (options.seed, start, stop, folders)))
-    state, stopped = chunks.State(options.state, chunks.digest_of(*CODE)), False
-    columns = (*Progress.get_default_columns()[:-1], MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        before = sum(chunk.name in state.results for chunk in todo)
-        bar = bars.add_task("chunks", total=len(todo), completed=before)
-        try:
-            chunks.run_chunks(run_chunk, todo, state, workers=options.workers, limits=LIMITS_S,
-                              done=lambda _: bars.advance(bar))  # fmt: skip
-        except KeyboardInterrupt:
-            stopped = True
-    found = show([state.results[chunk.name] for chunk in todo if chunk.name in state.results], console)
-    return chunks.exit_code(found, stopped=stopped, resumable=options.state is not None, console=console)
+    return chunks.run_and_show(run_chunk, todo, show, options, CODE, LIMITS_S, console)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ from fairmend.prove.certificate import certificate_of_classes
 from fairmend.spec import Spec
 from fairmend_check.kernel.entry import read_entry
 from fairmend_check.kernel.spec import read_spec
-from fairmend_check.run.members import class_members
+from fairmend_check.run.compare import class_members
 
 Rng = np.random.Generator
 Leak = Callable[[EntryCase, Rng], "bytes | None"]

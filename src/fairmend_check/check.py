@@ -28,12 +28,19 @@ from fairmend_check.kernel.statement import describe_claim, describe_encoding, s
 from fairmend_check.readers.onnx_edges import check_structure
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
-from fairmend_check.run.compare import ModelRun, NotRunError, Runtime, installed_runtimes, run_model, why_not_run
-from fairmend_check.run.members import run_classes
-from fairmend_check.run.sample import PEOPLE, ListedPeople
-from fairmend_check.shares.leaves import read_leaves, read_shares
+from fairmend_check.run.compare import (
+    PEOPLE,
+    ListedPeople,
+    ModelRun,
+    NotRunError,
+    Runtime,
+    installed_runtimes,
+    run_classes,
+    run_model,
+    why_not_run,
+)
 from fairmend_check.shares.people import People
-from fairmend_check.shares.prove import prove_shares
+from fairmend_check.shares.prove import prove_shares, read_leaves, read_shares
 from fairmend_check.spec_toml import read_spec_file
 
 MAX_REASONS = 20

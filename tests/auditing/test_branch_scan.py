@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.auditing.branch_scan import BranchScan, can_branch
 from fairmend.auditing.neighbours import find_unequal
+from fairmend.auditing.plan import BranchScan, can_branch
 from fairmend.spec import Claim, Spec
 from support.audit_cases import SPEC, network, people
 from support.huge_cases import SPECS as HUGE

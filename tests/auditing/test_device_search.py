@@ -6,8 +6,7 @@ import torch
 
 from fairmend.auditing import device_search
 from fairmend.auditing.device_search import DeviceSearch, find_device
-from fairmend.auditing.extremes import RunningExtremes, search_points
-from fairmend.auditing.later_layers import LaterLayers
+from fairmend.auditing.extremes import LaterLayers, RunningExtremes, search_points
 from fairmend.auditing.neighbours import ExhaustiveScan
 from fairmend.auditing.run import audit
 from fairmend.base.gpu import CPU

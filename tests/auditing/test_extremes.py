@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from fairmend.auditing.extremes import RunningExtremes, SegmentBounds, line_grid, search_lines, search_points
-from fairmend.auditing.later_layers import LaterLayers, shifted_tables
+from fairmend.auditing.extremes import (
+    LaterLayers,
+    RunningExtremes,
+    SegmentBounds,
+    line_grid,
+    search_lines,
+    search_points,
+    shifted_tables,
+)
 from support.same_scores import assert_same_scores
 from support.strategies import random_network
 

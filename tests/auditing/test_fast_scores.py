@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmend.auditing import fast_scores, later_layers
+from fairmend.auditing import extremes, fast_scores
 from fairmend.auditing.fast_scores import FastScores, FirstLayer
 from fairmend.spec import Feature, Spec
 from support.audit_cases import SPEC, network, people
@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hi
     net = random_network(np.random.default_rng(seed), spec.width, hidden, 1, activation, dtype=X.dtype)
     lowest, highest = extremes_by_hand(net, spec, X)
     with pytest.MonkeyPatch.context() as patch:  # blocks and tables of any size, so that seams are seen
-        patch.setattr(later_layers, "_ROWS", sizes[0])
+        patch.setattr(extremes, "_ROWS", sizes[0])
         patch.setattr(fast_scores, "_TABLE", sizes[1])
         patch.setattr(fast_scores, "_LINE", line)
         fast = FastScores(net, spec)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairmend.auditing import later_layers
-from fairmend.auditing.later_layers import LaterLayers, shifted_tables
+from fairmend.auditing import extremes
+from fairmend.auditing.extremes import LaterLayers, shifted_tables
 from support.same_scores import assert_same_scores
 from support.strategies import random_network
 
@@ -62,7 +62,7 @@ def test_a_score_does_not_depend_on_which_others_are_computed_with_it():
 
 
 def test_blocks_of_a_wide_network_fit_into_the_buffers(monkeypatch):
-    monkeypatch.setattr(later_layers, "_PRODUCTS", 1_000)
+    monkeypatch.setattr(extremes, "_PRODUCTS", 1_000)
     rng = np.random.default_rng(0)
     net = random_network(rng, 4, (40, 30))
     base, table = (rng.standard_normal((40, 150)).astype(np.float32) for _ in range(2))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
-from fairmend.auditing import plan, tally
+from fairmend.auditing import plan, slices
 from fairmend.auditing.neighbours import find_unequal, sample_unequal
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import printable
@@ -191,7 +191,7 @@ def test_every_unequal_input_has_a_witness():
 @pytest.mark.parametrize("given", [True, False])
 def test_a_random_sample_of_the_inputs_and_their_verdicts_is_kept(monkeypatch, outputs, given):
     monkeypatch.setattr("fairmend.auditing.inputs._ROWS", 128)
-    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 300)
+    monkeypatch.setattr(slices, "_EXAMINED_ROWS", 300)
     net = network(outputs)
     result = fairmend.audit(net, SPEC, people(500) if given else None, samples=500, seed=3)
     kept = result.examined
@@ -228,7 +228,7 @@ def test_sampled_verdicts_are_kept_with_the_neighbour_that_shows_them():
 
 
 def test_fewer_inputs_are_kept_if_they_are_wide(monkeypatch):
-    monkeypatch.setattr(tally, "_EXAMINED_NUMBERS", 10 * SPEC.width + 1)
+    monkeypatch.setattr(slices, "_EXAMINED_NUMBERS", 10 * SPEC.width + 1)
     assert len(fairmend.audit(network(), SPEC, people(50)).examined.X) == 10
 
 

@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from fairmend.auditing import tally
+from fairmend.auditing import slices
 from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
-from fairmend.auditing.tally import TALLY_CLASSES, AuditTally
+from fairmend.auditing.slices import TALLY_CLASSES, AuditTally
 from support.audit_cases import SPEC, network, people
 from support.score_cases import score_spec
 
@@ -27,7 +27,7 @@ def tallied(spec, found, first=0):
 
 @pytest.mark.parametrize("scan", ["all neighbours", "random neighbours", "scores"])
 def test_merged_tallies_are_the_tally_of_the_whole(monkeypatch, scan):
-    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
+    monkeypatch.setattr(slices, "_EXAMINED_ROWS", 30)
     spec = score_spec(0.1, "logit", SPEC.features) if scan == "scores" else SPEC
     scanner = RandomScan(NET, spec, 8, 0) if scan == "random neighbours" else ExhaustiveScan(NET, spec)
     found = [(X, scanner.scan(X)) for X in blocks(people(200))]

@@ -16,7 +16,7 @@ from fairmend.bounds import METHODS, Boxes, feature_bounds, propagate
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Sum
-from fairmend.prove.rational import is_piecewise_linear
+from fairmend.prove.kernel_bounds import is_piecewise_linear
 from support.graphs import graph_boxes, graphs
 from support.graphs import points_of as points_in_box
 from support.strategies import ACTIVATIONS, random_network

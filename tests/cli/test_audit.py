@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.auditing import plan, tally
+from fairmend.auditing import plan, slices
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.base.text import percent
 from fairmend.evaluate.utility import utility
@@ -196,7 +196,7 @@ def test_the_figures_of_a_sorted_file_are_those_of_all_rows(case, monkeypatch):
     """Sorted by label and gender, the first rows have one label and one gender."""
     monkeypatch.setattr("fairmend.tables.stream.PIECE", 30)
     monkeypatch.setattr("fairmend.auditing.inputs._ROWS", 64)
-    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 50)
+    monkeypatch.setattr(slices, "_EXAMINED_ROWS", 50)
     frame, net, spec = small_people().sort_values(["good", "gender"]), small_network(), small_spec()
     case.write(frame)
     shown = document(case)

@@ -13,7 +13,7 @@ from fairmend.network import Affine, Network
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Feature, Spec
 from fairmend.tables import FIRST_ROW
-from fairmend.workers.plain_data import dump, load
+from fairmend.workers.kept_results import dump, load
 from support.cli_case import make_fair, run, small_network, small_people, small_spec
 from support.price_case import PriceCase
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.auditing import tally
+from fairmend.auditing import slices
 from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import MOST_CATEGORIES, MOST_FEATURES, MOST_WEIGHTS, add_what_if
 from fairmend.network import Affine, Concatenate, Input, Network, Node, Scale
@@ -228,7 +228,7 @@ def test_it_can_be_switched_off():
 
 
 def test_people_of_an_audit_that_kept_a_sample_are_those_of_their_rows(monkeypatch):
-    monkeypatch.setattr(tally, "_EXAMINED_ROWS", 30)
+    monkeypatch.setattr(slices, "_EXAMINED_ROWS", 30)
     spec, frame = every_kind(), people_of_every_kind(200)
     net = network_for(spec)
     people = audit_report(

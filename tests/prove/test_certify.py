@@ -15,7 +15,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.paper.datasets import load
 from fairmend.prove.certify import certify
-from fairmend.prove.engines import boxes, branch
+from fairmend.prove.engines import branch
 from fairmend.prove.engines import enumerate as points
 from fairmend.prove.engines.findings import TIME_LIMIT
 from fairmend.prove.result import Verdict
@@ -172,7 +172,7 @@ def test_inputs_in_several_portions_get_the_same_verdicts(monkeypatch, engine):
     spec = Spec([AGE, GENDER, HOURS, INCOME])
     net, X = balanced_network(5, spec, "relu"), spec.sample_inputs(23, np.random.default_rng(0))
     whole = certify(net, spec, X, engine)
-    monkeypatch.setattr(boxes, "_ENTRIES", 5 * 3 * spec.width)
+    monkeypatch.setattr(branch, "_PIECE_ENTRIES", 5 * 3 * spec.width)
     monkeypatch.setattr(branch, "_BATCH", 7)
     monkeypatch.setattr(points, "_BATCH", 100)
     portions = certify(net, spec, X, engine)

@@ -11,7 +11,7 @@ from torch import nn
 
 from fairmend.network import load_network
 from fairmend.prove.certificate import identify
-from fairmend.prove.condition import model_condition
+from fairmend.prove.fit import model_condition
 from fairmend_check.readers.read_model import read_model
 from support.torch_graphs import GRAPHS
 from support.torch_modules import trained_norm

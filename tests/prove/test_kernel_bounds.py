@@ -127,3 +127,18 @@ def test_the_output_of_a_network_that_ends_in_a_sigmoid_is_not_its_raw_output():
         require_scores(closed, Claim("score", 0.1, on))
     with refused("ends in a sigmoid", 'on = "probability" or "logit"'):
         require_scores(closed, claim)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_error_over_all_boxes_together_is_taken_only_where_margins_exceed_it(outputs):
+    rng = np.random.default_rng(0)
+    bounds = KernelBounds(random_network(rng, 4, [8, 6], outputs=outputs))
+    lower = rng.normal(size=(12, 4)).astype(np.float32)
+    upper, classes = lower + rng.random((12, 4)).astype(np.float32), np.arange(12) % max(2, outputs)
+    each = bounds.margin_error(lower, upper, classes)
+    together = bounds.margin_error(lower, upper, classes, np.full(12, np.inf))
+    assert (together >= each * (1 - 1e-9)).all()
+    margins = np.where(np.arange(12) < 6, each, 2 * together)
+    mixed = bounds.margin_error(lower, upper, classes, margins)
+    assert mixed[:6].tolist() == each[:6].tolist()
+    assert mixed[6:].tolist() == together[6:].tolist()

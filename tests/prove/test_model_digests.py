@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairmend.network import Affine, Network
-from fairmend.prove.model_digests import digest_network, digest_spec
+from fairmend.prove.fit import digest_network, digest_spec
 from fairmend.spec import Spec
 from support.audit_cases import AGE, GENDER, HOURS, INCOME, SPEC, network, people
 

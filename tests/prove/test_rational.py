@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
-from fairmend.prove.rational import exact_classes
+from fairmend.prove.kernel_bounds import exact_classes
 from support.certify_cases import RELU, affine
 from support.exact import exact_logits
 from support.functions import CLIPPED, KINKED

@@ -13,7 +13,7 @@ from fairmend import FairmendError
 from fairmend.network.decision import closing_gaps, reaches
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.fit import network_of_spec
-from fairmend.prove.rational import exact_classes
+from fairmend.prove.kernel_bounds import exact_classes
 from fairmend.prove.result import Verdict
 from fairmend.spec import Spec
 from support.strategies import random_network

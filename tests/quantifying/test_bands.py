@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import fairmend
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.quantifying import decide, search
-from fairmend.quantifying.data_rows import find_cells
 from fairmend.quantifying.decide import Decider
+from fairmend.quantifying.result import find_cells
 from fairmend.spec import Feature, Spec
 from fairmend.spec.claim import Claim
 from fairmend_check.shares import prove

@@ -21,8 +21,8 @@ from fairmend.quantifying import run
 from fairmend.quantifying.certificate import claim_shares, confirmed_certificate, tree_of_boxes
 from fairmend.quantifying.search import search
 from fairmend.spec import Feature, Label, Spec
-from fairmend_check.shares.leaves import LINEAR, LISTED, NOTHING, read_leaves
 from fairmend_check.shares.people import Boxes
+from fairmend_check.shares.prove import LINEAR, LISTED, NOTHING, read_leaves
 from support.checker_cases import read, write
 from support.quantify_cases import CONTINUOUS, MANY, SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import CONTINUOUS as TOLERANT_CONTINUOUS

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fairmend.quantifying.data_rows import find_cells, prove_cells
 from fairmend.quantifying.decide import CELLS
+from fairmend.quantifying.result import find_cells, prove_cells
 from fairmend.spec import Feature, Spec
 from support.quantify_cases import SMALL, linear, people_of
 from support.share_cases import people_of_spec

@@ -14,7 +14,7 @@ from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup
 from fairmend.quantifying.certificate import Evidence
 from fairmend.quantifying.decide import Decider
-from fairmend.quantifying.leaves import Leaves
+from fairmend.quantifying.search import Leaves
 from fairmend.spec import Claim, Feature, Spec
 from fairmend_check.shares.people import Boxes
 from fairmend_check.shares.prove import is_blind

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairmend.quantifying.decide import Decided
-from fairmend.quantifying.leaves import Leaves
+from fairmend.quantifying.search import Leaves
 from fairmend_check.shares.tally import Counts
 from support.quantify_cases import SMALL, everyone_of
 

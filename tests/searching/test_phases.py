@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fairmend.searching.oracle import Oracle
-from fairmend.searching.phases import LocalRule, agreed_moves, follow_gradients, run_local_phase
 from fairmend.searching.result import DiscoveredInstances
-from fairmend.searching.testers import loss_gradient
+from fairmend.searching.testers import LocalRule, agreed_moves, follow_gradients, loss_gradient, run_local_phase
 from support.search_cases import biased, people, spec
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fairmend.searching.oracle import Oracle
-from fairmend.searching.value_space import ValueSpace
+from fairmend.searching.oracle import Oracle, ValueSpace
 from support.link_cases import family_spec, linked_specs_and_inputs, listed_values, small_network, values_of
 from support.search_cases import SPECS, people, spec
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.errors import FairmendError
-from fairmend.prove.engines.boxes import Pieces
+from fairmend.prove.engines.branch import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.products import MOST_PRODUCTS, ReachableValues, encode_column
 from support.link_cases import AGE, SEX, YEARS, family_spec, linked_specs_and_inputs, listed_values, values_of

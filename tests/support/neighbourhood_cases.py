@@ -10,7 +10,7 @@ import numpy as np
 
 from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.errors import FairmendError
-from fairmend.prove.engines.boxes import Pieces
+from fairmend.prove.engines.branch import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.features import scale_parameters
 from fairmend.spec.neighbourhoods import are_neighbours

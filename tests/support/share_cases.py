@@ -12,8 +12,8 @@ from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Model, make_model
 from fairmend_check.kernel.spec import Spec as CheckedSpec
 from fairmend_check.kernel.spec import read_spec
-from fairmend_check.shares.leaves import LINEAR, Leaves
 from fairmend_check.shares.people import People
+from fairmend_check.shares.prove import LINEAR, Leaves
 
 CONTINUOUS = Spec(
     [

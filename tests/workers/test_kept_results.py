@@ -14,8 +14,7 @@ import pytest
 
 from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import run_tasks
-from fairmend.workers.kept_results import KeptResults, key_file, user_key
-from fairmend.workers.plain_data import dump
+from fairmend.workers.kept_results import KeptResults, dump, key_file, user_key
 from support.engines import PickledEngine
 
 VARIABLE = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"

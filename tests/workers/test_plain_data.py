@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.workers.plain_data import NotPlainDataError, dump, load
+from fairmend.workers.kept_results import NotPlainDataError, dump, load
 
 CALLED = []
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
 from fairmend.network import Model
 from fairmend.network.model import class_probability, scores_of
 from fairmend.prove.result import Witness
@@ -196,9 +196,7 @@ class ClassComparison:
             owner = rows[hits]
             mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
             size = np.abs(mine - other_score)
-            order = np.lexsort((-size, owner))
-            owner, first = np.unique(owner[order], return_index=True)
-            best = order[first]
+            owner, best = first_of_each(owner, -size)
             better = ~unequal[owner] | (size[best] > gap[owner])
             owner, best = owner[better], best[better]
             unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]

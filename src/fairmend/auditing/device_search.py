@@ -20,9 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmend.auditing.extremes import RunningExtremes, search_points
+from fairmend.auditing.extremes import LaterLayers, RunningExtremes, search_points
 from fairmend.auditing.fast_scores import FastScores
-from fairmend.auditing.later_layers import LaterLayers
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.gpu import choose_device, memory_of, repeatable, run_in_parts
 from fairmend.network import Activation, Model, Network

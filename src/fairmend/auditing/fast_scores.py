@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.auditing.extremes import RunningExtremes, search_lines, search_points
-from fairmend.auditing.later_layers import LaterLayers
+from fairmend.auditing.extremes import LaterLayers, RunningExtremes, search_lines, search_points
 from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.network import Affine, Model, Network
 from fairmend.prove.kernel_bounds import KernelBounds

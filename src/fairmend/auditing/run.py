@@ -22,7 +22,9 @@ from fairmend.auditing.inputs import GivenInputs, Inputs, SlicedInputs, TableInp
 from fairmend.auditing.plan import EXACT_SECONDS, AuditPlan, choose_plan
 from fairmend.auditing.result import AuditPair, AuditResult, make_pairs, wilson_interval
 from fairmend.auditing.slices import (
+    TALLY_CLASSES,
     AuditJob,
+    AuditTally,
     PlannedScan,
     SliceTask,
     audit_reading,
@@ -31,7 +33,6 @@ from fairmend.auditing.slices import (
     open_kept_audit,
     read_blocks,
 )
-from fairmend.auditing.tally import TALLY_CLASSES, AuditTally
 from fairmend.base.arrays import FloatArray
 from fairmend.base.device import check_device_name
 from fairmend.base.errors import FairmendError
@@ -40,8 +41,7 @@ from fairmend.base.text import as_text
 from fairmend.models import ModelSource
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows
-from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import model_of_spec
+from fairmend.prove.fit import model_condition, model_of_spec
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame

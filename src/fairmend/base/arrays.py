@@ -174,6 +174,16 @@ def _ordered_bits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
+def first_of_each(owner: Ints, *keys: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    """Return each owner once, in order, and the place of the one of its entries that the keys put first.
+
+    The first key counts most, and smaller is earlier; each (entries,).
+    """
+    order = np.lexsort((*keys[::-1], owner))
+    who, first = np.unique(owner[order], return_index=True)
+    return who, order[first]
+
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

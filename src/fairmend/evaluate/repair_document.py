@@ -44,7 +44,7 @@ from fairmend.evaluate.proxies import proxy_table
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
 from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
 from fairmend.network import Lookup, Model, Network
-from fairmend.prove.condition import model_condition
+from fairmend.prove.fit import model_condition
 from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
 from fairmend.spec import Spec

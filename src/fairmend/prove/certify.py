@@ -28,13 +28,11 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import suggest
 from fairmend.models import ModelSource, RunModel
 from fairmend.network import Network
-from fairmend.prove.condition import model_condition
 from fairmend.prove.engines.branch import boxes_per_batch, certify_by_branching
 from fairmend.prove.engines.enumerate import certify_by_enumeration, certify_by_running
 from fairmend.prove.engines.findings import ClassFindings, findings_of
-from fairmend.prove.fit import model_of_spec
+from fairmend.prove.fit import digest_network, digest_spec, model_condition, model_of_spec
 from fairmend.prove.kernel_bounds import require_scores
-from fairmend.prove.model_digests import digest_network, digest_spec
 from fairmend.prove.result import CertifyResult, Verdict, Witness, keep_ignored_features
 from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks, use_engine, works_here

@@ -2,8 +2,9 @@
 
 A certificate is about a model file. `verify_deployment` calls what is served in its place, on people of the certificate
 and on others of its spec, and compares the answers with what the network can give in its own precision. Another order
-of columns, another scaling or a lower precision shows at once. What a certificate about classes is about has no bounds:
-then members of a class must get the same answers (`prove.deployed_classes`).
+of columns, another scaling or a lower precision shows at once. What a certificate about classes is about has no bounds
+that an answer could be compared with. But everyone has members of their class, who must get the same answer in the same
+place of the same batch, bit for bit, whatever the model computes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.network.formats.suffixes import MODULES
 from fairmend.prove.certificate import Certificate
-from fairmend.prove.deployed_classes import compare_members
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
@@ -33,6 +33,80 @@ if TYPE_CHECKING:
     from fairmend_check.kernel.certificate import Certificate as Claimed
     from fairmend_check.kernel.certificate import ClassCertificate
     from fairmend_check.kernel.model import Model
+
+
+Ask = Callable[[Any, int, int], NDArray[Any]]
+"""Asks what is deployed for people from one number to another; returns (people, columns)."""
+
+
+def compare_members(
+    ask: Ask,
+    claimed: ClassCertificate,
+    spec: Spec,
+    variants: Sequence[Sequence[NDArray[Any]]],
+    takes: str,
+    batch_sizes: Sequence[int],
+) -> tuple[list[NDArray[Any]], NDArray[np.int64], pd.DataFrame]:
+    """Return the answers to people and to members of their classes in their places, each (answers, columns).
+
+    `variants` have for each port what it holds: for people, for members of their classes, and in the second half for
+    members with columns that no person has. Returns as well the number of the person of each answer, and the people.
+    """
+    valid = variants[: len(variants) // 2]
+    variants = valid if takes == "people" else variants
+    people = [spec.decode(_matrix(spec, claimed, held)) for held in valid]
+    kept = np.arange(len(people[0])) if takes == "encoded" else _encoded_alike(spec, claimed, people, variants)
+    if not len(kept):
+        raise FairmendError("nobody is encoded as the certificate says, so that nothing can be compared")
+    given: list[Any] = [frame.iloc[kept].reset_index(drop=True) for frame in people]
+    if takes == "encoded":
+        given = [_inputs(claimed, held) for held in variants]
+    found: list[list[NDArray[Any]]] = [[] for _ in given]
+    numbers = []
+    for size in batch_sizes:
+        for start in range(0, len(kept) if size == batch_sizes[-1] else min(len(kept), 8 * size), size):
+            end = min(start + size, len(kept))
+            for answers, each in zip(found, given, strict=True):
+                answers.append(ask(each, start, end))
+            numbers.append(np.arange(start, end))
+    return [np.concatenate(answers) for answers in found], np.concatenate(numbers), people[0].iloc[kept]
+
+
+def _inputs(claimed: ClassCertificate, held: Sequence[NDArray[Any]]) -> Any:
+    """Return what the file reads: an array, or with several inputs one by the name of each."""
+    if len(held) == 1:
+        return held[0]
+    return {port.name: values for port, values in zip(claimed.entry.ports, held, strict=True)}
+
+
+def _matrix(spec: Spec, claimed: ClassCertificate, held: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return what the ports hold as rows of the spec."""
+    X = np.zeros((len(held[0]), spec.width))
+    for port, values in zip(claimed.entry.ports, held, strict=True):
+        columns = values.reshape(len(values), -1)
+        for feature, start in zip(port.features, port.starts, strict=True):
+            part = columns[:, start : start + feature.width]
+            if port.type == "string":
+                codes = {name: code for code, name in enumerate(feature.categories or ())}
+                part = np.array([[codes[text]] for text in part[:, 0].tolist()])
+            X[:, spec.columns(feature.name)] = part
+    return X
+
+
+def _encoded_alike(
+    spec: Spec,
+    claimed: ClassCertificate,
+    people: Sequence[pd.DataFrame],
+    variants: Sequence[Sequence[NDArray[Any]]],
+) -> NDArray[np.int64]:
+    """Return the people whom encoding their values again gives the numbers of the class, in all variants."""
+    single = any(port.type == "float32" for port in claimed.entry.ports)
+    kind = np.float32 if single else np.float64
+    same = [
+        (spec.encode(frame, kind) == _matrix(spec, claimed, held).astype(kind)).all(axis=1)
+        for frame, held in zip(people, variants, strict=True)
+    ]
+    return np.flatnonzero(np.all(same, axis=0))
 
 
 _TAKES = ("encoded", "people")
@@ -146,7 +220,7 @@ def _compare_classes(
 ) -> DeploymentResult:
     """Return whether people get the answers of members of their classes."""
     from fairmend_check.kernel.statement import describe_encoding
-    from fairmend_check.run.members import class_members
+    from fairmend_check.run.compare import class_members
 
     def ask(people: Any, start: int, end: int) -> NDArray[Any]:
         several = isinstance(people, dict)
@@ -255,7 +329,7 @@ def _ask(
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.int64]]:
     """Return encoded rows, the answers to batches of them (answers, columns), and the number of the row of each."""
-    from fairmend_check.run.sample import people_of_certificate
+    from fairmend_check.run.compare import people_of_certificate
 
     rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
     people: Any = rows

@@ -1,15 +1,33 @@
-"""Whether a spec fits a network: as many columns, the right inputs, codes that tables have, and one threshold."""
+"""Whether a spec fits a network: as many columns, the right inputs, codes that tables have, and one threshold.
+
+`model_condition` says what must be true of the program that runs a model, where the file leaves that open. A state dict
+holds weights, and the code of a module decides what is computed with them. A verdict on such a file holds on the
+condition that the module computes what fairmend took it for. The kernel words it, as for `fairmend check`.
+
+Digests of networks and specs tell whether kept results are of the same ones.
+"""
 
 from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import printable
 from fairmend.models import ModelSource, RunModel, load_model
 from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Model, Network
+from fairmend.network.description import stored_steps, unused_tensors
+from fairmend.network.formats.nnet import NnetForm
+from fairmend.network.formats.torch.pt2 import Pt2Form
+from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
+from fairmend_check.kernel.condition import state_dict_condition
 
 # Agree on the threshold: the spec says from which probability on a prediction is positive, and the network decides.
 
@@ -108,3 +126,60 @@ def _words(feature: Feature) -> str:
     low, high = (np.format_float_positional(end, trim="-") for end in _codes(feature))
     scaled = ", scaled" if feature.scale is not None else ""
     return f"{feature.kind} values from {low} to {high}{scaled}"
+
+
+def model_condition(network: Model) -> str:
+    """Return what a program must do with the file that a network was read from; "" if the file itself says it.
+
+    Of a model that is only run, nothing is known but what it gave, so the condition names what ran it.
+
+    A module in memory is traced, and the program in a .pt2 file is read here, so that neither needs a condition. The
+    checker does not read such a program, and prints one.
+    """
+    if isinstance(network, RunModel):
+        return (
+            f"every score was computed by {network.runtime}, in batches. Another program or version, another precision "
+            "or batch may round a score to the other side of the threshold."
+        )
+    assert isinstance(network, Network)
+    form = network.form
+    if isinstance(form, NnetForm):
+        return form.condition
+    if not isinstance(form, StateDictForm) or isinstance(form, Pt2Form) or form.module is not None:
+        return ""
+    steps, tensors = stored_steps(network)
+    unused = unused_tensors(steps, tensors)
+    found = printable(state_dict_condition(steps, tensors, unused, network.dtype.name, network.outputs))
+    return found if form.part is None else f'the module loads the part "{form.part}" of the checkpoint. T{found[1:]}'
+
+
+def digest_network(net: Model) -> str:
+    """Return a text that changes with what the model computes."""
+    if isinstance(net, RunModel):
+        return net.digest()
+    assert isinstance(net, Network)
+    digest = hashlib.sha256()
+    _add(digest, (tuple((node.operation, node.sources) for node in net.nodes), net.closing, net.threshold))
+    return digest.hexdigest()
+
+
+def digest_spec(spec: Spec) -> str:
+    """Return a text that changes with the spec, but for its [about]."""
+    content = {**spec.to_dict(), "about": None}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _add(digest: Any, value: object) -> None:
+    """Add a value that consists of data classes, tuples, arrays, and what `repr` tells apart."""
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, tuple | list):
+        digest.update(f"({len(value)}".encode())
+        for each in value:
+            _add(digest, each)
+    elif is_dataclass(value):
+        digest.update(type(value).__name__.encode())
+        for field in fields(value):
+            _add(digest, getattr(value, field.name))
+    else:
+        digest.update(f"{value!r};".encode())

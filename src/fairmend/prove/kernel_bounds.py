@@ -13,31 +13,118 @@ A network as the kernel's model: the one that the checker reads from the file th
 Everything that fairmend calls proven is decided by `fairmend_check.kernel`, about this model, which the kernel makes of
 the steps and tensors that a certificate has. The readers of files are written twice, here and in the checker; tests
 compare what both make of the same files.
+
+`exact_classes` is for the few points of piecewise linear networks that are too close to a tie for float64 bounds. Every
+float is a whole number times a power of two, and so are sums and products of floats, so nothing is rounded.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.network import Model, Network
-from fairmend.network.decision import lower_margins, upper_margins
+from fairmend.network import DEFAULT_THRESHOLD, Activation, Lookup, Model, Network, Operation, predicted_classes
+from fairmend.network.decision import lower_margins, reaches, upper_margins
 from fairmend.network.description import stored_steps
-from fairmend.prove.rational import exact_classes, is_piecewise_linear
 from fairmend.spec import Claim
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, leads
 from fairmend_check.kernel.claim import Score, Threshold
 from fairmend_check.kernel.description import described_model
-from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.functions import Activation as KernelActivation
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import Model as KernelModel
 from fairmend_check.kernel.regions import Boxes, box_margins
 from fairmend_check.kernel.rounding import Precision, down, up
+
+_Exact = tuple[npt.NDArray[np.object_], int]
+"""Python integers of any size, and the exponent of the power of two that multiplies them."""
+
+
+def is_piecewise_linear(net: Network) -> bool:
+    """Return whether every operation is made of lines, as far as exact arithmetic knows them."""
+    return all(has_lines(node.operation) for node in net.nodes)
+
+
+def has_lines(operation: Operation) -> bool:
+    """Return whether an operation is linear, a look-up, or a function of lines: ReLU, leaky ReLU, a clip, …"""
+    if isinstance(operation, Activation):
+        return operation.piecewise_linear
+    return operation.linear or isinstance(operation, Lookup)
+
+
+def exact_classes(net: Network, points: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.int64]:
+    """Return the class (n,) of each point (n, inputs) in real arithmetic; the network must be piecewise linear."""
+    found = [_exact(points)]
+    for node in net.nodes[1:]:
+        found.append(_compute(node.operation, [found[source] for source in node.sources]))
+    h = found[-1]
+    if net.threshold == DEFAULT_THRESHOLD:
+        return predicted_classes(h[0])
+    leads, scale = h[0][:, -1] - (h[0][:, 0] if net.outputs == 2 else 0), Fraction(2) ** h[1]
+    return np.array([reaches(int(lead) * scale, net.threshold) for lead in leads], dtype=np.int64)
+
+
+def _compute(operation: Operation, sources: list[_Exact]) -> _Exact:
+    """Return an operation on exact numbers ``(points, units)``."""
+    h = sources[0]
+    if isinstance(operation, Activation):
+        return _activate(operation, h)
+    if isinstance(operation, Lookup):
+        indices = np.array([[float(Fraction(int(whole)) * Fraction(2) ** h[1])] for whole in h[0][:, 0]])
+        return _exact(operation.table[operation.indices(indices)])
+    least = min(exponent for _, exponent in sources)
+    wholes = [whole * (1 << (exponent - least)) for whole, exponent in sources]
+    numbers = operation.numbers(np.empty(0))
+    if numbers is None:
+        return operation.combine(wholes), least
+    (factor, exponent), shift = (_exact(part) for part in numbers)
+    return _add((operation.combine(wholes, (factor, shift[0])), least + exponent), shift)
+
+
+def _exact(values: npt.NDArray[np.floating[Any]]) -> _Exact:
+    mantissa, exponent = np.frexp(values.astype(np.float64))
+    whole = (mantissa * 2.0**53).astype(np.int64)
+    exponent = np.where(whole == 0, 0, exponent.astype(np.int64) - 53)
+    least = int(exponent[whole != 0].min(initial=0)) if (whole != 0).any() else 0
+    shift = np.where(whole == 0, 0, exponent - least)
+    return whole.astype(object) * np.left_shift(np.ones(whole.shape, dtype=object), shift.astype(object)), least
+
+
+def _add(first: _Exact, second: _Exact) -> _Exact:
+    (one, other), least = _aligned(first, second)
+    return one + other, least
+
+
+def _aligned(first: _Exact, second: _Exact) -> tuple[tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]], int]:
+    """Return the whole numbers of both, times the same power of two."""
+    least = min(first[1], second[1])
+    return (first[0] * (1 << (first[1] - least)), second[0] * (1 << (second[1] - least))), least
+
+
+def _activate(activation: Activation, z: _Exact) -> _Exact:
+    """Return the function of z: the lines of its pieces one after the other, each the maximum or minimum of two."""
+    first, *others = activation.function.lines
+    slope, value = np.asarray(first[0]), _line(*first, z)
+    for line in others:
+        (now, then), least = _aligned(value, _line(*line, z))
+        value = np.where(np.asarray(line[0]) >= slope, np.maximum(now, then), np.minimum(now, then)), least
+        slope = np.asarray(line[0])
+    return value
+
+
+def _line(slope: npt.ArrayLike, intercept: float, z: _Exact) -> _Exact:
+    factor, exponent = _exact(np.atleast_1d(np.asarray(slope, np.float64)))
+    product = z[0] * factor, z[1] + exponent
+    return product if intercept == 0 else _add(product, _exact(np.array([intercept])))
+
 
 _EXACT_WORK = 20_000_000  # multiplications in exact arithmetic for one batch of points: a few seconds
 _NUMBERS = 2**21  # in an array of all nodes, of the points that are bounded at once
@@ -74,12 +161,22 @@ class KernelBounds:
         probability = "sigmoid" if net.outputs == 1 else "softmax"
         self._score = Score(probability if on == "probability" else "output", net.outputs)
 
-    def margin_error(self, lower: FloatArray, upper: FloatArray, classes: Ints) -> Floats:
+    def margin_error(
+        self, lower: FloatArray, upper: FloatArray, classes: Ints, margins: Floats | None = None
+    ) -> Floats:
         """Return how far margins of classes (n,) from inference can be from the real ones over boxes (n, width): (n,).
 
-        A difference of two logits is rounded once more. It exceeds the error after that only if it did before.
+        A difference of two logits is rounded once more. It exceeds the error after that only if it did before. With
+        ``margins`` (n,), boxes where these exceed the error over all boxes together have that one, which costs little.
         """
         low, high = _wide(lower), _wide(upper)
+        if margins is not None and len(low) > 1:
+            kinds, kind = np.unique(classes, return_inverse=True)
+            least, most = (np.repeat(end[None], len(kinds), axis=0) for end in (low.min(axis=0), high.max(axis=0)))
+            found = self.margin_error(least, most, kinds)[kind]
+            close = np.flatnonzero(~(margins > found))
+            found[close] = self.margin_error(low[close], high[close], classes[close])
+            return found
         found = np.empty(len(low))
         for part in self._parts(len(low)):
             nodes = self._intervals(low[part], high[part])
@@ -119,11 +216,9 @@ class KernelBounds:
         threshold = self.net.threshold
         return lower_margins(least, classes, threshold), upper_margins(most, classes, threshold)
 
-    def proven_at_points(self, points: FloatArray, classes: Ints) -> Bools:
-        """Return where points (n, width) provably have the given classes (n,) in real arithmetic."""
-        if len(points) == 0:
-            return np.zeros(0, dtype=np.bool_)
-        least, most = self.point_margins(points, classes)
+    def proven_at_points(self, points: FloatArray, classes: Ints, margins: tuple[Floats, Floats]) -> Bools:
+        """Return where points (n, width) of these `point_margins` provably have the classes (n,) in real arithmetic."""
+        least, most = margins
         proven = self.proves_class(least, classes)
         close = np.flatnonzero(~proven & (most >= 0))
         if len(close) and is_piecewise_linear(self.net):
@@ -192,7 +287,7 @@ class KernelBounds:
 
     @cached_property
     def _function_sources(self) -> list[int]:
-        return [node.sources[0] for node in self.model.nodes if isinstance(node.operation, Activation)]
+        return [node.sources[0] for node in self.model.nodes if isinstance(node.operation, KernelActivation)]
 
     def _each(self, count: int) -> Floats:
         return np.broadcast_to(np.eye(self.net.outputs), (count, self.net.outputs, self.net.outputs))

@@ -20,11 +20,11 @@ from fairmend.base.text import listed
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate, certificate_of_shares
 from fairmend.quantifying.decide import CELLS
-from fairmend.quantifying.leaves import Leaves
+from fairmend.quantifying.search import Leaves
 from fairmend.spec import Spec
-from fairmend_check.shares.leaves import LINEAR, LISTED, MAX_LEAVES, MAX_NUMBERS, NOTHING, WHOLE
 from fairmend_check.shares.listing import LISTED_INPUTS, count_inputs
 from fairmend_check.shares.people import Boxes, People
+from fairmend_check.shares.prove import LINEAR, LISTED, MAX_ENDS, MAX_LEAVES, NOTHING, WHOLE
 
 if TYPE_CHECKING:
     from fairmend_check import CheckResult
@@ -52,7 +52,7 @@ class Evidence:
         leaves, cells = self.leaves, self.people.everyone.last[0] + 1
         if not np.any(leaves.fair) and not np.any(leaves.unfair):
             raise FairmendError("nothing is proven yet, so there is nothing to certify; allow more seconds")
-        most = min(MAX_LEAVES, MAX_NUMBERS // max(1, len(cells)))
+        most = min(MAX_LEAVES, MAX_ENDS // max(1, len(cells)))
         if leaves.count > most:
             raise FairmendError(
                 f"the {leaves.count:,} boxes are more than a certificate can hold ({most:,}); allow fewer seconds, or "

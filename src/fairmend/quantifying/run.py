@@ -19,13 +19,11 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.threads import few_product_threads
 from fairmend.models import ModelSource, require_network
 from fairmend.network import Network
-from fairmend.prove.condition import model_condition
-from fairmend.prove.fit import network_of_spec
+from fairmend.prove.fit import model_condition, network_of_spec
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.quantifying.certificate import Evidence
-from fairmend.quantifying.data_rows import find_cells, prove_cells
 from fairmend.quantifying.decide import Decider
-from fairmend.quantifying.result import QuantifyResult
+from fairmend.quantifying.result import QuantifyResult, find_cells, prove_cells
 from fairmend.quantifying.sample import sampled_unequal
 from fairmend.quantifying.search import search
 from fairmend.quantifying.unequal_map import make_map

@@ -13,8 +13,8 @@ import numpy as np
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import listed
 from fairmend.quantifying.decide import CELLS, Decider
-from fairmend.quantifying.leaves import Leaves
 from fairmend.quantifying.sample import find_witnesses
+from fairmend.quantifying.search import Leaves
 from fairmend.spec import Feature
 from fairmend_check.shares.people import Axis, Boxes
 

@@ -15,7 +15,7 @@ from fairmend.base.text import condition_text, html_pairs, listed, percent
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Model, Network
 from fairmend.prove.certificate import Certificate
-from fairmend.prove.condition import model_condition
+from fairmend.prove.fit import model_condition
 from fairmend.prove.proof import Proof
 from fairmend.repairing.candidates import Candidate
 from fairmend.repairing.measures import r_squared

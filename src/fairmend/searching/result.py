@@ -17,8 +17,7 @@ from fairmend.base.arrays import FloatArray
 from fairmend.base.text import html_pairs
 from fairmend.network import Model, Network
 from fairmend.prove.kernel_bounds import KernelBounds
-from fairmend.searching.oracle import Oracle
-from fairmend.searching.value_space import Choices, Values
+from fairmend.searching.oracle import Choices, Oracle, Values
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:

@@ -29,13 +29,10 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import listed, suggest
 from fairmend.models import ModelSource, RunModel
 from fairmend.network import Network
-from fairmend.prove.fit import model_of_spec
-from fairmend.prove.model_digests import digest_network, digest_spec
-from fairmend.searching.oracle import Oracle
-from fairmend.searching.phases import run_local_phase
+from fairmend.prove.fit import digest_network, digest_spec, model_of_spec
+from fairmend.searching.oracle import Oracle, Values
 from fairmend.searching.result import DiscoveredInstances, SearchResult
-from fairmend.searching.testers import METHODS
-from fairmend.searching.value_space import Values
+from fairmend.searching.testers import METHODS, run_local_phase
 from fairmend.spec import Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks, use_engine, works_here
 from fairmend.workers.kept_results import KeptResults

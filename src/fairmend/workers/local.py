@@ -27,7 +27,7 @@ import numpy as np
 from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
 from fairmend.workers.engine import Failure, Pool
-from fairmend.workers.plain_data import NotPlainDataError, dump, load
+from fairmend.workers.kept_results import NotPlainDataError, dump, load
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 

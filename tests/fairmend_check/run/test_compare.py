@@ -16,8 +16,7 @@ from fairmend_check.kernel.spec import read_spec
 from fairmend_check.main import EXIT_CODES
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.run import compare
-from fairmend_check.run.compare import installed_runtimes, run_model, why_not_run
-from fairmend_check.run.sample import people_of_spec
+from fairmend_check.run.compare import installed_runtimes, people_of_spec, run_model, why_not_run
 from support.checker_cases import case
 from support.keras_files import import_keras, quiet
 

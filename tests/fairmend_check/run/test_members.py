@@ -11,7 +11,7 @@ from benchmarks.soundness.entry_cases import random_case
 from fairmend_check.kernel.classes import table_of
 from fairmend_check.kernel.entry import read_entry
 from fairmend_check.kernel.spec import read_spec
-from fairmend_check.run.members import class_members
+from fairmend_check.run.compare import class_members
 
 pytest.importorskip("onnxruntime")
 

@@ -5,7 +5,7 @@ import pytest
 
 from fairmend_check.kernel.neighbourhood import neighbourhood
 from fairmend_check.kernel.spec import read_spec
-from fairmend_check.run.sample import MAX_INPUTS, ListedPeople, neighbours, people_of_spec
+from fairmend_check.run.compare import MAX_INPUTS, ListedPeople, neighbours, people_of_spec
 from support.checker_cases import SPECS
 
 

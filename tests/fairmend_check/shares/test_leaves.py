@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.certificate import _shares
-from fairmend_check.shares.leaves import LINEAR, NOTHING, read_leaves, read_shares
 from fairmend_check.shares.people import count_axes
+from fairmend_check.shares.prove import LINEAR, NOTHING, read_leaves, read_shares
 from support.quantify_cases import SMALL
 from support.share_cases import checked_spec
 

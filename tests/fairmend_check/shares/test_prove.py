@@ -16,9 +16,8 @@ from fairmend_check.kernel.model import make_model
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares import prove as proving
 from fairmend_check.shares import prover as of_boxes
-from fairmend_check.shares.leaves import LINEAR, LISTED, NOTHING, WHOLE, Leaves
 from fairmend_check.shares.people import People
-from fairmend_check.shares.prove import prove_shares
+from fairmend_check.shares.prove import LINEAR, LISTED, NOTHING, WHOLE, Leaves, prove_shares
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmend.prove.engines.boxes import Boxes, Pieces, inputs_per_batch
+from fairmend.prove.engines.branch import Boxes, Pieces, inputs_per_batch
 from fairmend.spec import Feature, Spec
 from support.certify_cases import AGE, CONTINUOUS, GENDER, HOURS, INCOME
 from support.strategies_spec import specs_and_inputs

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fairmend.network import Activation, Affine, Network
+from fairmend.network.model import compute_scores
 from fairmend.prove.engines.findings import TIE, ClassFindings, ScoreExtremes, ScoreFindings
 from fairmend.prove.result import Verdict
 from fairmend.spec import Claim
@@ -27,7 +28,7 @@ def test_a_pair_is_a_witness_only_above_delta():
 
 
 def test_the_extremes_keep_the_points_and_the_widest_output():
-    seen = ScoreExtremes(NET, Claim("score", 1.0, "output"), X)
+    seen = ScoreExtremes(lambda points: compute_scores(NET.astype(np.float64), points, "output"), X)
     seen.add(np.array([0, 1, 0]), np.array([[3.0], [2.0], [-1.0]], np.float32))
     assert seen.low.tolist() == [[-1, -6], [1, -4]]
     assert seen.high.tolist() == [[3, 2], [2, -2]]

@@ -4,8 +4,7 @@ import os
 
 from fairmend.base.errors import FairmendError
 from fairmend.paper.datasets._raw import Dataset
-from fairmend.paper.datasets._sets import load_adult, load_bank, load_compas, load_german
-from fairmend.paper.datasets._train import train_biased
+from fairmend.paper.datasets._sets import load_adult, load_bank, load_compas, load_german, train_biased
 
 __all__ = ["NAMES", "Dataset", "load", "train_biased"]
 

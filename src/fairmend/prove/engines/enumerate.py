@@ -12,13 +12,13 @@ import time
 
 import numpy as np
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.models import RunModel
 from fairmend.network.model import class_probability, scores_of
-from fairmend.prove.engines.boxes import inputs_per_batch
-from fairmend.prove.engines.findings import TIME_LIMIT, Findings
+from fairmend.prove.engines.branch import inputs_per_batch
+from fairmend.prove.engines.findings import TIME_LIMIT, Findings, ScoreExtremes
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Spec
 
@@ -125,9 +125,7 @@ class _Classes:
         hits = np.flatnonzero(self._model.decide(logits) != self._own[rows])
         rows, points = rows[hits], points[hits]
         gap = np.abs(class_probability(logits[hits], self._own[rows]) - self._score[rows])
-        order = np.lexsort((-gap, rows))
-        who, first = np.unique(rows[order], return_index=True)
-        best = order[first]
+        who, best = first_of_each(rows, -gap)
         better = gap[best] > self._gap[who]
         who, best = who[better], best[better]
         self._gap[who], self._other[who] = gap[best], points[best]
@@ -153,30 +151,21 @@ class _Scores:
 
     def __init__(self, model: RunModel, spec: Spec, X: FloatArray) -> None:
         self._model, self._claim = model, spec.claim
-        own = scores_of(model.logits(X), spec.claim.on)
-        self._ends = [own, -own]  # the lowest scores, and the lowest of their negatives
-        self._at = [np.repeat(X[:, None], own.shape[1], axis=1) for _ in range(2)]
+        self._seen = ScoreExtremes(lambda points: scores_of(model.logits(points), spec.claim.on), X)
 
     def add(self, rows: Ints, points: FloatArray) -> None:
         """Take in people (k, width) of the neighbourhoods of the inputs `rows` (k,)."""
-        scores = scores_of(self._model.logits(points), self._claim.on)
-        for values, lowest, at in zip((scores, -scores), self._ends, self._at, strict=True):
-            for output in range(scores.shape[1]):
-                order = np.lexsort((values[:, output], rows))
-                who, first = np.unique(rows[order], return_index=True)
-                best = order[first]
-                better = values[best, output] < lowest[who, output]
-                who, best = who[better], best[better]
-                lowest[who, output], at[who, output] = values[best, output], points[best]
+        self._seen.add(rows, points)
 
     def witnesses(self) -> tuple[Bools, list[Witness | None]]:
         """Return where scores differ by more than delta (inputs,), and the pairs that do in another batch too."""
-        wide: Floats = -self._ends[1] - self._ends[0]
+        seen = self._seen
+        wide = seen.high - seen.low
         output, each = wide.argmax(axis=1), np.arange(len(wide))
         unequal = np.asarray(wide[each, output] > self._claim.limit)
         found: list[Witness | None] = [None] * len(wide)
         for row in np.flatnonzero(unequal).tolist():
-            pair = np.stack([at[row, output[row]] for at in self._at])
+            pair = np.stack([at[row, output[row]] for at in (seen.at_low, seen.at_high)])
             logits = self._model.logits(pair)
             low, high = scores_of(logits, self._claim.on)[:, output[row]].tolist()
             if not high - low > self._claim.limit:

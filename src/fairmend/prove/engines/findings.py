@@ -15,13 +15,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
 from fairmend.base.progress import Progress
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.network.model import compute_scores
 from fairmend.prove.kernel_bounds import KernelBounds, compute_margins
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Claim
+from fairmend_check.kernel.rounding import down
 
 TIME_LIMIT = "time limit"
 TIE = "a tie: inference predicts two classes, but the scores are within its rounding error"
@@ -156,11 +157,26 @@ class ClassFindings(Findings):
         """
         undecided = ~self.unfair[rows]
         rows, points, error = rows[undecided], points[undecided], error[undecided]
-        margin = self.try_points(rows, points)
-        close = np.flatnonzero(~(margin > error) & ~self.unfair[rows])
-        if len(close):
-            proven = self.bounds.proven_at_points(points[close], self.classes[rows[close]])
-            self.mark_unproven(rows[close[~proven]], self.within_rounding)
+        self._prove_points(rows, points, ~(self.try_points(rows, points) > error))
+
+    def add_boxes(self, rows: Ints, lower: FloatArray, upper: FloatArray, box: Ints, points: FloatArray) -> None:
+        """Take in all points (k, width) of boxes (n, width) of the inputs `rows` (n,), `box` (k,) being their box."""
+        margin, least = self.try_points(rows[box], points), np.full(len(rows), np.inf)
+        np.minimum.at(least, box, margin)
+        open_boxes = np.flatnonzero(~self.unfair[rows])
+        error = np.full(len(rows), np.inf)
+        error[open_boxes] = self.bounds.margin_error(
+            lower[open_boxes], upper[open_boxes], self.classes[rows[open_boxes]], least[open_boxes]
+        )
+        self._prove_points(rows[box], points, ~(margin > error[box]))
+
+    def _prove_points(self, rows: Ints, points: FloatArray, close: Bools) -> None:
+        """Let the kernel decide those points (k, width) whose margins are ``close`` (k,) to their errors."""
+        left = np.flatnonzero(close & ~self.unfair[rows])
+        if len(left):
+            points, classes = points[left], self.classes[rows[left]]
+            proven = self.bounds.proven_at_points(points, classes, self.bounds.point_margins(points, classes))
+            self.mark_unproven(rows[left[~proven]], self.within_rounding)
 
     def settle_points(self, rows: Ints, *, last: bool) -> Ints:
         """Leave it at what the points have shown one by one."""
@@ -201,11 +217,12 @@ class ClassFindings(Findings):
         pairs = np.stack([X, other], axis=1)
         answers = np.stack([self.net.predict(pair) for pair in pairs])
         points, classes = pairs.reshape(-1, pairs.shape[2]), answers.ravel()
-        proven = self.bounds.proven_at_points(points, classes).reshape(-1, 2).all(axis=1)
-        error = self.bounds.margin_error(points, points, classes)
+        margins = self.bounds.point_margins(points, classes)
+        proven = self.bounds.proven_at_points(points, classes, margins).reshape(-1, 2).all(axis=1)
+        least = margins[0]
         if self.net.threshold != DEFAULT_THRESHOLD:  # logits are seldom compared with log-odds, but probabilities are
-            error = error + self.bounds.closing_error(classes)
-        clear = self.bounds.point_margins(points, classes)[0] > error
+            least = down(least - self.bounds.closing_error(classes))
+        clear = least > self.bounds.margin_error(points, points, classes, least)
         ties = np.logical_not(clear.reshape(-1, 2).all(axis=1)).tolist()
         found = proven & (answers[:, 0] != answers[:, 1])
         count = max(2, self.net.outputs)
@@ -223,7 +240,8 @@ class ScoreFindings(Findings):
     @cached_property
     def seen(self) -> ScoreExtremes:
         """The lowest and highest scores found in each neighbourhood, and where."""
-        return ScoreExtremes(self.net, self.claim, self.X)
+        wide = self.net.astype(np.float64)
+        return ScoreExtremes(lambda points: compute_scores(wide, points, self.claim.on), self.X)
 
     @cached_property
     def over_points(self) -> ScoreRanges:
@@ -309,25 +327,25 @@ class ScoreRanges:
 class ScoreExtremes:
     """The lowest and highest scores found in each neighbourhood, and where: the best pairs so far.
 
-    low, high : (inputs, outputs), scores in float64 arithmetic, which differ from the real ones in the last digits only
+    ``scores`` returns those of points (k, width): (k, outputs). For proofs they are computed in float64, so that they
+    differ from the real ones in the last digits only.
+
+    low, high : (inputs, outputs)
     at_low, at_high : (inputs, outputs, width), the points that have them
     """
 
-    def __init__(self, net: Network, claim: Claim, X: FloatArray) -> None:
-        self._net, self._claim = net.astype(np.float64), claim
-        self.low = compute_scores(self._net, X, claim.on)
+    def __init__(self, scores: Callable[[FloatArray], Floats], X: FloatArray) -> None:
+        self._scores, self.low = scores, scores(X)
         self.high = self.low.copy()
-        self.at_low = np.repeat(X[:, None], net.outputs, axis=1)
+        self.at_low = np.repeat(X[:, None], self.low.shape[1], axis=1)
         self.at_high = self.at_low.copy()
 
     def add(self, rows: Ints, points: FloatArray) -> Floats:
         """Take in points (k, width) of the inputs `rows` (k,); return their scores (k, outputs)."""
-        scores = compute_scores(self._net, points, self._claim.on)
+        scores = self._scores(points)
         for output in range(scores.shape[1]):
             for value, at, sign in ((self.low, self.at_low, 1.0), (self.high, self.at_high, -1.0)):
-                order = np.lexsort((sign * scores[:, output], rows))
-                who, first = np.unique(rows[order], return_index=True)
-                best = order[first]
+                who, best = first_of_each(rows, sign * scores[:, output])
                 better = sign * scores[best, output] < sign * value[who, output]
                 who, best = who[better], best[better]
                 value[who, output], at[who, output] = scores[best, output], points[best]

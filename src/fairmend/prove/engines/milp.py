@@ -19,10 +19,9 @@ from fairmend.base.errors import FairmendError
 from fairmend.milp import Milp, MilpBuilder, get_solver
 from fairmend.network import Activation, Network
 from fairmend.network.operations import Lookup, Operation
-from fairmend.prove.engines.boxes import Pieces, inputs_per_batch
-from fairmend.prove.engines.branch import certify_by_branching
+from fairmend.prove.engines.branch import Pieces, certify_by_branching, inputs_per_batch
 from fairmend.prove.engines.findings import ClassFindings
-from fairmend.prove.rational import has_lines, is_piecewise_linear
+from fairmend.prove.kernel_bounds import has_lines, is_piecewise_linear
 from fairmend.spec import Spec
 
 # The network over one box as mixed-integer constraints, and the unit intervals that these need.
