@@ -214,10 +214,10 @@ def _weighed(call: LayerCall, scores: Tensor, values: Tensor, mask: Bools) -> Te
 
     What is masked has the weight 0: tokens that attend to the same others are read together, without the rest.
     """
-    kinds, which = np.unique(mask, axis=0, return_inverse=True)
     found, order = [], []
-    for kind, allowed in enumerate(kinds):
-        rows, columns = np.flatnonzero(which.reshape(-1) == kind), np.flatnonzero(allowed)
+    firsts = [token for token in range(len(mask)) if not (mask[:token] == mask[token]).all(axis=1).any()]
+    for first in firsts:
+        rows, columns = np.flatnonzero((mask == mask[first]).all(axis=1)), np.flatnonzero(mask[first])
         chosen = call.moved(scores, lambda n, r=rows, c=columns: n[:, r][:, :, c])  # type: ignore[misc]
         weights = softmax(call, chosen, -1)
         own = call.moved(values, lambda n, c=columns: n[c])  # type: ignore[misc]
