@@ -347,9 +347,23 @@ def read_config(config: bytes, *, archived: bool = False) -> Described:
     model = json_reader.parse_json(config, "the config")
     json_reader.only_keys(model, _MODEL_KEYS, "the config")
     found = _model(model, "the model", 0)
+    if not archived:
+        _check_one_axis(found.layers)
     if archived and _has_list_in_sequential(found.layers, model["class_name"]):
         _check_last_axis(found.layers)
     return found
+
+
+def _check_one_axis(layers: list[Layer]) -> None:
+    """Refuse several axes in an .h5 file, for which Keras takes the last one when it loads the file."""
+    for layer in layers:
+        if layer.model is not None:
+            _check_one_axis(layer.model.layers)
+        axis = layer.config.get("axis")
+        if type(axis) is list and len(axis) > 1:
+            raise CheckError(
+                f'layer "{layer.name[:40]}" has several axes, which Keras ignores in .h5 files: use .keras'
+            )
 
 
 def _has_list_in_sequential(layers: list[Layer], kind: str) -> bool:

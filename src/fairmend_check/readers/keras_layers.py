@@ -106,7 +106,7 @@ class KerasGraph:
 
     def _layer(self, layer: Layer, tensors: list[Tensor], arrays: Weights, named: dict[str, Any]) -> Tensor:
         kind, arguments = layer.kind.removeprefix(OPERATION), _arguments(layer)
-        if kind in _MERGING and not any(each is not None for each in arguments) and len(tensors) > 1:
+        if kind in _MERGING and not any(each is not None for each in arguments):
             return self._joined(layer, kind, tensors)
         if layer.kind == "MultiHeadAttention":
             return self._tokens.attention(layer, tensors, arrays, named)
@@ -142,10 +142,9 @@ class KerasGraph:
 
     def _functioned(self, layer: Layer, function: Activation, tensor: Tensor) -> Tensor:
         """Add a function of each number, or a softmax over the last axis, or that which the layer names."""
-        rows = bool(tensor.shape) and math.prod(tensor.shape[:-1]) == 1
-        if function.name == "log_softmax" and not rows:
+        if function.name in _SOFTMAX and (not tensor.shape or (function.name != "softmax" and _is_several(tensor))):
             raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}")
-        if function.name == "softmax" and not rows:
+        if function.name == "softmax" and _is_several(tensor):
             return self._tokens.softmax(layer, tensor, layer.config.get("axis", -1) if layer.kind == "Softmax" else -1)
         return replace(tensor, value=self._graph.function(tensor.value, function))
 
@@ -171,7 +170,7 @@ class KerasGraph:
 
     def _joined(self, layer: Layer, kind: str, tensors: list[Tensor]) -> Tensor:
         """Add a sum, mean, difference, product or maximum of values, or put values side by side."""
-        if any(tensor.whole for tensor in tensors):
+        if len(tensors) < 2 or any(tensor.whole for tensor in tensors):
             raise CheckError(f"{described(layer)} does not read two or more values of numbers")
         if kind == "Concatenate":
             return self._side_by_side(layer, tensors)
@@ -191,10 +190,9 @@ class KerasGraph:
             if kind in ("Maximum", "Minimum"):
                 found = self._tokens.larger(found, other, smaller=kind == "Minimum")
             else:
-                inverse = (
-                    self._graph.function(other.value, Activation("reciprocal")) if "Divide" in kind else other.value
-                )
-                found = self._tokens.times(found, replace(other, value=inverse))
+                if kind != "Multiply":
+                    other = replace(other, value=self._graph.function(other.value, Activation("reciprocal")))
+                found = self._tokens.times(found, other)
         return found
 
     def _side_by_side(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
@@ -231,7 +229,10 @@ class KerasGraph:
             if name in ("linear", None):
                 return []
             if type(name) is dict:
-                return self._functions(activation_layer(name, where), [], tensor)
+                inner = activation_layer(name, where)
+                if inner.kind == "Softmax" and inner.config.get("axis", -1) not in (-1, len(tensor.shape)):
+                    raise CheckError(f"{where} has a softmax that is not along the last axis")
+                return self._functions(replace(inner, name=layer.name), [], tensor)
             if name == "hard_sigmoid" and self._keras in _HARD_SIGMOID:
                 self._conditions.append(f"the file is run by Keras {self._keras}, as hard_sigmoid differs in others")
                 return [Activation("hardsigmoid", 0.0, _HARD_SIGMOID[self._keras])]
@@ -248,13 +249,14 @@ class KerasGraph:
             return [_prelu(layer, arrays, self._graph.width(tensor.value))]
         elif layer.kind == "Softmax":
             axis, rank = options.get("axis", -1), len(tensor.shape)
-            if type(axis) is int and (-rank <= axis < 0 or 0 < axis <= rank):
-                one = math.prod(tensor.shape[:-1]) == 1 and axis not in (-1, rank)
-                if not one:
-                    return [Activation("softmax")]
-        elif layer.kind not in ("LeakyReLU", "Softmax"):
-            return []
+            if axis in (-1, rank) or (type(axis) is int and -rank <= axis <= rank != 0 and _is_several(tensor)):
+                return [Activation("softmax")]
         raise CheckError(f"{where} ({layer.kind[:40]}) cannot be checked; save the network as .onnx with fairmend")
+
+
+def _is_several(tensor: Tensor) -> bool:
+    """Return whether the last axis is not the only one: a row of tokens."""
+    return math.prod(tensor.shape[:-1]) != 1
 
 
 def _input(model: Described, name: str) -> tuple[tuple[int, ...], bool] | None:
@@ -330,13 +332,9 @@ def _chosen(layer: Layer, arguments: list[Any], shape: tuple[int, ...]) -> tuple
             limits = [config.get(key) for key in ("start", "stop", "step")]
             if all(limit is None or type(limit) is int for limit in limits) and limits[2] in (None, 1):
                 parts.append(slice(*limits))
-        elif (
-            type(each) is int
-            and parts
-            and len(parts) <= len(shape)
-            and -shape[len(parts) - 1] <= each < shape[len(parts) - 1]
-        ):
-            parts.append(each)
+        elif type(each) is int and 1 <= len(parts) <= len(shape):
+            size = shape[len(parts) - 1]
+            parts += [each] * (-size <= each < size)
     if not 2 <= len(parts) <= len(shape) + 1 or len(parts) != len(index) or parts[0] != slice(None):
         raise CheckError(f"{described(layer)} chooses something else than columns")
     return tuple(parts[1:])

@@ -53,8 +53,8 @@ class TokenGraph:
     def moved(self, tensor: Tensor, move: Callable[[Places], Places]) -> Tensor:
         """Return a value with its numbers moved, chosen or repeated."""
         numbers = np.asarray(move(np.arange(math.prod(tensor.shape)).reshape(tensor.shape)))
-        if not numbers.size or numbers.size > _MOST:
-            raise CheckError("a layer chooses no numbers, or too many")
+        if numbers.size > _MOST:
+            raise CheckError("a layer chooses too many numbers")
         return replace(
             tensor, value=self._graph.columns(tensor.value, numbers.reshape(-1).tolist()), shape=numbers.shape
         )

@@ -154,7 +154,7 @@ class LayerCall:
         """Choose and move numbers: `move` does it to an array of the numbers of the columns."""
         numbers = move(np.arange(tensor.value.width).reshape(tensor.shape))
         if not numbers.size:
-            raise self.refuse("chooses no numbers")
+            raise self.refuse("chooses no columns")
         return replace(
             tensor,
             value=self.builder.columns(tensor.value, self.where, numbers.reshape(-1).tolist()),

@@ -101,9 +101,22 @@ def parse_config(text: str | bytes, source: str, *, is_archived: bool = False) -
     found = _model(model, source, shared, 0)
     if len(set(shared)) != len(shared):  # Keras makes such layers once, and ignores what the later ones say
         raise FairmendError(f"{source}: two layers share one object in the model's config; {_AGAIN}")
+    if not is_archived:
+        _check_one_axis(found, source)
     if is_archived and _has_list_in_sequential(found, str(model["class_name"])):
         _check_last_axis(found, source)
     return found
+
+
+def _check_one_axis(model: ModelConfig, source: str) -> None:
+    """Refuse several axes in an .h5 file: Keras leaves them out when it loads the file, and takes the last one."""
+    for layer in model.layers:
+        if layer.model is not None:
+            _check_one_axis(layer.model, source)
+        axis = layer.config.get("axis")
+        if isinstance(axis, list) and len(axis) > 1:
+            why = f"has the axes {str(axis)[:80]}, which Keras ignores when it loads an .h5 file"
+            raise FairmendError(f"{source}: {layer.where} {why}. Save the model as .keras")
 
 
 def _has_list_in_sequential(model: ModelConfig, kind: str) -> bool:
