@@ -39,6 +39,8 @@ index.Tensor self indices
 index_select.default self dim index
 layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
 linear.default input weight bias=
+masked_fill.Scalar self mask value
+masked_fill.Tensor self mask value
 matmul.default self other
 mm.default self mat2
 movedim.int self source destination

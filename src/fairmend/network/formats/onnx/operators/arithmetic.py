@@ -78,7 +78,8 @@ def _tokens(node: Node, to: Conversion, x: Result, wide: Array, position: int) -
 def _div(node: Node, to: Conversion) -> Result:
     position = to.constant_side(node)
     if position is None:
-        raise to.refuse(node, "divides by a value that depends on the input")
+        first, second = to.numbers(node, 0), to.function(node, node.input[1], Activation("reciprocal"))
+        return to.product(node, first, second, elementwise_contraction(first.dims, second.dims))
     if position == 0:  # a multiple of the reciprocal
         inverse = to.function(node, node.input[1], Activation("reciprocal"))
         factor = to.per_number(node, 0, inverse.dims)

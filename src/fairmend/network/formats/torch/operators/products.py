@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.torch.operators.arithmetic import add, divide, multiply, sum_over
+from fairmend.network.formats.torch.operators.arithmetic import add, divide, masked, masked_fill, multiply, sum_over
 from fairmend.network.formats.torch.operators.context import (
     ROWS,
     Context,
@@ -304,8 +304,15 @@ def _attention(
     """Return scaled_dot_product_attention: softmax(q kᵀ · scale + mask) v."""
     if dropout_p:
         raise c.error("stays random (dropout_p)")
-    if is_causal or enable_gqa:
-        raise c.error("is causal or groups its heads, which is not supported")
+    if enable_gqa:
+        raise c.error("groups its heads (enable_gqa), which is not supported")
+    if is_causal:
+        if attn_mask is not None:
+            raise c.error("is causal and has a mask")
+        sizes = [c.numbers(each).dims[-2] for each in (query, key)]
+        if not all(type(size) is int for size in sizes):
+            raise c.error("is causal over the rows")
+        attn_mask = Constant(np.tril(np.ones(sizes, np.bool_)))
     return _attend(c, query, key, value, attn_mask, scale)[0]
 
 
@@ -323,11 +330,14 @@ def _attend(c: Context, query: Any, key: Any, value: Any, mask: Any, scale: Any 
 
 
 def _masked(c: Context, scores: Any, mask: Any) -> Any:
-    """Add a mask of finite numbers to the scores."""
+    """Add a constant mask to the scores: numbers, -infinity for what is left out, or booleans, true for what is not."""
     if not isinstance(mask, Constant):
         raise c.error("has a mask that depends on the input")
-    if mask.array.dtype.kind != "f" or not np.isfinite(mask.array).all():
-        raise c.error("has a mask that leaves tokens out; leave them out before it")
+    if mask.array.dtype == np.bool_:
+        c.keeps(mask)
+        return masked(c, c.numbers(scores), ~mask.array)
+    if mask.array.dtype.kind != "f" or np.isnan(mask.array).any() or np.isposinf(mask.array).any():
+        raise c.error("has a mask with numbers that are neither finite nor -infinity")
     return add(c, scores, mask)
 
 
@@ -369,6 +379,9 @@ def _multi_head(
         split = c.view(own, (ROWS, own.dims[1], heads, size // heads))
         turned.append(_arranged(c, split, [0, 1, 2, 3], [0, 2, 1, 3]))
     heads_query, heads_key, heads_value = turned
+    if isinstance(attn_mask, Constant) and attn_mask.array.dtype == np.bool_:  # here, true is what is left out
+        c.keeps(attn_mask)
+        attn_mask = Constant(~attn_mask.array)
     result, weights = _attend(c, heads_query, heads_key, heads_value, attn_mask)
     joined = _arranged(c, result, [0, 1, 2, 3], [0, 2, 1, 3])
     flat = c.view(joined, (ROWS, joined.dims[1], size))
@@ -426,6 +439,7 @@ PRODUCTS: dict[str, Operator] = {
     "einsum": _einsum,
     "bilinear": _bilinear,
     "scaled_dot_product_attention": _attention,
+    "masked_fill": masked_fill,
     "multi_head_attention": _multi_head,
     "glu": _glu,
     **dict.fromkeys(("maximum", "max"), _largest(smallest=False)),
