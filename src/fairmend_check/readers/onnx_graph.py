@@ -56,12 +56,14 @@ class Entry:
     """What a node gives: a value of the graph, its elements and axes.
 
     ``cut`` says that a cast to whole numbers may have cut off digits, or to fewer bits: only a look-up may read it.
+    ``hidden`` says which numbers, in its axes, a mask makes -infinity: only a softmax may read it.
     """
 
     value: int
     element: int
     dims: Dims
     cut: bool = False
+    hidden: NDArray[np.bool_] | None = None
 
     @property
     def axes(self) -> int:
@@ -121,13 +123,15 @@ class OnnxGraph:
             self.entries[node.output] = error  # which counts unless a pattern has the node in it
             self.elements[node.output] = ELEMENTS["bool"] if node.kind == "Greater" else self.element
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str, *, masked: bool = False) -> Entry:
         """Return what is known of a value that depends on the inputs."""
         found = self.entries.get(name)
         if found is None:
             raise CheckError(f"a node reads {name[:40]!r}, which no node before it computes from the input")
         if isinstance(found, CheckError):
             raise found
+        if found.hidden is not None and not masked:
+            raise CheckError(f"a node reads {name[:40]!r}, which is masked: only a softmax may read -infinity")
         return found
 
     def _convert(self, node: Node, readers: dict[str, list[Node]]) -> None:
@@ -366,6 +370,8 @@ class OnnxGraph:
             return stretched
         row = self._added if node.kind in ("Add", "Sub") else self._row
         value = row(name, entry.dims).astype(np.float64)
+        if node.kind == "Add" and np.isneginf(value).any():
+            return self._masked(entry, value)
         if node.kind == "Div" and constants[0]:
             inverse = self.graph.function(entry.value, Activation("reciprocal"))
             scaled = inverse if (value == 1).all() else self.graph.norm(inverse, scaling(0.0, value, None))
@@ -376,6 +382,15 @@ class OnnxGraph:
         gain = 1.0 if node.kind == "Add" else gain
         shift = {"Add": value, "Sub": value if constants[0] else -value}.get(node.kind)
         return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
+
+    def _masked(self, entry: Entry, added: Tensor) -> Entry:
+        """Return scores over tokens to which a mask is added, with -infinity for what a softmax leaves out."""
+        hidden = np.isneginf(added)
+        if entry.is_row or hidden.size != math.prod(plain(entry.dims)):
+            raise CheckError("node Add adds -infinity, which cannot be checked there")
+        rest = np.where(hidden, 0.0, added)
+        value = self.graph.norm(entry.value, scaling(0.0, 1.0, rest)) if rest.any() else entry.value
+        return replace(entry, value=value, hidden=hidden.reshape(plain(entry.dims)))
 
     def _normalised(self, name: str, epsilon: float, centred: bool) -> Entry:
         """Return a normalisation along the last axis that is written as several nodes."""
@@ -496,7 +511,10 @@ class OnnxGraph:
 
     def _softmax(self, node: Node) -> Entry:
         """Read a softmax along an axis; over the columns of a row, it may close the model."""
-        entry = self._numeric(node.inputs[0], node)
+        entry = self.entry(node.inputs[0], masked=True)
+        hidden, entry = entry.hidden, replace(entry, hidden=None)
+        if entry.element != self.element:
+            raise CheckError(f"node {node.kind} reads a value that is not of the input's type")
         axis = axis_of(node.attributes["axis"], entry.dims, node.kind)
         if entry.is_row:
             return self._function(node.inputs[0], Activation("softmax" if node.kind == "Softmax" else "log_softmax"))
@@ -504,10 +522,34 @@ class OnnxGraph:
             raise CheckError(f"node {node.kind} is not over the columns of a row")
         size = plain(entry.dims)[axis]
         last = self._moved(entry, lambda numbers: np.moveaxis(numbers, axis, -1), 0)
-        value = self.graph.softmax(last.value, size)
+        if hidden is None:
+            value = self.graph.softmax(last.value, size)
+        else:
+            value = self._seen_softmax(last.value, ~np.moveaxis(hidden, axis, -1).reshape(-1, size))
         shape = [size for other, size in enumerate(plain(entry.dims)) if other != axis] + [size]
         back = np.moveaxis(np.arange(math.prod(shape)).reshape(shape), -1, axis).reshape(-1)
         return replace(entry, value=self.graph.columns(value, back.tolist()))
+
+    def _seen_softmax(self, value: int, seen: NDArray[np.bool_]) -> int:
+        """Return the softmax of what each group (groups, size) sees, and 0 for the rest.
+
+        Groups that see the same are one softmax, in the order of the first of each.
+        """
+        sets: dict[bytes, list[int]] = {}
+        for group, row in enumerate(seen):
+            if not row.any():
+                raise CheckError("a mask hides all that a token attends to, which cannot be checked")
+            sets.setdefault(row.tobytes(), []).append(group)
+        parts, back, start = [], np.zeros(seen.shape, np.int64), 0
+        for groups in sets.values():
+            there = np.flatnonzero(seen[groups[0]])
+            numbers = np.array(groups)[:, None] * seen.shape[1] + there
+            parts.append(self.graph.softmax(self.graph.columns(value, numbers.reshape(-1).tolist()), len(there)))
+            back[np.array(groups)[:, None], there] = start + np.arange(numbers.size).reshape(numbers.shape)
+            start += numbers.size
+        parts.append(self.graph.norm(self.graph.columns(value, [0]), scaling(0.0, 0.0, None)))
+        back[~seen] = start
+        return self.graph.columns(self.graph.concatenate(*parts), back.reshape(-1).tolist())
 
     def _activation(self, node: Node) -> Entry:
         return self._function(node.inputs[0], self._activation_of(node))

@@ -24,6 +24,7 @@ addmm.default self mat1 mat2 * beta= alpha=
 baddbmm.default self batch1 batch2 * beta= alpha=
 batch_norm.default input weight bias running_mean running_var training momentum eps cudnn_enabled
 bilinear.default input1 input2 weight bias=
+bitwise_not.default self
 bmm.default self mat2
 clone.default self * memory_format=
 contiguous.default self * memory_format=
@@ -39,6 +40,7 @@ index.Tensor self indices
 index_select.default self dim index
 layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
 linear.default input weight bias=
+logical_not.default self
 masked_fill.Scalar self mask value
 masked_fill.Tensor self mask value
 matmul.default self other

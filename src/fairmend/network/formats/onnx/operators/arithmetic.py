@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -34,7 +35,15 @@ def _add(node: Node, to: Conversion) -> Result:
     if node.output[0] in to.biases:
         return x  # the layer before it has this bias
     to.check_added(node, position)
-    return to.norm(node, x, 1.0, to.per_number(node, position, x.dims))
+    shift = to.per_number(node, position, x.dims)
+    left_out = np.isneginf(shift)
+    if not left_out.any():
+        return to.norm(node, x, 1.0, shift)
+    if x.is_row or left_out.size != x.value.width:
+        raise to.refuse(node, "adds -infinity, other than as a mask of scores over tokens")
+    finite = np.where(left_out, 0.0, shift)
+    kept = to.norm(node, x, 1.0, finite) if finite.any() else x
+    return replace(kept, left_out=left_out.reshape(lengths(x.dims)))
 
 
 def _sub(node: Node, to: Conversion) -> Result:

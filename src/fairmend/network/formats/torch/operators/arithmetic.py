@@ -94,6 +94,7 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
 
 def masked(c: Context, x: RowTensor, mask: npt.NDArray[np.bool_]) -> RowTensor:
     """Return a tensor with -infinity where a constant mask says so, which a softmax leaves out."""
+    c.require_axis(x, mask.shape)
     dims = common_dims(c, x.dims, mask.shape)
     if dims != x.dims or x.mixed:
         raise c.error(f"has a mask of shape {mask.shape} for scores of shape {x.shape()}")

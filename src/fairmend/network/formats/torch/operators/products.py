@@ -440,6 +440,7 @@ PRODUCTS: dict[str, Operator] = {
     "bilinear": _bilinear,
     "scaled_dot_product_attention": _attention,
     "masked_fill": masked_fill,
+    **dict.fromkeys(("bitwise_not", "logical_not", "invert"), on_constants(np.logical_not)),
     "multi_head_attention": _multi_head,
     "glu": _glu,
     **dict.fromkeys(("maximum", "max"), _largest(smallest=False)),
