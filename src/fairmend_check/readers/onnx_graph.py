@@ -392,6 +392,30 @@ class OnnxGraph:
         value = self.graph.norm(entry.value, scaling(0.0, 1.0, rest)) if rest.any() else entry.value
         return replace(entry, value=value, hidden=hidden.reshape(plain(entry.dims)))
 
+    def _chosen(self, node: Node) -> Entry:
+        """Read a constant choice between a value and constants: a mask, or numbers that are filled in."""
+        condition = self.tensors.get(node.inputs[0])
+        constants = [name in self.tensors for name in node.inputs[1:]]
+        if condition is None or condition.dtype != np.bool_ or sum(constants) != 1:
+            raise CheckError("node Where does not choose between a value and a constant by a constant")
+        entry = self._numeric(node.inputs[1 + constants.index(False)], node)
+        sizes, at = plain(entry.dims), rows_axis(entry.dims)
+        wide = condition.reshape((1,) * max(0, entry.axes - condition.ndim) + condition.shape)
+        if (
+            wide.ndim != entry.axes
+            or wide.shape[at] != 1
+            or any(n not in (1, size) for n, size in zip(wide.shape, sizes, strict=True))
+        ):
+            raise CheckError("node Where has a condition of another shape than its value")
+        filled = np.broadcast_to(wide if constants[0] else ~wide, sizes)
+        number = np.broadcast_to(self._row(node.inputs[1 + constants.index(True)], entry.dims), (filled.size,))
+        if np.isneginf(number[filled.reshape(-1)]).all() and not entry.is_row:
+            return replace(entry, hidden=filled)
+        if not np.isfinite(number).all():
+            raise CheckError("node Where fills in numbers that are not finite")
+        gain, shift = np.where(filled.reshape(-1), 0.0, 1.0), np.where(filled.reshape(-1), number.astype(float), 0.0)
+        return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
+
     def _normalised(self, name: str, epsilon: float, centred: bool) -> Entry:
         """Return a normalisation along the last axis that is written as several nodes."""
         entry = self.entry(name)
@@ -808,6 +832,7 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Gemm": OnnxGraph._gemm,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), OnnxGraph._arithmetic),
     "Neg": OnnxGraph._negative,
+    "Where": OnnxGraph._chosen,
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
     **dict.fromkeys(("ReduceSum", "ReduceMean"), OnnxGraph._reduced),
     "BatchNormalization": OnnxGraph._batch_norm,

@@ -208,7 +208,8 @@ def _paths(file: Hdf5File, layer: Layer, places: LayerPath) -> list[tuple[str, .
     """Return where the variables of a layer, or of the layers inside it, are, which are numbered from 0."""
     for root in _ROOTS:
         group = tuple(name for place in places for name in (root, place))
-        inside = [(part, "vars") for part in PARTS.get(layer.kind, {}).values()] or [("vars",)]
+        inside: list[LayerPath] = [(part, "vars") for part in PARTS.get(layer.kind, {}).values()]
+        inside = inside or [("vars",)]
         found = [(file.names(*group, *part), (*group, *part)) for part in inside]
         if any(names is not None for names, _ in found):
             numbered = [(*path, str(number)) for names, path in found for number in range(len(names or ()))]

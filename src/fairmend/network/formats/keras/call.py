@@ -187,7 +187,10 @@ class LayerCall:
         count = tensor.shape[axis]
         if count > _MOST_PARTS:
             raise self.refuse(f"adds up {count:,} numbers; at most {_MOST_PARTS:,} are read")
-        parts = [self.moved(tensor, lambda numbers, k=k: numbers.take([k], axis)) for k in range(count)]
+        parts = [
+            self.moved(tensor, lambda numbers, k=k: numbers.take([k], axis))  # type: ignore[misc]
+            for k in range(count)
+        ]
         if count == 1:
             return replace(parts[0], raw=False)
         total = self.builder.add(self.where, [part.value for part in parts])

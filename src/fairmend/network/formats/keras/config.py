@@ -240,8 +240,8 @@ def _functional(layers: tuple[Layer, ...], entries: list[Any], content: Any, sou
     unused = [name for name in inputs if name not in order]
     ends = content["output_layers"]
     is_listed = not isinstance(ends, list) or not isinstance(ends[0], str)
-    listed = tuple(known[name] for name in [*unused, *order])
-    return ModelConfig(listed, tuple(inputs), output, reads, is_listed, walk.options)
+    in_order = tuple(known[name] for name in [*unused, *order])
+    return ModelConfig(in_order, tuple(inputs), output, reads, is_listed, walk.options)
 
 
 def _ends(content: Any, key: str, source: str) -> list[Call]:

@@ -46,6 +46,29 @@ def _add(node: Node, to: Conversion) -> Result:
     return replace(kept, left_out=left_out.reshape(lengths(x.dims)))
 
 
+def _where(node: Node, to: Conversion) -> Result:
+    """Read a constant choice between a value and numbers: a mask, with -infinity for what a softmax leaves out."""
+    chosen = to.graph.constant(node.input[0])
+    if chosen is None or chosen.dtype != np.bool_:
+        raise to.refuse(node, "chooses by a value that depends on the input")
+    sides = [side for side in (1, 2) if to.graph.constant(node.input[side]) is not None]
+    if len(sides) != 1:
+        raise to.refuse(node, "does not choose between a value and a constant")
+    x = to.numbers(node, 3 - sides[0])
+    wide = chosen.reshape((1,) * (len(x.dims) - chosen.ndim) + chosen.shape)
+    stretched = [size in (1, whole) for size, whole in zip(wide.shape, lengths(x.dims), strict=False)]
+    if wide.ndim != len(x.dims) or wide.shape[rows_axis(x.dims)] != 1 or not all(stretched):
+        raise to.refuse(node, f"has a mask of shape {chosen.shape} for {shown(x.dims)}")
+    filled = np.broadcast_to(wide if sides[0] == 1 else ~wide, lengths(x.dims))
+    number = np.broadcast_to(to.per_number(node, sides[0], x.dims), (x.value.width,))
+    if np.isneginf(number[filled.reshape(-1)]).all() and not x.is_row:
+        return replace(x, left_out=filled)
+    if not np.isfinite(number).all():
+        raise to.refuse(node, "fills in numbers that are not finite, other than in a mask of scores over tokens")
+    flat = filled.reshape(-1)
+    return to.norm(node, x, np.where(flat, 0.0, 1.0), np.where(flat, number, 0.0))
+
+
 def _sub(node: Node, to: Conversion) -> Result:
     position = to.constant_side(node)
     if position is None:
@@ -160,6 +183,7 @@ OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
     "Mul": _mul,
     "Div": _div,
     "Neg": _neg,
+    "Where": _where,
     "Sum": _sum,
     "Mean": _mean,
     "ReduceMean": _reduce,
