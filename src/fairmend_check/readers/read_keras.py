@@ -24,7 +24,8 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers.hdf5 import Array, Group, read_hdf5
 from fairmend_check.readers.keras_config import FLOAT32_ONLY, OPERATION, RANDOM, Described, Layer, read_config
-from fairmend_check.readers.keras_layers import KerasGraph, Path, Weights, is_adapted, is_true
+from fairmend_check.readers.keras_layers import KerasGraph, Path, is_adapted, is_true
+from fairmend_check.readers.keras_tokens import Weights
 from fairmend_check.readers.zip_archive import read_archive
 
 _AS_KERAS = "save it as .keras"

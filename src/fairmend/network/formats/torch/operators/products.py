@@ -25,9 +25,11 @@ from fairmend.network.formats.torch.operators.context import (
     on_constants,
 )
 from fairmend.network.formats.torch.operators.functions import softmax
+from fairmend.network.formats.torch.operators.shapes import moved_axis
 from fairmend.network.formats.torch.program import Constant
 
 Labels = Sequence[Hashable]
+_MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 
 
 def contract(c: Context, a: Any, a_labels: Labels, b: Any, b_labels: Labels, out: Labels, bias: Any = None) -> Any:
@@ -404,15 +406,44 @@ def _glu(c: Context, x: Any, dim: int = -1) -> Any:
 
 
 def _largest(smallest: bool) -> Operator:
-    """Return the larger, or smaller, of two tensors: b + relu(a − b), a − relu(a − b)."""
+    """Return the larger, or smaller, of two tensors, b + relu(a − b), a − relu(a − b), or of those along an axis."""
 
-    def operator(c: Context, a: Any, b: Any = None, keepdim: Any = None) -> Any:
+    def operator(c: Context, a: Any, b: Any = None, keepdim: Any = False) -> Any:
+        if type(b) is int and isinstance(a, RowTensor):
+            return _along(c, a, [b], keepdim, smallest), None
         if not all(isinstance(x, RowTensor | Constant) for x in (a, b)):
             raise c.error("is supported for two tensors, not over an axis")
         if not isinstance(a, RowTensor):
             a, b = b, a
-        more = c.elementwise(add(c, a, _negative(c, b)), "relu")
-        return add(c, a, multiply(c, more, -1.0)) if smallest else add(c, b, more)
+        return _of_two(c, a, b, smallest)
+
+    return operator
+
+
+def _of_two(c: Context, a: Any, b: Any, smallest: bool) -> Any:
+    more = c.elementwise(add(c, a, _negative(c, b)), "relu")
+    return add(c, a, multiply(c, more, -1.0)) if smallest else add(c, b, more)
+
+
+def _along(c: Context, x: RowTensor, axes: Any, keepdim: Any, smallest: bool) -> Any:
+    """Return the largest, or smallest, numbers along an axis, one after the other."""
+    tensor, named = c.numbers(x), axes if isinstance(axes, list | tuple) else [axes]
+    if len(named) != 1 or type(named[0]) is not int:
+        raise c.error("is not over one axis")
+    axis = moved_axis(c, tensor, named[0], "is the largest")
+    if tensor.dims[axis] > _MOST_COMPARED:
+        raise c.error(f"compares {tensor.dims[axis]} numbers; at most {_MOST_COMPARED} are read")
+    dims = (*tensor.dims[:axis], *((1,) if keepdim else ()), *tensor.dims[axis + 1 :])
+    numbers = column_numbers(tensor.dims)
+    found, *others = (c.select(tensor, np.take(numbers, k, axis), dims) for k in range(tensor.dims[axis]))
+    for other in others:
+        found = _of_two(c, found, other, smallest)
+    return found
+
+
+def _largest_along(smallest: bool) -> Operator:
+    def operator(c: Context, x: Any, dim: Any = None, keepdim: Any = False) -> Any:
+        return _along(c, x, dim, keepdim, smallest)
 
     return operator
 
@@ -445,4 +476,6 @@ PRODUCTS: dict[str, Operator] = {
     "glu": _glu,
     **dict.fromkeys(("maximum", "max"), _largest(smallest=False)),
     **dict.fromkeys(("minimum", "min"), _largest(smallest=True)),
+    "amax": _largest_along(smallest=False),
+    "amin": _largest_along(smallest=True),
 }
