@@ -43,6 +43,7 @@ Tensor = NDArray[Any]
 WHOLE = (ELEMENTS["int32"], ELEMENTS["int64"])
 _MAX_NUMBERS = 2**28  # in all steps together: many nodes could share the same constants
 _ONE_AXIS = 13  # the version of the operators from which on a softmax is over one axis, and not all from one on
+_MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 _MOST_UNITS = 2**13  # numbers of a row in a layer over axes, which becomes a whole matrix
 _END = 2**31 - 1  # an end of a slice from here on means: all the rest
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
@@ -466,7 +467,7 @@ class OnnxGraph:
         return replace(entries[0], value=value)
 
     def _reduced(self, node: Node) -> Entry:
-        """Read the sum or mean along axes: a sum of the parts along them."""
+        """Read the sum, mean, maximum or minimum of the parts along axes."""
         axes = self._whole_numbers(node.inputs[1]) if len(node.inputs) == 2 else list(node.attributes["axes"])
         node.expect("keepdims", 0, 1)
         node.expect("noop_with_empty_axes", 0)
@@ -483,11 +484,27 @@ class OnnxGraph:
         if len(numbers) > _MOST_UNITS:
             raise CheckError(f"node {node.kind} adds up too many numbers")
         parts = [self.graph.columns(entry.value, part.tolist()) for part in numbers]
+        if node.kind in ("ReduceMax", "ReduceMin"):
+            parts = [self._largest(parts, smallest=node.kind == "ReduceMin")]
         value = parts[0] if len(parts) == 1 else self.graph.sum(*parts)
         if node.kind == "ReduceMean" and len(parts) > 1:
             value = self.graph.norm(value, scaling(0.0, 1 / len(parts), None))
         kept = tuple(1 if axis in over else size for axis, size in enumerate(entry.dims) if keep or axis not in over)
         return self._out(value, kept)
+
+    def _largest(self, values: list[int], *, smallest: bool) -> int:
+        """Return the largest of values: the larger of each and those before it is b + relu(a - b)."""
+        if len(values) > _MOST_COMPARED:
+            raise CheckError("a node compares too many numbers")
+        found = values[0]
+        for other in values[1:]:
+            difference = self.graph.sum(found, self.graph.norm(other, scaling(0.0, -1.0, None)))
+            more = self.graph.function(difference, Activation("relu"))
+            if smallest:
+                found = self.graph.sum(found, self.graph.norm(more, scaling(0.0, -1.0, None)))
+            else:
+                found = self.graph.sum(other, more)
+        return found
 
     def _layer_norm(self, node: Node) -> Entry:
         """Read a normalisation of the last axes, and its gain and shift."""
@@ -834,7 +851,7 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Neg": OnnxGraph._negative,
     "Where": OnnxGraph._chosen,
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
-    **dict.fromkeys(("ReduceSum", "ReduceMean"), OnnxGraph._reduced),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
     "BatchNormalization": OnnxGraph._batch_norm,
     "Scaler": OnnxGraph._scaler,
     **dict.fromkeys(_FUNCTIONS, OnnxGraph._activation),

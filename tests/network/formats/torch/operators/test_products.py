@@ -80,6 +80,8 @@ CASES = {
     "group norm": (lambda m, a, b: m.groups(a), 12),
     "rms norm": (lambda m, a, b: F.rms_norm(a, (4,)), 12),
     "glu": (lambda m, a, b: F.glu(a, 2), 6),
+    "largest over an axis": (lambda m, a, b: a.max(1)[0] + b.amin(1), 4),
+    "softmax by steps": (lambda m, a, b: (e := (a - a.amax(-1, keepdim=True)).exp()) / e.sum(-1, keepdim=True), 12),
     "largest": (lambda m, a, b: torch.maximum(a, b), 12),
     "smallest": (lambda m, a, b: torch.min(a, b) + torch.minimum(a, m.place), 12),
     "quotient": (lambda m, a, b: b / (1.5 + a), 12),
@@ -123,7 +125,7 @@ REFUSED = {
     "a mask of everything": (lambda m, a, b: (a @ b.mT + m.added.mT).softmax(-1) @ b, 12, "leaves out everything"),
     "masked scores elsewhere": (lambda m, a, b: torch.tanh(a @ b.mT + m.added) @ b, 12, "only a softmax may read"),
     "random": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, dropout_p=0.5), 12, "stays random"),
-    "largest over an axis": (lambda m, a, b: a.max(1)[0], 4, "for two tensors, not over an axis"),
+    "largest of all": (lambda m, a, b: a.amax((1, 2)), 1, "is not over one axis"),
     "other biases": (
         lambda m, a, b: m.square(a) + F.linear(b, m.square.weight),
         12,

@@ -25,6 +25,7 @@ from fairmend.network.formats.onnx.graph import LayerNodes, Node, describe_node
 from fairmend.network.operations.ties import Tie
 
 _MOST_PARTS = 2**13  # that a sum along axes adds up
+_MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 
 
 def _add(node: Node, to: Conversion) -> Result:
@@ -154,7 +155,7 @@ def _mean(node: Node, to: Conversion) -> Result:
 
 
 def _reduce(node: Node, to: Conversion) -> Result:
-    """Read the sum or mean along axes: the sum of the parts along them."""
+    """Read the sum, mean, maximum or minimum along axes, of the parts along them."""
     given, axes, found = attributes(node), to.constant(node, 1), to.data(node.input[0])
     named = [int(axis) for axis in (given.get("axes", []) if axes is None else listed(axes))]
     if found.whole:
@@ -173,8 +174,23 @@ def _reduce(node: Node, to: Conversion) -> Result:
     parts = [to.builder.columns(found.value, describe_node(node), part.tolist()) for part in numbers]
     keep = given.get("keepdims", 1)
     dims = tuple(1 if axis in over else size for axis, size in enumerate(found.dims) if keep or axis not in over)
+    if node.op_type in ("ReduceMax", "ReduceMin"):
+        return _largest(node, to, [Result(part, dims) for part in parts])
     total = Result(parts[0] if count == 1 else to.builder.add(describe_node(node), parts), dims)
     return to.norm(node, total, 1 / count, 0.0) if node.op_type == "ReduceMean" and count > 1 else total
+
+
+def _largest(node: Node, to: Conversion, values: Sequence[Result]) -> Result:
+    """Return the largest of values, b + relu(a - b) one after the other, or the smallest, a - relu(a - b)."""
+    if len(values) > _MOST_COMPARED:
+        raise to.refuse(node, f"compares {len(values):,} numbers; at most {_MOST_COMPARED} are read")
+    where, (found, *others) = describe_node(node), values
+    for other in others:
+        apart = to.builder.add(where, [found.value, to.norm(node, other, -1.0, 0.0).value])
+        more = Result(to.builder.function(apart, where, Activation("relu")), found.dims)
+        pair = [other, more] if node.op_type == "ReduceMax" else [found, to.norm(node, more, -1.0, 0.0)]
+        found = Result(to.builder.add(where, [part.value for part in pair]), found.dims)
+    return found
 
 
 OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
@@ -188,4 +204,6 @@ OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {
     "Mean": _mean,
     "ReduceMean": _reduce,
     "ReduceSum": _reduce,
+    "ReduceMax": _reduce,
+    "ReduceMin": _reduce,
 }
