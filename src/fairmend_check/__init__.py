@@ -50,7 +50,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - onnx_edges.py, onnx_entry.py, onnx_operators.py: the entry and the edges of an .onnx file that is not read further
    - state_dict.py: tensors of a state dict, in the steps that the certificate names, and .safetensors
    - read_torch.py: .pth, .pt and .ckpt, in which no code runs, and .pt2, the weights of an exported program
-   - read_keras.py, keras_config.py, keras_layers.py, hdf5.py: .h5 and .keras
+   - read_keras.py, keras_config.py, keras_layers.py, keras_tokens.py, hdf5.py: .h5 and .keras
    - read_nnet.py: .nnet
 """
 

@@ -1,8 +1,10 @@
 """Keras itself, where it is installed, and Keras files made by hand as older releases wrote them."""
 
+import io
 import json
 import os
 import warnings
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -71,3 +73,19 @@ def functional(**changed) -> dict:
 
 
 FUNCTIONAL_WEIGHTS = {"a": kernel_and_bias("a", 4, 3), "b": kernel_and_bias("b", 3, 1), "aside": {}, "in": {}}
+
+
+def edit_archive(path: Path, edit=lambda layers: None, edit_weights=lambda file: None) -> Path:
+    """Change the layers, by their names, in the config of a .keras file, and its weights, an open HDF5 file."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(members["config.json"])
+    edit({layer["name"]: layer for layer in config["config"]["layers"]})
+    weights = io.BytesIO(members["model.weights.h5"])
+    with h5py.File(weights, "r+") as file:
+        edit_weights(file)
+    members |= {"config.json": json.dumps(config).encode(), "model.weights.h5": weights.getvalue()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path

@@ -123,10 +123,67 @@ def operations(keras):
     return keras.Model(start, layers.Dense(1)(value))
 
 
+def attention(keras):
+    """A block of a transformer over three categories, with a causal mask, a constant one, and keys of their own."""
+    layers = keras.layers
+    start = keras.Input((3,))
+    tokens = layers.Dense(4)(layers.Reshape((3, 1))(start))
+    seen = layers.MultiHeadAttention(2, 3, dropout=0.1)(tokens, tokens)
+    tokens = layers.LayerNormalization(epsilon=1e-5)(layers.Add()([tokens, seen]))
+    other = layers.MultiHeadAttention(1, 2, value_dim=3, output_shape=4, use_bias=False)
+    tokens = other(query=tokens, value=seen, key=layers.Dense(5)(tokens), use_causal_mask=True)
+    mask = np.array([[True, False, True], [True, True, True], [False, True, False]])
+    tokens = layers.MultiHeadAttention(2, 2, sliding_window=3)(tokens, seen, attention_mask=mask)
+    hidden = layers.Dense(6, activation="gelu")(layers.RMSNormalization()(tokens))
+    tokens = layers.Add()([tokens, layers.Dense(4)(hidden)])
+    return keras.Model(start, layers.Dense(1, activation="sigmoid")(layers.GlobalAveragePooling1D()(tokens)))
+
+
+def products(keras):
+    """Gates, dot products, the larger of two values, a softmax inside, and a layer that is used twice."""
+    layers = keras.layers
+    start = keras.Input((4,))
+    shared = layers.Dense(3)
+    first = shared(layers.Dense(4, activation="tanh")(start))
+    second = shared(layers.Multiply()([start, layers.Dense(4, activation="sigmoid")(start)]))
+    pair = layers.Reshape((2, 3))(layers.Concatenate()([first, second]))
+    weights = layers.Softmax(axis=1)(layers.Dot(axes=2)([pair, pair]))
+    mixed = layers.Permute((2, 1))(layers.Dot(axes=(1, 1))([weights, pair]))
+    repeated = layers.EinsumDense("...x,xy->...y", output_shape=2, bias_axes="y")(layers.RepeatVector(3)(first))
+    tokens = layers.Multiply()([layers.Average()([mixed, repeated]), layers.Minimum()([mixed, repeated])])
+    value = layers.Concatenate()(
+        [layers.Flatten()(tokens), layers.Maximum()([first, second]), layers.Dot(1)([first, second])]
+    )
+    return keras.Model(start, layers.Dense(2, activation="softmax")(layers.LayerNormalization(scale=False)(value)))
+
+
+def token_operations(keras):
+    """Operations on rows of tokens: a token, a range of them, products and quotients."""
+    layers = keras.layers
+    start = keras.Input((4,))
+    tokens = layers.Dense(3)(layers.Reshape((2, 2))(start))
+    value = tokens * layers.Dense(3)(tokens) / (1.0 + tokens * tokens) + 2.0 / (3.0 + tokens * tokens)
+    value = layers.LayerNormalization(axis=[1, 2])(layers.Concatenate(axis=1)([value[:, 1:, :], tokens]))
+    return keras.Model(start, layers.Dense(1)(layers.Concatenate()([value[:, 0], value[:, -1, :2]])))
+
+
 MODELS = {
     make.__name__: make
-    for make in (functions, chain, residual, embeddings, wide_and_deep, ensemble, made_in_another_order, operations)
+    for make in (
+        functions,
+        chain,
+        residual,
+        embeddings,
+        wide_and_deep,
+        ensemble,
+        made_in_another_order,
+        operations,
+        attention,
+        products,
+        token_operations,
+    )
 }
+ONLY_ARCHIVED = ("operations", "token_operations")  # Keras does not write operations on tensors in .h5 files
 
 
 def rows_for(network, seed: int = 1, count: int = 200) -> np.ndarray:

@@ -75,9 +75,9 @@ class Array:
     attributes: dict[str, Text]
 
     def floats(self, where: str) -> Floats:
-        """Return the numbers if they are float32 or float64 in at most two dimensions."""
-        if self.datatype not in _FLOATS or len(self.shape) > 2:
-            raise CheckError(f"{where} does not consist of float32 or float64 numbers in at most two dimensions")
+        """Return the numbers if they are float32 or float64 in at most four dimensions."""
+        if self.datatype not in _FLOATS or len(self.shape) > 4:
+            raise CheckError(f"{where} does not consist of float32 or float64 numbers in at most four dimensions")
         stored = np.dtype(_FLOATS[self.datatype])
         return np.frombuffer(self.data, dtype=stored).reshape(self.shape).astype(stored.newbyteorder("="))
 

@@ -23,12 +23,16 @@ Call = tuple[str, int]  # a layer by its name, and which of its uses
 
 @dataclass(frozen=True)
 class Calls:
-    """The inputs of a model, its output, what each call reads, each after those, and the layers in Keras's order."""
+    """The inputs of a model, its output, what each call reads, each after those, and the layers in Keras's order.
+
+    ``named`` says of calls that read values by names which of them has which name, with the other options of the call.
+    """
 
     inputs: tuple[str, ...]
     output: Call
     reads: dict[Call, tuple[Call, ...]]
     order: tuple[str, ...]
+    named: dict[Call, dict[str, Any]] = field(default_factory=dict)
 
 
 def read_calls(
@@ -38,10 +42,13 @@ def read_calls(
     nested: list[str],
     weighted: list[str],
     operations: Collection[str] = (),
+    once: Collection[str] = (),
+    by_name: Collection[str] = (),
 ) -> Calls:
     """Return the calls of a functional model with these input layers, models in it, and layers with weights.
 
-    ``operations`` on tensors have constants among their arguments, which are not read here.
+    ``operations`` on tensors have constants among their arguments, which are not read here. Those in ``once`` must not
+    be used twice, and those in ``by_name`` read values by names.
     """
     nodes = {}
     for entry in entries:
@@ -49,13 +56,13 @@ def read_calls(
         nodes[name] = json_reader.take(entry, "inbound_nodes", list, f'layer "{name[:40]}"')
         if bool(nodes[name]) == (name in inputs):
             raise CheckError(f'layer "{name[:40]}" reads nothing, or is an input that reads something')
-        if (name in weighted or name in operations) and len(nodes[name]) != 1:
+        if (name in once or name in operations) and len(nodes[name]) != 1:
             raise CheckError(f'layer "{name[:40]}" is used twice, so that two places share its weights')
     given = [name for name, _ in _ends(content, "input_layers")]
     outputs = _ends(content, "output_layers")
     if sorted(given) != sorted(inputs) or len(outputs) != 1:
         raise CheckError("the model's input_layers are not its inputs, or it has several outputs")
-    walk = _Walk(nodes, nested, operations)
+    walk = _Walk(nodes, nested, operations, by_name)
     output = walk.visit(outputs[0])
     order = walk.order(output)
     unread = [name for name in nodes if name not in order]
@@ -64,7 +71,7 @@ def read_calls(
     if [name for name in nodes if name in weighted] != [name for name in order if name in weighted]:
         raise CheckError("the layers are not listed in the order in which Keras assigns their weights")
     reads = {(name, 0): () for name in given} | {call: walk.reads[call] for call in walk.finished}
-    return Calls(tuple(given), output, reads, (*unread, *order))
+    return Calls(tuple(given), output, reads, (*unread, *order), walk.named)
 
 
 def _ends(content: dict[str, Any], key: str) -> list[Call]:
@@ -92,8 +99,15 @@ def _call(history: Any, where: str) -> Call:
 class _Walk:
     """The walk of Keras through a model, from its output."""
 
-    def __init__(self, nodes: dict[str, list[Any]], nested: list[str], operations: Collection[str]) -> None:
-        self._nodes, self._nested, self._operations = nodes, nested, operations
+    def __init__(
+        self,
+        nodes: dict[str, list[Any]],
+        nested: list[str],
+        operations: Collection[str],
+        by_name: Collection[str],
+    ) -> None:
+        self._nodes, self._nested, self._operations, self._by_name = nodes, nested, operations, by_name
+        self.named: dict[Call, dict[str, Any]] = {}
         self.reads: dict[Call, tuple[Call, ...]] = {}
         self.finished: list[Call] = []
         self._seen: dict[str, int] = {}
@@ -141,7 +155,10 @@ class _Walk:
         nodes, where = self._nodes[call[0]], f'layer "{call[0][:40]}"'
         if not nodes:
             return ()
-        found = _read_by(nodes[call[1]], where, call[0] in self._operations)
+        if call[0] in self._by_name:
+            found, self.named[call] = _read_by_name(nodes[call[1]], where)
+        else:
+            found = _read_by(nodes[call[1]], where, call[0] in self._operations)
         return tuple(self._known(source, where) for source in found)
 
 
@@ -175,6 +192,37 @@ def _read_by(node: Any, where: str, operation: bool) -> list[Call]:
     return [_call(history, where) for history in histories]
 
 
+def _read_by_name(node: Any, where: str) -> tuple[list[Call], dict[str, Any]]:
+    """Return what attention reads, the arguments before the options by their keys, and which of them is which.
+
+    A mask that other layers compute is refused: only constants can be checked.
+    """
+    if type(node) is not dict:
+        raise CheckError(f"{where} is not called as in Keras 3")
+    json_reader.only_keys(node, ("args", "kwargs"), where)
+    arguments, options = json_reader.take(node, "args", list, where), json_reader.take(node, "kwargs", dict, where)
+    json_reader.only_keys(options, (*ATTENDING, "use_causal_mask", "attention_mask", "training"), where)
+    if len(arguments) > len(ATTENDING):
+        raise CheckError(f"{where} is called with options that cannot be checked")
+    given = [*zip(ATTENDING, arguments, strict=False), *sorted(options.items())]
+    found: dict[str, Any] = {"use_causal_mask": False, "attention_mask": None, "training": False}
+    calls: list[Call] = []
+    for name, value in given:
+        if name in found and name in ATTENDING:
+            raise CheckError(f"{where} reads its {name} twice")
+        if name in ATTENDING and value is not None:
+            found[name] = len(calls)
+            calls.append(_call(_history(value, where), where))
+        elif is_tensor(value):
+            raise CheckError(f"{where} has a {name} that depends on the input, which cannot be checked")
+        elif name not in ATTENDING:
+            found[name] = value
+    causal, training = found["use_causal_mask"], found.pop("training")
+    if not {"query", "value"} <= found.keys() or causal not in (None, True, False) or training not in (None, False):
+        raise CheckError(f"{where} is called with options that cannot be checked")
+    return calls, found
+
+
 def _history(tensor: Any, where: str) -> Any:
     """Return the layer, its use and its output that a tensor of Keras 3 comes from."""
     if not is_tensor(tensor):
@@ -183,13 +231,15 @@ def _history(tensor: Any, where: str) -> Any:
     described = json_reader.take(tensor, "config", dict, where)
     json_reader.only_keys(described, ("shape", "dtype", "keras_history"), where)
     shape = described.get("shape")
-    if shape is not None and (type(shape) is not list or len(shape) > 3):
+    if shape is not None and (type(shape) is not list or len(shape) > _MOST_AXES):
         raise CheckError(f"{where} does not read rows of numbers")
     if described.get("dtype") not in (None, "float32", "int32", "int64"):
         raise CheckError(f"{where} reads values of {str(described.get('dtype'))[:40]}")
     return described.get("keras_history")
 
 
+ATTENDING = ("query", "value", "key")  # what attention reads, in the order of its arguments
+_MOST_AXES = 6  # with that of the rows
 RANDOM = ("Dropout", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout")  # in training only
 _MODEL_KEYS = ("module", "class_name", "config", "registered_name", "build_config", "compile_config")
 _SEQUENTIAL_KEYS = ("name", "trainable", "dtype", "layers", "build_input_shape")
@@ -205,10 +255,11 @@ _NORM_KEYS = (
     "beta_initializer", "gamma_initializer", "moving_mean_initializer", "moving_variance_initializer",
     "beta_regularizer", "gamma_regularizer", "beta_constraint", "gamma_constraint",
 )  # fmt: skip
+_GAIN_KEYS = tuple(key for key in _NORM_KEYS if not key.startswith("moving"))
 _SLOPE_KEYS = ("alpha_initializer", "alpha_regularizer", "alpha_constraint")
 _TABLE_KEYS = ("embeddings_initializer", "embeddings_regularizer", "activity_regularizer", "embeddings_constraint")
 _TRAINING_KEYS = (*_DENSE_KEYS, *_NORM_KEYS, *_SLOPE_KEYS, *_TABLE_KEYS)
-_FALSE_KEYS = ("sparse", "ragged", "optional", "renorm", "mask_zero")
+_FALSE_KEYS = ("sparse", "ragged", "optional", "renorm", "mask_zero", "rms_scaling", "use_gate", "normalize")
 _NULL_KEYS = ("quantization_config", "lora_rank", "lora_alpha", "renorm_clipping", "virtual_batch_size")
 _CHANGES = ("quantization_config", "lora_rank", "lora_alpha")
 _KEYS = {
@@ -218,6 +269,13 @@ _KEYS = {
         "axis", "momentum", "epsilon", "center", "scale", "synchronized", "renorm", "renorm_clipping",
         "renorm_momentum", "virtual_batch_size", "fused", *_NORM_KEYS,
     ),
+    "LayerNormalization": ("axis", "epsilon", "center", "scale", "rms_scaling", *_GAIN_KEYS),
+    "RMSNormalization": ("axis", "epsilon"),
+    "MultiHeadAttention": (
+        "num_heads", "key_dim", "value_dim", "dropout", "use_bias", "use_gate", "output_shape", "attention_axes",
+        "sliding_window", "seed", *_DENSE_KEYS,
+    ),
+    "EinsumDense": ("equation", "output_shape", "activation", "bias_axes", *_CHANGES, *_DENSE_KEYS),
     "Normalization": ("axis", "invert", "mean", "variance"),
     "Rescaling": ("scale", "offset"),
     "Embedding": ("input_dim", "output_dim", "mask_zero", "input_length", *_CHANGES, *_TABLE_KEYS),
@@ -231,14 +289,24 @@ _KEYS = {
     "Flatten": ("data_format",),
     "Reshape": ("target_shape",),
     "Add": (),
-    "Average": (),
+    **dict.fromkeys(("Average", "Maximum", "Minimum", "Multiply"), ()),
+    "Dot": ("axes", "normalize"),
+    "Permute": ("dims",),
+    "RepeatVector": ("n",),
+    "GlobalAveragePooling1D": ("data_format", "keepdims"),
     "Subtract": (),
     "Concatenate": ("axis",),
     **dict.fromkeys(RANDOM, ("rate", "stddev", "seed", "noise_shape")),
 }  # fmt: skip
 OPERATION = "ops."  # before the kinds of operations on tensors, which may have the name of a layer
 _OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
-_WEIGHTED = ("Dense", "BatchNormalization", "Normalization", "PReLU", "Embedding")
+_WEIGHTED = (
+    "Dense", "BatchNormalization", "Normalization", "PReLU", "Embedding", "LayerNormalization", "RMSNormalization",
+    "MultiHeadAttention", "EinsumDense",
+)  # fmt: skip
+_ONCE = ("BatchNormalization", "Sequential", "Functional", "Model")  # must not be used twice
+_BY_PLACE = ("Permute", "RepeatVector", "GlobalAveragePooling1D", "Dot", "EinsumDense", "MultiHeadAttention")
+_BY_AXIS = ("Softmax", "LayerNormalization", "RMSNormalization")
 _WHOLE = ("int32", "int64")  # of inputs that are looked up in tables
 _MOST_NESTED = 5
 FLOAT32_ONLY = "Keras rounds inputs to float32, so only float32 models can be checked. Save it in float32, or as .onnx"
@@ -279,9 +347,23 @@ def read_config(config: bytes, *, archived: bool = False) -> Described:
     model = json_reader.parse_json(config, "the config")
     json_reader.only_keys(model, _MODEL_KEYS, "the config")
     found = _model(model, "the model", 0)
+    if not archived:
+        _check_one_axis(found.layers)
     if archived and _has_list_in_sequential(found.layers, model["class_name"]):
         _check_last_axis(found.layers)
     return found
+
+
+def _check_one_axis(layers: list[Layer]) -> None:
+    """Refuse several axes in an .h5 file, for which Keras takes the last one when it loads the file."""
+    for layer in layers:
+        if layer.model is not None:
+            _check_one_axis(layer.model.layers)
+        axis = layer.config.get("axis")
+        if type(axis) is list and len(axis) > 1:
+            raise CheckError(
+                f'layer "{layer.name[:40]}" has several axes, which Keras ignores in .h5 files: use .keras'
+            )
 
 
 def _has_list_in_sequential(layers: list[Layer], kind: str) -> bool:
@@ -303,7 +385,8 @@ def _check_last_axis(layers: list[Layer]) -> None:
             _check_last_axis(layer.model.layers)
         inner = layer.config.get("activation")
         kind, options = (inner["class_name"], inner["config"]) if type(inner) is dict else (layer.kind, layer.config)
-        if kind == f"{OPERATION}GetItem" or (kind == "Softmax" and options.get("axis", -1) != -1):
+        by_axis = kind in _BY_AXIS and options.get("axis", -1) not in (-1, [-1])
+        if kind == f"{OPERATION}GetItem" or kind in _BY_PLACE or by_axis:
             raise CheckError(
                 f'layer "{layer.name[:40]}" counts axes from the first, and Keras 3.11 or later has one more after a '
                 "functional model in a Sequential. Use axis=-1, or save the model with the Keras that runs it"
@@ -333,7 +416,9 @@ def _model(model: dict[str, Any], where: str, depth: int) -> Described:
     nested = [layer.name for layer in found if layer.model is not None]
     weighted = [layer.name for layer in found if has_weights(layer)]
     operations = [layer.name for layer in found if layer.kind.startswith(OPERATION)]
-    calls = read_calls(content, entries, inputs, nested, weighted, operations)
+    once = [layer.name for layer in found if layer.kind in _ONCE]
+    by_name = [layer.name for layer in found if layer.kind == "MultiHeadAttention"]
+    calls = read_calls(content, entries, inputs, nested, weighted, operations, once, by_name)
     ends = content["output_layers"]
     listed = type(ends) is not list or type(ends[0]) is not str
     return Described([named[name] for name in calls.order], calls, None, named, listed)
@@ -408,6 +493,10 @@ def _name(entry: dict[str, Any], options: dict[str, Any], where: str) -> str:
 def _built(entry: dict[str, Any]) -> Any:
     """Return the shape of what a layer reads, if the config says it."""
     built = entry.get("build_config")
+    if type(built) is dict and type(built.get("shapes_dict")) is dict:  # of a layer that reads values by names
+        shapes = built["shapes_dict"]
+        json_reader.only_keys(shapes, [f"{name}_shape" for name in ATTENDING], "a layer's shapes_dict")
+        return [shapes.get(f"{name}_shape") for name in ATTENDING if f"{name}_shape" in shapes]
     return built.get("input_shape") if type(built) is dict else None
 
 
@@ -416,7 +505,8 @@ def _check_origin(entry: dict[str, Any], modules: tuple[str, ...], where: str, n
     if entry.get("module") not in (None, *modules) or entry.get("registered_name") not in (None, name):
         raise CheckError(f"{where} is not a part of Keras itself")
     if entry.get("build_config") is not None:
-        json_reader.only_keys(json_reader.take(entry, "build_config", dict, where), ("input_shape",), where)
+        key = "shapes_dict" if entry.get("class_name") == "MultiHeadAttention" else "input_shape"
+        json_reader.only_keys(json_reader.take(entry, "build_config", dict, where), (key,), where)
 
 
 def _check_shape(shape: Any, where: str) -> None:

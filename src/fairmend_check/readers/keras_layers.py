@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,17 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation, Model
 from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
-from fairmend_check.readers.keras_config import OPERATION, RANDOM, Described, Layer, activation_layer, is_tensor
+from fairmend_check.readers.keras_config import (
+    ATTENDING,
+    OPERATION,
+    RANDOM,
+    Described,
+    Layer,
+    activation_layer,
+    is_tensor,
+)
+from fairmend_check.readers.keras_tokens import TOKEN_LAYERS, Tensor, TokenGraph, Weights, described
 
-Weights = list[NDArray[np.floating]]
 Path = tuple[str, ...]  # the names of the models that a layer is in, and its own
 
 _SOFTMAX = ("softmax", "log_softmax")
@@ -38,19 +46,8 @@ _NAMED = {
 }
 _HARD_SIGMOID = {"2": (0.2, 0.5), "3": (1 / 6, 0.5)}  # by the version of Keras
 _LEAST_DEVIATION = 1e-7  # that Normalization divides by
+_MERGING = ("Add", "Average", "Subtract", "Multiply", "Divide", "TrueDivide", "Maximum", "Minimum", "Concatenate")
 _RESCALING = (("scale", 1.0), ("offset", 0.0))
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
-
-    ``whole`` says that it is an input of whole numbers, which only a table may be looked up by.
-    """
-
-    value: int
-    shape: tuple[int, ...]
-    whole: bool = False
 
 
 class KerasGraph:
@@ -77,6 +74,7 @@ class KerasGraph:
                 f"{json.dumps(name)} ({width})" for name, width in zip(model.calls.inputs, widths, strict=True)
             )
             self._conditions.append(f"the columns of a row are those of the inputs {names}, one after the other")
+        self._tokens = TokenGraph(self._graph)
         output = self._run(model, given, ())
         if math.prod(output.shape[:-1]) != 1:
             raise CheckError(f"the model gives rows of shape {output.shape}")
@@ -94,86 +92,147 @@ class KerasGraph:
         found = {(name, 0): tensor for name, tensor in zip(calls.inputs, given, strict=True)}
         for name, tensor in zip(calls.inputs, given, strict=True):
             if name in model.named and _input(model, name) not in (None, (tensor.shape, tensor.whole)):
-                raise CheckError(f"{_where(model.named[name])} declares another input than it reads")
+                raise CheckError(f"{described(model.named[name])} declares another input than it reads")
         for call, sources in calls.reads.items():
             if call not in found:
                 layer = model.named[call[0]]
-                tensors = [found[source] for source in sources]
-                _check_built(layer, tensors)
+                tensors, named = [found[source] for source in sources], calls.named.get(call, {})
+                _check_built(layer, [tensors[named[name]] for name in ATTENDING if name in named] or tensors)
                 if layer.model is not None:
                     found[call] = self._run(layer.model, tensors, (*above, layer.name))
                 else:
-                    found[call] = self._layer(layer, tensors, self._weights((*above, layer.name), layer))
+                    found[call] = self._layer(layer, tensors, self._weights((*above, layer.name), layer), named)
         return found[calls.output]
 
-    def _layer(self, layer: Layer, tensors: list[Tensor], arrays: Weights) -> Tensor:
+    def _layer(self, layer: Layer, tensors: list[Tensor], arrays: Weights, named: dict[str, Any]) -> Tensor:
         kind, arguments = layer.kind.removeprefix(OPERATION), _arguments(layer)
-        if kind in ("Add", "Average", "Subtract", "Concatenate") and not any(each is not None for each in arguments):
-            return self._joined(replace(layer, kind=kind), tensors)
+        if kind in _MERGING and not any(each is not None for each in arguments):
+            return self._joined(layer, kind, tensors)
+        if layer.kind == "MultiHeadAttention":
+            return self._tokens.attention(layer, tensors, arrays, named)
+        if layer.kind == "Dot":
+            return self._tokens.dot(layer, tensors)
         if len(tensors) != 1:
-            raise CheckError(f"{_where(layer)} reads {len(tensors)} values instead of one")
+            raise CheckError(f"{described(layer)} reads {len(tensors)} values instead of one")
         (tensor,) = tensors
-        if kind == "GetItem" and len(tensor.shape) == 1:
-            chosen = _chosen_columns(layer, arguments, tensor.shape[0])
-            return replace(tensor, value=self._graph.columns(tensor.value, chosen), shape=(len(chosen),))
+        if kind == "GetItem":
+            return self._tokens.moved(tensor, lambda numbers: numbers[_chosen(layer, arguments, tensor.shape)])
         if layer.kind in ("Flatten", "Reshape"):
             return replace(tensor, shape=_new_shape(layer, tensor))
         if layer.kind == "Embedding":
             return self._embedding(layer, tensor, arrays)
         if tensor.whole:
-            raise CheckError(f"{_where(layer)} reads whole numbers, which only a table may be looked up by")
+            raise CheckError(f"{described(layer)} reads whole numbers, which only a table may be looked up by")
         if layer.kind in RANDOM or layer.kind == "ActivityRegularization":
             return tensor
+        if layer.kind in TOKEN_LAYERS:
+            return TOKEN_LAYERS[layer.kind](self._tokens, layer, tensor, arrays)
         if layer.kind.startswith(OPERATION):
-            return Tensor(self._graph.norm(tensor.value, _with_number(layer, kind, arguments)), tensor.shape)
-        functions = self._functions(layer, arrays, tensor)
-        by_columns = layer.kind in ("Dense", *_NORMS) or any(function.name in _SOFTMAX for function in functions)
-        if by_columns and (not tensor.shape or math.prod(tensor.shape[:-1]) != 1):
-            raise CheckError(f"{_where(layer)} reads rows of shape {tensor.shape}")
-        value = tensor.value
+            return self._with_number(layer, kind, arguments, tensor)
+        if layer.kind in _NORMS:
+            return self._normed(layer, tensor, arrays)
         if layer.kind == "Dense":
-            value = self._graph.affine(value, *_dense(layer, arrays))
-        elif layer.kind in _NORMS:
-            value = self._graph.norm(value, _NORMS[layer.kind](layer, arrays, len(tensor.shape)))
-        for function in functions:
-            value = self._graph.function(value, function)
-        shape = (*tensor.shape[:-1], self._graph.width(value)) if layer.kind == "Dense" else tensor.shape
-        return Tensor(value, shape)
+            kernel, bias = _dense(layer, arrays)
+            tensor = self._tokens.dense(layer, tensor, kernel, bias, 1, kernel.shape[:1])
+        if layer.kind == "EinsumDense":
+            tensor = self._tokens.einsum_dense(layer, tensor, arrays)
+        for function in self._functions(layer, arrays, tensor):
+            tensor = self._functioned(layer, function, tensor)
+        return tensor
 
-    def _joined(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
-        """Add a sum, mean or difference of values of one shape, or put values side by side."""
+    def _functioned(self, layer: Layer, function: Activation, tensor: Tensor) -> Tensor:
+        """Add a function of each number, or a softmax over the last axis, or that which the layer names."""
+        if function.name in _SOFTMAX and (not tensor.shape or (function.name != "softmax" and _is_several(tensor))):
+            raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}")
+        if function.name == "softmax" and _is_several(tensor):
+            return self._tokens.softmax(layer, tensor, layer.config.get("axis", -1) if layer.kind == "Softmax" else -1)
+        return replace(tensor, value=self._graph.function(tensor.value, function))
+
+    def _normed(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Add batch normalisation of a row, or a scaling along the last axis."""
+        groups = math.prod(tensor.shape[:-1])
+        if not tensor.shape or (groups != 1 and layer.kind == "BatchNormalization"):
+            raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}")
+        norm = _NORMS[layer.kind](layer, arrays, len(tensor.shape))
+        parts = (part if part.ndim == 0 else np.tile(part, groups) for part in (norm.factor, norm.shift, norm.size))
+        factor, shift, size = parts
+        reach = norm.reach if norm.reach.ndim == 0 else np.tile(norm.reach, groups)
+        wide = replace(norm, factor=factor, shift=shift, size=size, reach=reach)
+        return replace(tensor, value=self._graph.norm(tensor.value, wide))
+
+    def _with_number(self, layer: Layer, kind: str, arguments: list[Any], tensor: Tensor) -> Tensor:
+        """Add an operation of a value with a number; a number is divided by the value times its inverse."""
+        value = tensor.value
+        divided = kind in ("Divide", "TrueDivide") and len(arguments) == 2 and arguments[1] is None
+        if divided:
+            value, kind = self._graph.function(value, Activation("reciprocal")), "Multiply"
+        return replace(tensor, value=self._graph.norm(value, _with_number(layer, kind, arguments)))
+
+    def _joined(self, layer: Layer, kind: str, tensors: list[Tensor]) -> Tensor:
+        """Add a sum, mean, difference, product or maximum of values, or put values side by side."""
         if len(tensors) < 2 or any(tensor.whole for tensor in tensors):
-            raise CheckError(f"{_where(layer)} does not read two or more values of numbers")
-        values, shapes = [tensor.value for tensor in tensors], [tensor.shape for tensor in tensors]
-        if layer.kind == "Concatenate":
-            return Tensor(self._graph.concatenate(*values), _side_by_side(layer, shapes))
-        if len(set(shapes)) > 1 or (layer.kind == "Subtract" and len(values) != 2):
-            raise CheckError(f"{_where(layer)} reads values of different shapes, or too many")
-        if layer.kind == "Subtract":
-            values[1] = self._graph.norm(values[1], scaling(0.0, -1.0, None))
-        value = self._graph.sum(*values)
-        if layer.kind == "Average":
-            value = self._graph.norm(value, scaling(0.0, 1 / len(values), None))
-        return Tensor(value, shapes[0])
+            raise CheckError(f"{described(layer)} does not read two or more values of numbers")
+        if kind == "Concatenate":
+            return self._side_by_side(layer, tensors)
+        tensors = self._tokens.alike(layer, tensors)
+        if kind in ("Subtract", "Divide", "TrueDivide") and len(tensors) != 2:
+            raise CheckError(f"{described(layer)} reads too many values")
+        if kind in ("Add", "Average", "Subtract"):
+            values = [tensor.value for tensor in tensors]
+            if kind == "Subtract":
+                values[1] = self._graph.norm(values[1], scaling(0.0, -1.0, None))
+            value = self._graph.sum(*values)
+            if kind == "Average":
+                value = self._graph.norm(value, scaling(0.0, 1 / len(values), None))
+            return Tensor(value, tensors[0].shape)
+        found, *others = tensors
+        for other in others:
+            if kind in ("Maximum", "Minimum"):
+                found = self._tokens.larger(found, other, smaller=kind == "Minimum")
+            else:
+                if kind != "Multiply":
+                    other = replace(other, value=self._graph.function(other.value, Activation("reciprocal")))
+                found = self._tokens.times(found, other)
+        return found
+
+    def _side_by_side(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
+        """Put values side by side along an axis."""
+        usual = {} if "arguments" in layer.config else {"axis": -1}  # an operation on tensors has another default
+        rank = len(tensors[0].shape)
+        axis = json_reader.take({**usual, **layer.config}, "axis", int, described(layer))
+        along = axis - 1 if axis > 0 else rank + axis
+        if not 0 <= along < rank or axis == 0 or any(len(tensor.shape) != rank for tensor in tensors):
+            raise CheckError(f"{described(layer)} is not over an axis of its values")
+        if len({tensor.shape[:along] + tensor.shape[along + 1 :] for tensor in tensors}) > 1:
+            raise CheckError(f"{described(layer)} joins values of different shapes")
+        value, start, numbers = self._graph.concatenate(*(tensor.value for tensor in tensors)), 0, []
+        for tensor in tensors:
+            numbers.append(start + np.arange(math.prod(tensor.shape)).reshape(tensor.shape))
+            start += numbers[-1].size
+        places = np.concatenate(numbers, axis=along)
+        return Tensor(self._graph.columns(value, places.reshape(-1).tolist()), places.shape)
 
     def _embedding(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         (table,) = arrays
-        sizes = tuple(json_reader.take(layer.config, key, int, _where(layer)) for key in ("input_dim", "output_dim"))
+        sizes = tuple(json_reader.take(layer.config, key, int, described(layer)) for key in ("input_dim", "output_dim"))
         if table.shape != sizes:
-            raise CheckError(f"{_where(layer)} has a table of shape {table.shape} instead of {sizes}")
+            raise CheckError(f"{described(layer)} has a table of shape {table.shape} instead of {sizes}")
         columns = [self._graph.columns(tensor.value, [i]) for i in range(self._graph.width(tensor.value))]
         value = self._graph.concatenate(*(self._graph.lookup(column, table) for column in columns))
         return Tensor(value, (*tensor.shape, table.shape[1]))
 
     def _functions(self, layer: Layer, arrays: Weights, tensor: Tensor) -> list[Activation]:
         """Return the elementwise function in a layer, if there is one; softmax and log_softmax have these names."""
-        where, options = _where(layer), layer.config
-        if layer.kind in ("Dense", "Activation"):
+        where, options = described(layer), layer.config
+        if layer.kind in ("Dense", "EinsumDense", "Activation"):
             name = options.get("activation", "linear")
             if name in ("linear", None):
                 return []
             if type(name) is dict:
-                return self._functions(activation_layer(name, where), [], tensor)
+                inner = activation_layer(name, where)
+                if inner.kind == "Softmax" and inner.config.get("axis", -1) not in (-1, len(tensor.shape)):
+                    raise CheckError(f"{where} has a softmax that is not along the last axis")
+                return self._functions(replace(inner, name=layer.name), [], tensor)
             if name == "hard_sigmoid" and self._keras in _HARD_SIGMOID:
                 self._conditions.append(f"the file is run by Keras {self._keras}, as hard_sigmoid differs in others")
                 return [Activation("hardsigmoid", 0.0, _HARD_SIGMOID[self._keras])]
@@ -188,15 +247,16 @@ class KerasGraph:
             return [Activation("elu", 0.0, (_number({"alpha": 1.0, **options}, "alpha", where),))]
         elif layer.kind == "PReLU":
             return [_prelu(layer, arrays, self._graph.width(tensor.value))]
-        elif layer.kind == "Softmax" and options.get("axis", -1) in (-1, len(tensor.shape)):
-            return [Activation("softmax")]
-        elif layer.kind not in ("LeakyReLU", "Softmax"):
-            return []
+        elif layer.kind == "Softmax":
+            axis, rank = options.get("axis", -1), len(tensor.shape)
+            if axis in (-1, rank) or (type(axis) is int and -rank <= axis <= rank != 0 and _is_several(tensor)):
+                return [Activation("softmax")]
         raise CheckError(f"{where} ({layer.kind[:40]}) cannot be checked; save the network as .onnx with fairmend")
 
 
-def _where(layer: Layer) -> str:
-    return f'layer "{layer.name[:40]}"'
+def _is_several(tensor: Tensor) -> bool:
+    """Return whether the last axis is not the only one: a row of tokens."""
+    return math.prod(tensor.shape[:-1]) != 1
 
 
 def _input(model: Described, name: str) -> tuple[tuple[int, ...], bool] | None:
@@ -233,7 +293,7 @@ def _check_built(layer: Layer, tensors: list[Tensor]) -> None:
     read = [[*tensor.shape] for tensor in tensors]
     told = [shape[1:] if type(shape) is list else None for shape in (shapes if several else [shapes])]
     if told != read:
-        raise CheckError(f"{_where(layer)} is built for other rows of numbers than it reads as its input")
+        raise CheckError(f"{described(layer)} is built for other rows of numbers than it reads as its input")
 
 
 def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
@@ -241,28 +301,16 @@ def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
     width = math.prod(tensor.shape)
     if layer.kind == "Flatten":
         if layer.config.get("data_format") not in (None, "channels_last") and len(tensor.shape) > 1:
-            raise CheckError(f"{_where(layer)} turns the axes around")
+            raise CheckError(f"{described(layer)} turns the axes around")
         return (width,)
-    target = json_reader.take(layer.config, "target_shape", list, _where(layer))
+    target = json_reader.take(layer.config, "target_shape", list, described(layer))
     if not all(type(size) is int and (size == -1 or size > 0) for size in target) or target.count(-1) > 1:
-        raise CheckError(f"{_where(layer)} has a target_shape that cannot be checked")
+        raise CheckError(f"{described(layer)} has a target_shape that cannot be checked")
     rest = math.prod(size for size in target if size != -1)
     shape = tuple(width // rest if size == -1 else size for size in target)
     if math.prod(shape) != width:
-        raise CheckError(f"{_where(layer)} makes another number of numbers of a row")
+        raise CheckError(f"{described(layer)} makes another number of numbers of a row")
     return shape
-
-
-def _side_by_side(layer: Layer, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape of a concatenation, which must put the numbers of one value after those of another."""
-    usual = {} if "arguments" in layer.config else {"axis": -1}  # an operation on tensors has another default
-    rank, axis = len(shapes[0]), json_reader.take({**usual, **layer.config}, "axis", int, _where(layer))
-    along = axis - 1 if axis > 0 else rank + axis
-    if not 0 <= along < rank or axis == 0 or any(len(shape) != rank for shape in shapes):
-        raise CheckError(f"{_where(layer)} is not over an axis of its values")
-    if len({shape[:along] + shape[along + 1 :] for shape in shapes}) > 1 or math.prod(shapes[0][:along]) != 1:
-        raise CheckError(f"{_where(layer)} mixes the numbers of its values")
-    return (*shapes[0][:along], sum(shape[along] for shape in shapes), *shapes[0][along + 1 :])
 
 
 def _arguments(layer: Layer) -> list[Any]:
@@ -273,19 +321,23 @@ def _arguments(layer: Layer) -> list[Any]:
     return given
 
 
-def _chosen_columns(layer: Layer, arguments: list[Any], width: int) -> list[int]:
-    """Return the columns of x[:, start:stop]."""
+def _chosen(layer: Layer, arguments: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return what x[:, start:stop] or x[:, 0] chooses of each row."""
     index = arguments[1] if len(arguments) == 2 and arguments[0] is None and type(arguments[1]) is list else []
-    parts = []
+    parts: list[Any] = []
     for each in index:
         if type(each) is dict and each.keys() == {"class_name", "config"} and each["class_name"] == "__slice__":
-            config = json_reader.take(each, "config", dict, _where(layer))
-            json_reader.only_keys(config, ("start", "stop", "step"), _where(layer))
-            parts.append([config.get(key) for key in ("start", "stop", "step")])
-    plain = all(part is None or type(part) is int for each in parts for part in each)
-    if len(parts) != 2 or len(index) != 2 or not plain or parts[0] != [None] * 3 or parts[1][2] not in (None, 1):
-        raise CheckError(f"{_where(layer)} chooses something else than columns")
-    return list(range(*slice(*parts[1]).indices(width)))
+            config = json_reader.take(each, "config", dict, described(layer))
+            json_reader.only_keys(config, ("start", "stop", "step"), described(layer))
+            limits = [config.get(key) for key in ("start", "stop", "step")]
+            if all(limit is None or type(limit) is int for limit in limits) and limits[2] in (None, 1):
+                parts.append(slice(*limits))
+        elif type(each) is int and 1 <= len(parts) <= len(shape):
+            size = shape[len(parts) - 1]
+            parts += [each] * (-size <= each < size)
+    if not 2 <= len(parts) <= len(shape) + 1 or len(parts) != len(index) or parts[0] != slice(None):
+        raise CheckError(f"{described(layer)} chooses something else than columns")
+    return tuple(parts[1:])
 
 
 def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
@@ -294,8 +346,8 @@ def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
         return scaling(0.0, -1.0, 0.0)
     numbers = [each for each in arguments if each is not None]
     if len(arguments) != 2 or len(numbers) != 1 or kind not in ("Add", "Subtract", "Multiply", "Divide", "TrueDivide"):
-        raise CheckError(f"{_where(layer)} ({kind}) does not combine a value with a number")
-    number = json_reader.take({"number": numbers[0]}, "number", float, _where(layer))
+        raise CheckError(f"{described(layer)} ({kind}) does not combine a value with a number")
+    number = json_reader.take({"number": numbers[0]}, "number", float, described(layer))
     first = arguments[0] is not None
     if kind == "Multiply":
         return scaling(0.0, number, 0.0)
@@ -304,7 +356,7 @@ def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
     if kind == "Subtract":
         return scaling(0.0, -1.0, number) if first else scaling(0.0, 1.0, -number)
     if first or number == 0:
-        raise CheckError(f"{_where(layer)} divides by 0, or by a value that depends on the input")
+        raise CheckError(f"{described(layer)} divides by 0")
     return scaling(0.0, 1 / number, 0.0)
 
 
@@ -327,7 +379,7 @@ def _relu(options: dict[str, Any], where: str) -> Activation:
 def _prelu(layer: Layer, arrays: Weights, width: int) -> Activation:
     slopes, shared = arrays[0].reshape(-1), layer.config.get("shared_axes")
     if shared not in (None, [], [1]) or slopes.size != (1 if shared else width):
-        raise CheckError(f"{_where(layer)} has {slopes.size} slopes for {width} values")
+        raise CheckError(f"{described(layer)} has {slopes.size} slopes for {width} values")
     if (slopes == slopes[0]).all() and slopes[0] >= 0:
         return Activation("leaky_relu", abs(float(slopes[0])))
     return Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist()))
@@ -347,13 +399,13 @@ def _numbers(layer: Layer, given: Any) -> NDArray[np.float64]:
     while type(given) is list and len(given) == 1:
         given = given[0]
     if type(given) is not list:
-        return np.array(json_reader.take({"number": given}, "number", float, _where(layer)))
-    return json_reader.numbers(given, len(given), _where(layer))
+        return np.array(json_reader.take({"number": given}, "number", float, described(layer)))
+    return json_reader.numbers(given, len(given), described(layer))
 
 
 def is_true(layer: Layer, key: str) -> bool:
     """Return an option that is true unless the config says otherwise."""
-    return json_reader.take({key: True, **layer.config}, key, bool, _where(layer))
+    return json_reader.take({key: True, **layer.config}, key, bool, described(layer))
 
 
 def is_adapted(layer: Layer) -> bool:
@@ -363,33 +415,33 @@ def is_adapted(layer: Layer) -> bool:
 
 def _dense(layer: Layer, arrays: Weights) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
     kernel = arrays[0]
-    if kernel.ndim != 2 or json_reader.take(layer.config, "units", int, _where(layer)) != kernel.shape[1]:
-        raise CheckError(f"{_where(layer)} has a number of units that differs from its kernel")
+    if kernel.ndim != 2 or json_reader.take(layer.config, "units", int, described(layer)) != kernel.shape[1]:
+        raise CheckError(f"{described(layer)} has a number of units that differs from its kernel")
     return kernel.T, arrays[1] if len(arrays) == 2 else None
 
 
 def _batch_norm(layer: Layer, arrays: Weights, last: int) -> Norm:
     options = {"axis": -1, "epsilon": 1e-3, **layer.config}
     if options["axis"] not in (-1, last, [-1], [last]) or any(array.ndim != 1 for array in arrays):
-        raise CheckError(f"{_where(layer)} is not over the last axis of rows")
+        raise CheckError(f"{described(layer)} is not over the last axis of rows")
     parts = list(arrays)
     gain, shift = (parts.pop(0) if is_true(layer, key) else None for key in ("scale", "center"))
     mean, variance = parts
-    return batch_norm(mean, variance, gain, shift, _number(options, "epsilon", _where(layer)))
+    return batch_norm(mean, variance, gain, shift, _number(options, "epsilon", described(layer)))
 
 
 def _normalization(layer: Layer, arrays: Weights, last: int) -> Norm:
     options = layer.config
     if options.get("axis", -1) not in (None, -1, last, [-1], [last], []):
-        raise CheckError(f"{_where(layer)} is not over the last axis of rows")
+        raise CheckError(f"{described(layer)} is not over the last axis of rows")
     if is_adapted(layer):
         mean, variance = (array.reshape(() if array.size == 1 else -1).astype(np.float64) for array in arrays)
     else:
         mean, variance = (_numbers(layer, options.get(key)) for key in ("mean", "variance"))
     if not (variance >= 0).all():
-        raise CheckError(f"{_where(layer)} has a negative variance, whose root is not a number")
+        raise CheckError(f"{described(layer)} has a negative variance, whose root is not a number")
     deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
-    if json_reader.take({"invert": False, **options}, "invert", bool, _where(layer)):
+    if json_reader.take({"invert": False, **options}, "invert", bool, described(layer)):
         return scaling(0.0, deviation, mean)
     return scaling(mean, 1 / deviation, 0.0)
 

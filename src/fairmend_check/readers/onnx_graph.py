@@ -43,6 +43,7 @@ Tensor = NDArray[Any]
 WHOLE = (ELEMENTS["int32"], ELEMENTS["int64"])
 _MAX_NUMBERS = 2**28  # in all steps together: many nodes could share the same constants
 _ONE_AXIS = 13  # the version of the operators from which on a softmax is over one axis, and not all from one on
+_MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 _MOST_UNITS = 2**13  # numbers of a row in a layer over axes, which becomes a whole matrix
 _END = 2**31 - 1  # an end of a slice from here on means: all the rest
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
@@ -56,12 +57,14 @@ class Entry:
     """What a node gives: a value of the graph, its elements and axes.
 
     ``cut`` says that a cast to whole numbers may have cut off digits, or to fewer bits: only a look-up may read it.
+    ``hidden`` says which numbers, in its axes, a mask makes -infinity: only a softmax may read it.
     """
 
     value: int
     element: int
     dims: Dims
     cut: bool = False
+    hidden: NDArray[np.bool_] | None = None
 
     @property
     def axes(self) -> int:
@@ -121,13 +124,15 @@ class OnnxGraph:
             self.entries[node.output] = error  # which counts unless a pattern has the node in it
             self.elements[node.output] = ELEMENTS["bool"] if node.kind == "Greater" else self.element
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str, *, masked: bool = False) -> Entry:
         """Return what is known of a value that depends on the inputs."""
         found = self.entries.get(name)
         if found is None:
             raise CheckError(f"a node reads {name[:40]!r}, which no node before it computes from the input")
         if isinstance(found, CheckError):
             raise found
+        if found.hidden is not None and not masked:
+            raise CheckError(f"a node reads {name[:40]!r}, which is masked: only a softmax may read -infinity")
         return found
 
     def _convert(self, node: Node, readers: dict[str, list[Node]]) -> None:
@@ -366,6 +371,8 @@ class OnnxGraph:
             return stretched
         row = self._added if node.kind in ("Add", "Sub") else self._row
         value = row(name, entry.dims).astype(np.float64)
+        if node.kind == "Add" and np.isneginf(value).any():
+            return self._masked(entry, value)
         if node.kind == "Div" and constants[0]:
             inverse = self.graph.function(entry.value, Activation("reciprocal"))
             scaled = inverse if (value == 1).all() else self.graph.norm(inverse, scaling(0.0, value, None))
@@ -375,6 +382,39 @@ class OnnxGraph:
         gain = value if node.kind == "Mul" else 1 / value if node.kind == "Div" else -1.0 if constants[0] else 1.0
         gain = 1.0 if node.kind == "Add" else gain
         shift = {"Add": value, "Sub": value if constants[0] else -value}.get(node.kind)
+        return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
+
+    def _masked(self, entry: Entry, added: Tensor) -> Entry:
+        """Return scores over tokens to which a mask is added, with -infinity for what a softmax leaves out."""
+        hidden = np.isneginf(added)
+        if entry.is_row or hidden.size != math.prod(plain(entry.dims)):
+            raise CheckError("node Add adds -infinity, which cannot be checked there")
+        rest = np.where(hidden, 0.0, added)
+        value = self.graph.norm(entry.value, scaling(0.0, 1.0, rest)) if rest.any() else entry.value
+        return replace(entry, value=value, hidden=hidden.reshape(plain(entry.dims)))
+
+    def _chosen(self, node: Node) -> Entry:
+        """Read a constant choice between a value and constants: a mask, or numbers that are filled in."""
+        condition = self.tensors.get(node.inputs[0])
+        constants = [name in self.tensors for name in node.inputs[1:]]
+        if condition is None or condition.dtype != np.bool_ or sum(constants) != 1:
+            raise CheckError("node Where does not choose between a value and a constant by a constant")
+        entry = self._numeric(node.inputs[1 + constants.index(False)], node)
+        sizes, at = plain(entry.dims), rows_axis(entry.dims)
+        wide = condition.reshape((1,) * max(0, entry.axes - condition.ndim) + condition.shape)
+        if (
+            wide.ndim != entry.axes
+            or wide.shape[at] != 1
+            or any(n not in (1, size) for n, size in zip(wide.shape, sizes, strict=True))
+        ):
+            raise CheckError("node Where has a condition of another shape than its value")
+        filled = np.broadcast_to(wide if constants[0] else ~wide, sizes)
+        number = np.broadcast_to(self._row(node.inputs[1 + constants.index(True)], entry.dims), (filled.size,))
+        if np.isneginf(number[filled.reshape(-1)]).all() and not entry.is_row:
+            return replace(entry, hidden=filled)
+        if not np.isfinite(number).all():
+            raise CheckError("node Where fills in numbers that are not finite")
+        gain, shift = np.where(filled.reshape(-1), 0.0, 1.0), np.where(filled.reshape(-1), number.astype(float), 0.0)
         return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
 
     def _normalised(self, name: str, epsilon: float, centred: bool) -> Entry:
@@ -427,7 +467,7 @@ class OnnxGraph:
         return replace(entries[0], value=value)
 
     def _reduced(self, node: Node) -> Entry:
-        """Read the sum or mean along axes: a sum of the parts along them."""
+        """Read the sum, mean, maximum or minimum of the parts along axes."""
         axes = self._whole_numbers(node.inputs[1]) if len(node.inputs) == 2 else list(node.attributes["axes"])
         node.expect("keepdims", 0, 1)
         node.expect("noop_with_empty_axes", 0)
@@ -444,11 +484,27 @@ class OnnxGraph:
         if len(numbers) > _MOST_UNITS:
             raise CheckError(f"node {node.kind} adds up too many numbers")
         parts = [self.graph.columns(entry.value, part.tolist()) for part in numbers]
+        if node.kind in ("ReduceMax", "ReduceMin"):
+            parts = [self._largest(parts, smallest=node.kind == "ReduceMin")]
         value = parts[0] if len(parts) == 1 else self.graph.sum(*parts)
         if node.kind == "ReduceMean" and len(parts) > 1:
             value = self.graph.norm(value, scaling(0.0, 1 / len(parts), None))
         kept = tuple(1 if axis in over else size for axis, size in enumerate(entry.dims) if keep or axis not in over)
         return self._out(value, kept)
+
+    def _largest(self, values: list[int], *, smallest: bool) -> int:
+        """Return the largest of values: the larger of each and those before it is b + relu(a - b)."""
+        if len(values) > _MOST_COMPARED:
+            raise CheckError("a node compares too many numbers")
+        found = values[0]
+        for other in values[1:]:
+            difference = self.graph.sum(found, self.graph.norm(other, scaling(0.0, -1.0, None)))
+            more = self.graph.function(difference, Activation("relu"))
+            if smallest:
+                found = self.graph.sum(found, self.graph.norm(more, scaling(0.0, -1.0, None)))
+            else:
+                found = self.graph.sum(other, more)
+        return found
 
     def _layer_norm(self, node: Node) -> Entry:
         """Read a normalisation of the last axes, and its gain and shift."""
@@ -496,7 +552,10 @@ class OnnxGraph:
 
     def _softmax(self, node: Node) -> Entry:
         """Read a softmax along an axis; over the columns of a row, it may close the model."""
-        entry = self._numeric(node.inputs[0], node)
+        entry = self.entry(node.inputs[0], masked=True)
+        hidden, entry = entry.hidden, replace(entry, hidden=None)
+        if entry.element != self.element:
+            raise CheckError(f"node {node.kind} reads a value that is not of the input's type")
         axis = axis_of(node.attributes["axis"], entry.dims, node.kind)
         if entry.is_row:
             return self._function(node.inputs[0], Activation("softmax" if node.kind == "Softmax" else "log_softmax"))
@@ -504,10 +563,34 @@ class OnnxGraph:
             raise CheckError(f"node {node.kind} is not over the columns of a row")
         size = plain(entry.dims)[axis]
         last = self._moved(entry, lambda numbers: np.moveaxis(numbers, axis, -1), 0)
-        value = self.graph.softmax(last.value, size)
+        if hidden is None:
+            value = self.graph.softmax(last.value, size)
+        else:
+            value = self._seen_softmax(last.value, ~np.moveaxis(hidden, axis, -1).reshape(-1, size))
         shape = [size for other, size in enumerate(plain(entry.dims)) if other != axis] + [size]
         back = np.moveaxis(np.arange(math.prod(shape)).reshape(shape), -1, axis).reshape(-1)
         return replace(entry, value=self.graph.columns(value, back.tolist()))
+
+    def _seen_softmax(self, value: int, seen: NDArray[np.bool_]) -> int:
+        """Return the softmax of what each group (groups, size) sees, and 0 for the rest.
+
+        Groups that see the same are one softmax, in the order of the first of each.
+        """
+        sets: dict[bytes, list[int]] = {}
+        for group, row in enumerate(seen):
+            if not row.any():
+                raise CheckError("a mask hides all that a token attends to, which cannot be checked")
+            sets.setdefault(row.tobytes(), []).append(group)
+        parts, back, start = [], np.zeros(seen.shape, np.int64), 0
+        for groups in sets.values():
+            there = np.flatnonzero(seen[groups[0]])
+            numbers = np.array(groups)[:, None] * seen.shape[1] + there
+            parts.append(self.graph.softmax(self.graph.columns(value, numbers.reshape(-1).tolist()), len(there)))
+            back[np.array(groups)[:, None], there] = start + np.arange(numbers.size).reshape(numbers.shape)
+            start += numbers.size
+        parts.append(self.graph.norm(self.graph.columns(value, [0]), scaling(0.0, 0.0, None)))
+        back[~seen] = start
+        return self.graph.columns(self.graph.concatenate(*parts), back.reshape(-1).tolist())
 
     def _activation(self, node: Node) -> Entry:
         return self._function(node.inputs[0], self._activation_of(node))
@@ -766,8 +849,9 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Gemm": OnnxGraph._gemm,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), OnnxGraph._arithmetic),
     "Neg": OnnxGraph._negative,
+    "Where": OnnxGraph._chosen,
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
-    **dict.fromkeys(("ReduceSum", "ReduceMean"), OnnxGraph._reduced),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
     "BatchNormalization": OnnxGraph._batch_norm,
     "Scaler": OnnxGraph._scaler,
     **dict.fromkeys(_FUNCTIONS, OnnxGraph._activation),

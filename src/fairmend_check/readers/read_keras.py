@@ -24,9 +24,13 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers.hdf5 import Array, Group, read_hdf5
 from fairmend_check.readers.keras_config import FLOAT32_ONLY, OPERATION, RANDOM, Described, Layer, read_config
-from fairmend_check.readers.keras_layers import KerasGraph, Path, Weights, is_adapted, is_true
+from fairmend_check.readers.keras_layers import KerasGraph, Path, is_adapted, is_true
+from fairmend_check.readers.keras_tokens import Weights
 from fairmend_check.readers.zip_archive import read_archive
 
+_AS_KERAS = "save it as .keras"
+PARTS = {"query": "query_dense", "key": "key_dense", "value": "value_dense", "attention_output": "output_dense"}
+"""The layers inside attention, in the order of their weights, and their groups in a .keras file."""
 _UNFREEZE = "save it as .keras, or set model.trainable = True before you save it as .h5"
 _IGNORED = (
     "Keras 3 ignores its weights in .h5 files. Save it as .keras, or give the layer mean and variance as arguments"
@@ -60,12 +64,20 @@ def read_h5(content: bytes) -> Model:
         names = _texts(group, "weight_names") if isinstance(group, Group) else []  # the listing names it, if it has any
         if layer.model is None:
             stored[layer.name,] = names
+            _check_parts(layer, names)
         else:
             _assign_nested(layer, names, stored, both)
     model = KerasGraph(described, weights, _major(root.attributes.get("keras_version"))).finish()
     adapted = any(layer.kind == "Normalization" and is_adapted(layer) for layer in described.layers)
     conditions = [model.condition] * bool(model.condition) + [_ADAPTED] * adapted
     return replace(model, condition="; ".join(conditions))
+
+
+def _check_parts(layer: Layer, names: list[str]) -> None:
+    """Refuse the weights of attention under other names than Keras loads them in order."""
+    ends = [tuple(name.removesuffix(":0").split("/")[-2:]) for name in names]
+    if layer.kind == "MultiHeadAttention" and ends != [tuple(name.split("/")) for name in _variables(layer)]:
+        raise CheckError(f"{_where(layer)} does not list its arrays in the order in which Keras loads them")
 
 
 def _major(version: Any) -> str:
@@ -112,6 +124,8 @@ def _nested_arrays(model: Layer, above: Path) -> list[tuple[Path, str, bool]]:
         path = (*above, model.name, layer.name)
         if layer.model is not None:
             found += _nested_arrays(layer, (*above, model.name))
+        if layer.kind == "MultiHeadAttention":
+            raise CheckError(f"{_where(layer)} is in a model within the model, which cannot be checked; {_AS_KERAS}")
         if layer.kind == "Normalization" and is_adapted(layer):  # Keras 3 goes on with mean 0 and variance 1
             raise CheckError(f"{_where(layer)} is adapted and in a model within the model; {_IGNORED}")
         for variable in _variables(layer):
@@ -125,12 +139,17 @@ def _variables(layer: Layer) -> list[str]:
     kind = layer.kind
     if kind == "Dense":
         return ["kernel", "bias"] if is_true(layer, "use_bias") else ["kernel"]
-    if kind == "BatchNormalization":
+    if kind == "EinsumDense":
+        return ["kernel", "bias"] if layer.config.get("bias_axes") is not None else ["kernel"]
+    if kind == "MultiHeadAttention":
+        own = ["kernel", "bias"] if is_true(layer, "use_bias") else ["kernel"]
+        return [f"{part}/{name}" for part in PARTS for name in own]
+    if kind in ("BatchNormalization", "LayerNormalization"):
         learned = [name for name, key in (("gamma", "scale"), ("beta", "center")) if is_true(layer, key)]
-        return [*learned, "moving_mean", "moving_variance"]
+        return learned if kind == "LayerNormalization" else [*learned, "moving_mean", "moving_variance"]
     if kind == "Normalization":
         return ["mean", "variance", "count"] if is_adapted(layer) else []
-    return {"PReLU": ["alpha"], "Embedding": ["embeddings"]}.get(kind, [])
+    return {"PReLU": ["alpha"], "Embedding": ["embeddings"], "RMSNormalization": ["scale"]}.get(kind, [])
 
 
 def count_weights(layer: Layer) -> int:
@@ -193,6 +212,8 @@ def read_keras(content: bytes) -> Model:
         if not numbers:
             return []
         group = places[path]
+        if group is not None and layer.kind == "MultiHeadAttention":
+            return _parts(group, layer)
         variables = group.find("vars") if group is not None else None
         if group is None or not isinstance(variables, Group) or sorted(variables.members) != numbers:
             raise CheckError(f"{_where(layer)} does not have {len(numbers)} arrays")
@@ -200,6 +221,30 @@ def read_keras(content: bytes) -> Model:
         return [_floats(variables.members[number], layer) for number in numbers[: count_weights(layer)]]
 
     return KerasGraph(described, weights, _major(metadata.get("keras_version"))).finish()
+
+
+def _parts(group: Group, layer: Layer) -> Weights:
+    """Return the arrays of the layers inside attention; its softmax and dropout have none."""
+    _only_members(group, ("vars", "_softmax", "_dropout_layer", *PARTS.values()))
+    _check_no_variables(group, _where(layer))
+    for name, known in (("_softmax", ("vars",)), ("_dropout_layer", ("vars", "seed_generator"))):
+        inner = group.members.get(name)
+        if isinstance(inner, Group):
+            _only_members(inner, known)
+            _check_no_variables(inner, _where(layer))
+        elif inner is not None:
+            raise CheckError(f'the file contains "{name}", which Keras does not write for these layers')
+    found: Weights = []
+    count = len(_variables(layer)) // len(PARTS)
+    for name in PARTS.values():
+        inner = group.members.get(name)
+        variables = inner.find("vars") if isinstance(inner, Group) else None
+        numbers = [str(number) for number in range(count)]
+        if not isinstance(inner, Group) or not isinstance(variables, Group) or sorted(variables.members) != numbers:
+            raise CheckError(f"{_where(layer)} does not have {count} arrays in {name}")
+        _only_members(inner, ("vars",))
+        found += [_floats(variables.members[number], layer) for number in numbers]
+    return found
 
 
 def _find_places(above: Group, model: Described, path: Path, found: dict[Path, Group | None]) -> None:
@@ -240,7 +285,7 @@ def _places(layers: list[Layer]) -> dict[str, str]:
     places: dict[str, str] = {}
     seen: dict[str, int] = {}
     for layer in layers:
-        stem = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", layer.kind)).lower()
+        stem = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", layer.kind)).lower()
         seen[stem] = seen.get(stem, -1) + 1
         places[layer.name] = f"{stem}_{seen[stem]}" if seen[stem] else stem
     return places

@@ -94,7 +94,7 @@ def test_what_keras_does_not_write_is_refused(name):
 
 NOT_FLOATS = {
     "whole numbers": np.arange(3),
-    "three dimensions": np.zeros((2, 2, 2)),
+    "five dimensions": np.zeros((2, 2, 2, 2, 2)),
     "big-endian": np.zeros(4, ">f4"),
     "half precision": np.zeros(4, np.float16),
 }

@@ -17,7 +17,7 @@ def read(reads=READS, ends=("in", "d"), options=None, weighted=("a", "b", "c", "
     for entry in entries:
         entry["inbound_nodes"] = (nodes or {}).get(entry["name"], entry["inbound_nodes"])
     content = {"input_layers": [[ends[0], 0, 0]], "output_layers": [[ends[1], 0, 0]]}
-    return read_calls(content, entries, ["in"], [], list(weighted))
+    return read_calls(content, entries, ["in"], [], list(weighted), once=["a"])
 
 
 def test_layers_come_in_the_order_of_keras():

@@ -95,7 +95,7 @@ LAYERS = {
         r"'r' \(LeakyReLU\) .*slope",
     ),
     "a hard sigmoid of unknown Keras": (dense("b", 1, "hard_sigmoid"), "Keras 2 and 3 compute differently"),
-    "a product": ({"class_name": "LayerNormalization", "config": {"name": "n"}}, r"'n' \(LayerNormalization\) is not"),
+    "a norm that may be 0": ({"class_name": "UnitNormalization", "config": {"name": "n"}}, "a norm that may be 0"),
     "a lambda": ({"class_name": "Lambda", "config": {"name": "n"}}, r"'n' \(Lambda\) is not supported: it may compute"),
     "a sum of one": (
         {"class_name": "Add", "config": {"name": "n"}},
@@ -118,7 +118,10 @@ LAYERS = {
     "a name twice": (dense("a", 3), "two layers have the same name"),
     "no class": ({"config": {"name": "b"}}, "no usable 'class_name'"),
     "no config": ({"class_name": "Dense"}, "no usable 'config'"),
-    "a softmax aside": ({"class_name": "Softmax", "config": {"name": "s", "axis": 0}}, "not over the last axis"),
+    "a softmax aside": (
+        {"class_name": "Softmax", "config": {"name": "s", "axis": 0}},
+        "is over axis 0 of rows of shape",
+    ),
     "infinite scales": ({"class_name": "Rescaling", "config": {"name": "s", "scale": 1e400}}, "not finite"),
     "no scales": ({"class_name": "Rescaling", "config": {"name": "s", "scale": {}}}, "not numbers"),
 }

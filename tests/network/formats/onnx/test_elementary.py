@@ -17,6 +17,7 @@ QUOTIENTS = {
     "reciprocal": ([*ROOT, node("Reciprocal", "h", "q")], ["abs", "reciprocal"]),
     "one over": ([*ROOT, node("Div", "one h", "q")], ["abs", "reciprocal"]),
     "three over": ([*ROOT, node("Div", "three h", "q")], ["abs", "reciprocal"]),
+    "a value over": ([*ROOT, node("Div", "a h", "q")], ["abs", "reciprocal"]),
     "a row over": ([*ROOT, node("Div", "row h", "q")], ["abs", "reciprocal"]),
     "log": ([*ROOT, node("Log", "h", "q")], ["abs", "log"]),
     "root": ([*ROOT, node("Pow", "h half", "q")], ["abs", "sqrt"]),

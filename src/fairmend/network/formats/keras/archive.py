@@ -23,9 +23,9 @@ from fairmend.network.form import Form
 from fairmend.network.formats.keras import archive, h5
 from fairmend.network.formats.keras.config import PREFIX, Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.functions import Style, major_version
-from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network
+from fairmend.network.formats.keras.graph import build_network
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
-from fairmend.network.formats.keras.layers import select_weights
+from fairmend.network.formats.keras.weights import PARTS, LayerPath, all_layers, select_weights, stored_places
 from fairmend.network.formats.keras.write import KerasForm, write_model
 
 # Keras models in memory, read through the file that Keras saves for them: what is proven is what Keras can load.
@@ -123,8 +123,8 @@ def read_content(content: bytes, source: str) -> Network:
     file = read_hdf5(weights, _ROOTS, source)
     places = _all_places(model)
     paths = {layer: _paths(file, kind, places[layer]) for layer, kind in all_layers(model) if layer in places}
-    stored = {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()}
-    form = KerasForm(_SUFFIXES, content, stored, partial(_change, source=source))
+    stored, shapes = stored_places(model, paths, file)
+    form = KerasForm(_SUFFIXES, content, stored, shapes, partial(_change, source=source))
 
     def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
         return [file.array(*path) for path in paths.get(layer, ())]
@@ -205,13 +205,15 @@ def _all_places(model: ModelConfig, above: LayerPath = (), within: LayerPath = (
 
 
 def _paths(file: Hdf5File, layer: Layer, places: LayerPath) -> list[tuple[str, ...]]:
-    """Return where the variables of a layer are, which are numbered from 0."""
+    """Return where the variables of a layer, or of the layers inside it, are, which are numbered from 0."""
     for root in _ROOTS:
-        group = (*(name for place in places for name in (root, place)), "vars")
-        names = file.names(*group)
-        if names is not None:
-            numbers = [str(number) for number in range(len(names))]
-            return [(*group, number) for number in select_weights(layer, numbers)]
+        group = tuple(name for place in places for name in (root, place))
+        inside: list[LayerPath] = [(part, "vars") for part in PARTS.get(layer.kind, {}).values()]
+        inside = inside or [("vars",)]
+        found = [(file.names(*group, *part), (*group, *part)) for part in inside]
+        if any(names is not None for names, _ in found):
+            numbered = [(*path, str(number)) for names, path in found for number in range(len(names or ()))]
+            return list(select_weights(layer, numbered))
     return []
 
 

@@ -22,6 +22,9 @@ FLOAT32_ONLY = (
 _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
 PREFIX = "ops."  # of the kinds of operations on tensors, which may have the name of a layer
+CALLED = {"MultiHeadAttention": ("query", "value", "key")}  # layers that read several values by these names, in order
+_FROM_FIRST = ("Permute", "RepeatVector", "GlobalAveragePooling1D", "Dot", "EinsumDense", *CALLED)
+_BY_AXIS = ("Softmax", "LayerNormalization", "RMSNormalization")
 _OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
 _SHAPES = ("batch_shape", "batch_input_shape")
 _MOST_NESTED = 20
@@ -71,7 +74,8 @@ class ModelConfig:
     """The layers that a model's output depends on, in Keras's own order, by which it numbers their weights.
 
     `reads` says for each call of a layer which calls it reads, in an order in which they can be computed. `is_listed`
-    says that the output is in a list, as Keras wrote it until 3.10.
+    says that the output is in a list, as Keras wrote it until 3.10. `options` are those of calls that have some: which
+    of the values that they read has which name, and what else they are called with.
     """
 
     layers: tuple[Layer, ...]
@@ -79,6 +83,7 @@ class ModelConfig:
     output: Call
     reads: Mapping[Call, tuple[Call, ...]]
     is_listed: bool = False
+    options: Mapping[Call, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -96,9 +101,22 @@ def parse_config(text: str | bytes, source: str, *, is_archived: bool = False) -
     found = _model(model, source, shared, 0)
     if len(set(shared)) != len(shared):  # Keras makes such layers once, and ignores what the later ones say
         raise FairmendError(f"{source}: two layers share one object in the model's config; {_AGAIN}")
+    if not is_archived:
+        _check_one_axis(found, source)
     if is_archived and _has_list_in_sequential(found, str(model["class_name"])):
         _check_last_axis(found, source)
     return found
+
+
+def _check_one_axis(model: ModelConfig, source: str) -> None:
+    """Refuse several axes in an .h5 file: Keras leaves them out when it loads the file, and takes the last one."""
+    for layer in model.layers:
+        if layer.model is not None:
+            _check_one_axis(layer.model, source)
+        axis = layer.config.get("axis")
+        if isinstance(axis, list) and len(axis) > 1:
+            why = f"has the axes {str(axis)[:80]}, which Keras ignores when it loads an .h5 file"
+            raise FairmendError(f"{source}: {layer.where} {why}. Save the model as .keras")
 
 
 def _has_list_in_sequential(model: ModelConfig, kind: str) -> bool:
@@ -122,7 +140,8 @@ def _check_last_axis(model: ModelConfig, source: str) -> None:
         described = inner if isinstance(inner, dict) else of_layer
         kind, options = described.get("class_name"), described.get("config")
         axis = options.get("axis", -1) if isinstance(options, Mapping) else -1
-        if kind == f"{PREFIX}GetItem" or (kind == "Softmax" and axis != -1):
+        counts = kind == f"{PREFIX}GetItem" or kind in _FROM_FIRST
+        if counts or (kind in _BY_AXIS and axis not in (-1, [-1])):
             why = "counts axes from the first, and Keras 3.11 or later has one more after a functional model"
             way_out = "Use axis=-1, or save the model with the Keras that runs it"
             raise FairmendError(f"{source}: {layer.where} {why} in a Sequential. {way_out}")
@@ -221,7 +240,8 @@ def _functional(layers: tuple[Layer, ...], entries: list[Any], content: Any, sou
     unused = [name for name in inputs if name not in order]
     ends = content["output_layers"]
     is_listed = not isinstance(ends, list) or not isinstance(ends[0], str)
-    return ModelConfig(tuple(known[name] for name in [*unused, *order]), tuple(inputs), output, reads, is_listed)
+    in_order = tuple(known[name] for name in [*unused, *order])
+    return ModelConfig(in_order, tuple(inputs), output, reads, is_listed, walk.options)
 
 
 def _ends(content: Any, key: str, source: str) -> list[Call]:
@@ -257,6 +277,7 @@ class _Walk:
     inputs: list[str]
     reads: dict[Call, tuple[Call, ...]] = field(default_factory=dict)
     finished: list[Call] = field(default_factory=list)
+    options: dict[Call, Mapping[str, Any]] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
 
     def visit(self, last: Call) -> Call:
@@ -315,6 +336,8 @@ class _Walk:
         """Return what a call reads."""
         layer = self.layers[call[0]]
         node = self.entries[call[0]]["inbound_nodes"][call[1]]
+        if layer.kind in CALLED:
+            return self._named_sources(call, layer, node)
         if isinstance(node, dict):  # Keras 3
             arguments, options = node.get("args"), node.get("kwargs")
             given = arguments[0] if isinstance(arguments, list) and len(arguments) == 1 else None
@@ -335,6 +358,31 @@ class _Walk:
         if not isinstance(options, dict) or any(value not in (None, False) for value in options.values()):
             what = ", ".join(map(str, options or ()))[:80]
             raise unsupported(self.source, layer.where, f"is called with options ({what})")
+        return tuple(self._checked(each) for each in found)
+
+    def _named_sources(self, call: Call, layer: Layer, node: Any) -> tuple[Call, ...]:
+        """Return what a call reads by names, in the order of Keras: the arguments, and then the options by their keys.
+
+        The options of the call then have which of them has which name.
+        """
+        names = CALLED[layer.kind]
+        arguments, options = (node.get("args"), node.get("kwargs")) if isinstance(node, dict) else (None, None)
+        if not isinstance(arguments, list) or not isinstance(options, dict) or len(arguments) > len(names):
+            raise unsupported(self.source, layer.where, "is not called as in Keras 3: save the model with that")
+        given = [*zip(names, arguments, strict=False), *sorted(options.items())]
+        tensors = [(name, each) for name, each in given if _of_tensor(each) is not None]
+        rest = {name: each for name, each in given if _of_tensor(each) is None and each not in (None, False)}
+        read = {name: place for place, (name, _) in enumerate(tensors)}
+        others = [name for name in read if name not in names]
+        calls = [_history(_of_tensor(each)) for _, each in tensors]
+        found = [each for each in calls if each is not None]
+        if others:
+            raise unsupported(
+                self.source, layer.where, f"has {others[0][:80]}, which depends on the inputs: it must be a constant"
+            )
+        if len(read) != len(tensors) or len(found) != len(calls) or not {"query", "value"} <= read.keys():
+            raise unsupported(self.source, layer.where, "does not read the outputs of other layers alone")
+        self.options[call] = {"read": read, **rest}
         return tuple(self._checked(each) for each in found)
 
 

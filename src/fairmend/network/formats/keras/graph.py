@@ -13,15 +13,16 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
 from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported
+from fairmend.network.formats.keras.call import LayerCall, Tensor
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, Call, Layer, ModelConfig
-from fairmend.network.formats.keras.layers import LayerCall, Tensor, convert_layer, count_weights
+from fairmend.network.formats.keras.layers import convert_layer
+from fairmend.network.formats.keras.weights import LayerPath, all_layers, count_weights
 
-LayerPath = tuple[str, ...]
-"""The names of the models that a layer is in, from the outermost, and its own."""
 Arrays = Callable[[LayerPath, Layer], Sequence[npt.NDArray[Any]]]
 
 _FLOATS, _WHOLE = (None, "float32"), ("int8", "int16", "int32", "int64", "uint8")
 _WIDEST = 2**20
+_USED_ONCE = ("BatchNormalization",)  # a repair changes its shift together with the layer beside it
 
 
 def build_network(
@@ -51,15 +52,6 @@ def build_network(
     return reader.builder.network(output.value, form)
 
 
-def all_layers(model: ModelConfig, above: LayerPath = ()) -> list[tuple[LayerPath, Layer]]:
-    """Return the layers of a model and of the models in it, with their paths, in the order of their weights."""
-    found: list[tuple[LayerPath, Layer]] = []
-    for layer in model.layers:
-        path = (*above, layer.name)
-        found += [(path, layer)] if layer.model is None else all_layers(layer.model, path)
-    return found
-
-
 def stored_order(model: Layer, above: LayerPath = ()) -> list[tuple[LayerPath, bool]]:
     """Return the layer of each array of a nested model in the order of its layers, and whether it can be trained."""
     assert model.model is not None
@@ -78,6 +70,7 @@ def stored_order(model: Layer, above: LayerPath = ()) -> list[tuple[LayerPath, b
 class _Reader:
     def __init__(self, builder: GraphBuilder, arrays: Arrays, keras: int | None) -> None:
         self.builder, self._arrays, self._keras = builder, arrays, keras
+        self._uses: dict[str, int] = {}
 
     def run(self, model: ModelConfig, given: Sequence[Tensor], above: LayerPath) -> Tensor:
         """Add the layers of a model, called on tensors, and return its output."""
@@ -89,19 +82,17 @@ class _Reader:
             layer = layers[call[0]]
             path = (*above, layer.name)
             inputs = tuple(results[source] for source in sources)
+            if layer.uses > 1 and (layer.model is not None or layer.kind in _USED_ONCE):
+                where = replace(layer, name="/".join(path)).where
+                raise unsupported(self.builder.source, where, "is used twice, so that two places share its weights")
             if layer.model is not None:
-                self._check_use(layer, path, is_weighted=True)
                 results[call] = self._nested(layer, inputs, path)
                 continue
-            weights = self._arrays(path, layer)
-            self._check_use(layer, path, is_weighted=len(weights) > 0)
-            results[call] = convert_layer(LayerCall(layer, "/".join(path), inputs, weights, self.builder, self._keras))
+            weights, options = self._arrays(path, layer), model.options.get(call, {})
+            results[call] = convert_layer(
+                LayerCall(layer, "/".join(path), inputs, weights, self.builder, self._keras, self._uses, options)
+            )
         return results[model.output]
-
-    def _check_use(self, layer: Layer, path: LayerPath, *, is_weighted: bool) -> None:
-        if layer.uses > 1 and is_weighted:
-            where = replace(layer, name="/".join(path)).where
-            raise unsupported(self.builder.source, where, "is used twice, so that two places share its weights")
 
     def _nested(self, layer: Layer, inputs: tuple[Tensor, ...], path: LayerPath) -> Tensor:
         assert layer.model is not None

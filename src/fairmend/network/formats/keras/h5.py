@@ -15,9 +15,16 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.formats.keras.config import Layer, ModelConfig, parse_config
 from fairmend.network.formats.keras.functions import Style, major_version
-from fairmend.network.formats.keras.graph import LayerPath, all_layers, build_network, stored_order
+from fairmend.network.formats.keras.graph import build_network, stored_order
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
-from fairmend.network.formats.keras.layers import count_weights, select_weights
+from fairmend.network.formats.keras.weights import (
+    PARTS,
+    LayerPath,
+    all_layers,
+    count_weights,
+    select_weights,
+    stored_places,
+)
 from fairmend.network.formats.keras.write import KerasForm, write_model
 
 # The config is written as Keras 2 wrote it, which every later release reads as well.
@@ -26,6 +33,7 @@ _SUFFIXES = (".h5", ".hdf5")
 _ATTRIBUTES = ("model_config", "keras_version", "layer_names", "weight_names")
 _UNFREEZE = "Save it as .keras, or set model.trainable = True before you save it as .h5"
 _WITHOUT_ADAPT = "Save the model as .keras, or give the layer mean and variance as arguments"
+_AS_KERAS = "Save the model as .keras: an .h5 file lists the weights of all its layers together"
 _WHOLE = "save the whole model: model.save('model.h5') or model.save('model.keras')"
 
 
@@ -46,8 +54,8 @@ def read_content(content: bytes, source: str) -> Network:
     for layer in model.layers:
         paths |= _nested_paths(file, layer, is_keras_3, source) if layer.model else {(layer.name,): _paths(file, layer)}
     _check_order(file, [layer for layer in model.layers if _has_weights(file, layer.name)], source)
-    places = {"/".join(layer): ["/".join(path) for path in found] for layer, found in paths.items()}
-    form = KerasForm(_SUFFIXES, content, places, partial(change_hdf5, source=source))
+    places, shapes = stored_places(model, paths, file)
+    form = KerasForm(_SUFFIXES, content, places, shapes, partial(change_hdf5, source=source))
 
     def arrays(layer: LayerPath, kind: Layer) -> list[npt.NDArray[Any]]:
         return [file.array(*path) for path in paths[layer]]
@@ -73,6 +81,8 @@ def _nested_paths(file: Hdf5File, model: Layer, is_keras_3: bool, source: str) -
     names = [tuple(name.split("/")) for name in file.texts("weight_names", *place) or ()]
     layers = all_layers(model.model, (model.name,))
     for path, layer in layers:
+        if layer.kind in PARTS:
+            raise FairmendError(f"{source}: layer {'/'.join(path)!r} ({layer.kind}) is in a nested model. {_AS_KERAS}")
         if layer.kind == "Normalization" and any(count_weights(layer)):
             why = "in a nested model is adapted, and Keras 3 ignores its mean and variance in .h5 files"
             raise FairmendError(f"{source}: layer {'/'.join(path)!r} (Normalization) {why}. {_WITHOUT_ADAPT}")

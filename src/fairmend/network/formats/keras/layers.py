@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,14 @@ import numpy.typing as npt
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
 from fairmend.network.folding import Norm
-from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
+from fairmend.network.formats.build import scaling
+from fairmend.network.formats.keras.call import LayerCall, Tensor
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, PREFIX, Layer
 from fairmend.network.formats.keras.functions import named_activation
+from fairmend.network.formats.keras.tokens import TOKEN_LAYERS, einsum_axes, product, softmax
+from fairmend.network.formats.keras.weights import INNER
 
 _KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
-Weights = Sequence[npt.NDArray[Any]]
-Place = TypeVar("Place")
 
 _PASSED = (
     "Dropout",
@@ -32,17 +33,15 @@ _PASSED = (
     "AlphaDropout",
     "ActivityRegularization",
 )
-_WEIGHTED = ("Dense", "BatchNormalization", "PReLU", "Embedding")
-_INNER = ("ReLU", "LeakyReLU", "ELU", "Softmax")  # layers that another layer may have as its activation
 _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
 _LEAKY_LAYER = 0.3  # the layer's default, which differs from the function's, 0.2, and from PyTorch's
-_PRODUCT = "multiplies or divides values that depend on the inputs, for which fairmend has no bounds"
 _REFUSED = {
-    **dict.fromkeys(("LayerNormalization", "GroupNormalization", "UnitNormalization", "RMSNormalization"), _PRODUCT),
-    **dict.fromkeys(("Multiply", "Dot", "Attention", "AdditiveAttention", "MultiHeadAttention"), _PRODUCT),
+    "UnitNormalization": "divides by a norm that may be 0: use LayerNormalization or RMSNormalization",
+    "GroupNormalization": "normalises groups of channels: use LayerNormalization",
+    **dict.fromkeys(("Attention", "AdditiveAttention", "GroupQueryAttention"), "is not MultiHeadAttention: use that"),
+    "Masking": "leaves out steps that depend on the inputs",
     **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional", "TimeDistributed"), "reads sequences"),
     **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D", "SeparableConv1D", "DepthwiseConv1D"), "is a convolution"),
-    **dict.fromkeys(("Maximum", "Minimum"), "takes the larger or smaller of two branches"),
     **dict.fromkeys(("Lambda", "TFOpLambda", "SlicingOpLambda"), "may compute anything: use a layer of Keras's own"),
     "Identity": "may stand for anything in older files: leave it out",
     **dict.fromkeys(
@@ -50,110 +49,6 @@ _REFUSED = {
         "turns categories into columns: the spec's encoding does that, so begin the model after it",
     ),
 }
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
-
-    `raw` says that it has columns of the input, unchanged; `whole` that they are declared as whole numbers.
-    """
-
-    value: Value
-    shape: tuple[int, ...]
-    raw: bool = False
-    whole: bool = False
-
-
-@dataclass(frozen=True)
-class LayerCall:
-    """A layer at one place of a model: what it reads and its arrays. `name` is its path in nested models."""
-
-    layer: Layer
-    name: str
-    inputs: tuple[Tensor, ...]
-    weights: Weights
-    builder: GraphBuilder
-    keras: int | None
-
-    @property
-    def where(self) -> str:
-        """The layer, for errors."""
-        return replace(self.layer, name=self.name).where
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return an option of the layer."""
-        return self.layer.get(key, default)
-
-    def refuse(self, why: str) -> FairmendError:
-        """Return the error for what is not supported."""
-        return unsupported(self.builder.source, self.where, why)
-
-    def damaged(self, why: str) -> FairmendError:
-        """Return the error for a layer that no Keras writes."""
-        return FairmendError(f"{self.builder.source}: {self.where} {why}")
-
-    def one(self) -> Tensor:
-        """Return the one tensor that the layer reads."""
-        if len(self.inputs) != 1:
-            raise self.refuse(f"reads the outputs of {len(self.inputs)} layers instead of one")
-        return self.inputs[0]
-
-    def several(self) -> tuple[Tensor, ...]:
-        """Return two or more tensors of numbers."""
-        if len(self.inputs) < 2:
-            raise self.refuse("reads the output of one layer instead of several")
-        return tuple(self.numbers(tensor) for tensor in self.inputs)
-
-    def numbers(self, tensor: Tensor) -> Tensor:
-        """Return the tensor; refuse whole numbers, which only a look-up may read."""
-        if tensor.whole:
-            raise self.refuse("reads an input of whole numbers, which only Embedding may read: declare it as float32")
-        return tensor
-
-    def row(self) -> Value:
-        """Return the one value that the layer reads, a row of numbers."""
-        tensor = self.numbers(self.one())
-        if math.prod(tensor.shape[:-1]) != 1 or not tensor.shape:
-            raise self.refuse(f"reads rows of shape {tensor.shape}; put a Flatten layer before it")
-        return tensor.value
-
-    def with_value(self, value: Value) -> Tensor:
-        """Return a result with the axes of what the layer reads."""
-        return Tensor(value, (*self.one().shape[:-1], value.width))
-
-    def number(self, key: str, default: float) -> float:
-        """Return an option that is a number."""
-        given = self.get(key, default)
-        if isinstance(given, dict):  # NumPy's numbers in Keras 2: {"type": "ndarray", "value": 0.3}
-            given = given.get("value")
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            raise self.refuse(f"has {key}={str(given)[:80]}, which is not a number")
-        return float(given)
-
-    def arrays(self, count: int) -> Weights:
-        """Return the arrays of the layer."""
-        if len(self.weights) != count:
-            raise self.damaged(f"has {len(self.weights)} arrays instead of {count}; save the model again")
-        return self.weights
-
-
-def count_weights(layer: Layer) -> tuple[int, int]:
-    """Return how many arrays a layer stores that can be trained, and how many others."""
-    if layer.kind == "Dense":
-        return 1 + bool(layer.get("use_bias", True)), 0
-    if layer.kind == "BatchNormalization":
-        return bool(layer.get("scale", True)) + bool(layer.get("center", True)), 2
-    if layer.kind == "Normalization":
-        return 0, 3 if None in (layer.get("mean"), layer.get("variance")) else 0
-    return int(layer.kind in _WEIGHTED), 0
-
-
-def select_weights(layer: Layer, places: Sequence[Place]) -> Sequence[Place]:
-    """Return the places of the arrays that inference uses; the others (counts, random states) may not be floats."""
-    if layer.kind == "Normalization":
-        return places[:2]  # the third counts the rows it was adapted to
-    return places if layer.kind in _WEIGHTED else ()
 
 
 def convert_layer(call: LayerCall) -> Tensor:
@@ -213,22 +108,37 @@ def _dense(call: LayerCall) -> Tensor:
     units = call.get("units")
     if parts[0].ndim != 2 or parts[0].shape[1] != units:
         raise call.damaged(f"has {units} units and a kernel of shape {parts[0].shape}")
-    value = call.builder.linear(call.row(), call.where, parts[0].T, parts[1] if biased else None, call.name)
-    return _activation(replace(call, inputs=(call.with_value(value),)))
+    made = call.affine(call.numbers(call.one()), parts[0].T, parts[1] if biased else None, call.name)
+    return activate(replace(call, inputs=(made,)))
 
 
-def _activation(call: LayerCall) -> Tensor:
+def _einsum_dense(call: LayerCall) -> Tensor:
+    tensor, biased = call.numbers(call.one()), call.get("bias_axes") is not None
+    parts = call.arrays(2 if biased else 1)
+    bound, new = einsum_axes(call, parts[0])
+    shape = parts[0].shape[bound:]
+    if biased and parts[1].shape != shape:
+        raise call.damaged(f"has a bias of shape {parts[1].shape} for {shape}")
+    weight = parts[0].reshape(math.prod(parts[0].shape[:bound]), -1).T
+    if tensor.shape[-bound:] != parts[0].shape[:bound] or len(shape) != new:
+        raise call.damaged(f"has a kernel of shape {parts[0].shape} for rows of shape {tensor.shape}")
+    made = call.affine(tensor, weight, parts[1].reshape(-1) if biased else None, call.name, bound, shape)
+    return activate(replace(call, inputs=(made,)))
+
+
+def activate(call: LayerCall) -> Tensor:
     """Add the activation of a Dense or Activation layer: a name, or a whole layer."""
     given = call.get("activation", "linear")
-    if isinstance(given, dict) and given.get("class_name") in _INNER:
+    if isinstance(given, dict) and given.get("class_name") in INNER:
         config = given.get("config")
         inner = Layer(call.layer.name, str(given["class_name"]), config if isinstance(config, dict) else {})
         return _LAYERS[inner.kind](replace(call, layer=inner, weights=()))
     if given in (None, "linear"):
         return call.numbers(call.one())
-    if given in ("softmax", "log_softmax"):
-        row = call.row()
-        return call.with_value(call.builder.softmax(row, call.where, row.width if given == "softmax" else None))
+    if given == "softmax":
+        return softmax(call, call.one(), -1)
+    if given == "log_softmax":
+        return call.with_value(call.builder.softmax(call.row(), call.where))
     activation = None
     if isinstance(given, str):
         try:
@@ -293,14 +203,16 @@ def _elu(call: LayerCall) -> Tensor:
 
 
 def _softmax(call: LayerCall) -> Tensor:
-    if call.get("axis", -1) not in (-1, len(call.one().shape)):
-        raise call.refuse("is not over the last axis")
-    row = call.row()
-    return call.with_value(call.builder.softmax(row, call.where, row.width))
+    tensor, axis = call.one(), call.get("axis", -1)
+    rank = len(tensor.shape)
+    if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
+        raise call.refuse(f"is over axis {str(axis)[:80]} of rows of shape {tensor.shape}, and not over one of a row")
+    return softmax(call, tensor, axis if axis < 0 else axis - 1 - rank)
 
 
 def _batch_norm(call: LayerCall) -> Tensor:
-    last = len(call.one().shape)
+    tensor = call.numbers(call.one())
+    last = len(tensor.shape)
     if call.get("axis", -1) not in (-1, last, [-1], [last]):
         raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
     if call.get("renorm") or call.get("virtual_batch_size") or "mode" in call.layer.config:
@@ -323,13 +235,20 @@ def _normalization(call: LayerCall) -> Tensor:
     if not np.all(variance >= 0):
         raise call.refuse("has a negative variance, whose root is not a number")
     deviation = np.maximum(np.sqrt(variance), _TINY)
-    parts = (deviation, mean) if call.get("invert") else (1 / deviation, 0.0, mean)
-    return call.with_value(call.builder.norm(call.row(), scaling(call.where, *parts)))
+    parts = (deviation, mean) if call.get("invert") else (1 / deviation, np.zeros(()), mean)
+    return _by_columns(call, *parts)
 
 
 def _rescaling(call: LayerCall) -> Tensor:
     gain, shift = (_row_of_numbers(call, call.get(key, default)) for key, default in (("scale", 1), ("offset", 0)))
-    return call.with_value(call.builder.norm(call.row(), scaling(call.where, gain, shift)))
+    return _by_columns(call, gain, shift)
+
+
+def _by_columns(call: LayerCall, *parts: npt.NDArray[np.float64]) -> Tensor:
+    """Add a scaling of the columns of the last axis: one number for all, or one for each."""
+    tensor = call.numbers(call.one())
+    wide = [part if part.size == 1 else np.tile(part, math.prod(tensor.shape[:-1])) for part in parts]
+    return replace(tensor, value=call.builder.norm(tensor.value, scaling(call.where, *wide)), raw=False)
 
 
 def _row_of_numbers(call: LayerCall, given: Any) -> npt.NDArray[np.float64]:
@@ -349,25 +268,53 @@ def _add(call: LayerCall) -> Tensor:
 
 
 def _average(call: LayerCall) -> Tensor:
-    total = _add(call)
-    return replace(total, value=call.builder.norm(total.value, scaling(call.where, 1 / len(call.inputs), 0.0)))
+    return call.scaled(_add(call), 1 / len(call.inputs))
 
 
 def _subtract(call: LayerCall) -> Tensor:
     tensors = _alike(call)
     if len(tensors) != 2:
         raise call.refuse(f"reads the outputs of {len(tensors)} layers instead of two")
-    negative = call.builder.norm(tensors[1].value, scaling(call.where, -1.0, 0.0))
-    return Tensor(call.builder.add(call.where, [tensors[0].value, negative]), tensors[0].shape)
+    return _difference(call, *tensors)
+
+
+def _difference(call: LayerCall, first: Tensor, second: Tensor) -> Tensor:
+    return Tensor(call.builder.add(call.where, [first.value, call.scaled(second, -1.0).value]), first.shape)
+
+
+def _multiply(call: LayerCall) -> Tensor:
+    found, *others = _alike(call)
+    for other in others:
+        found = product(call, found, other)
+    return found
+
+
+def _maximum(call: LayerCall) -> Tensor:
+    """Add the larger of two values, b + relu(a - b), or the smaller, a - relu(a - b)."""
+    found, *others = _alike(call)
+    is_largest = call.layer.kind == "Maximum"
+    for other in others:
+        apart = _difference(call, found, other)
+        more = Tensor(call.builder.function(apart.value, call.where, Activation("relu")), apart.shape)
+        parts = (other, more) if is_largest else (found, call.scaled(more, -1.0))
+        found = Tensor(call.builder.add(call.where, [part.value for part in parts]), found.shape)
+    return found
 
 
 def _alike(call: LayerCall) -> tuple[Tensor, ...]:
-    """Return what the layer reads; refuse shapes that differ, which Keras stretches to fit."""
+    """Return what the layer reads, stretched to one shape as Keras does; where axes are missing, the first are."""
     tensors = call.several()
-    if len({tensor.shape for tensor in tensors}) > 1:
+    rank = max(len(tensor.shape) for tensor in tensors)
+    is_layer = not call.layer.kind.startswith(PREFIX)
+    wide = [(1,) * (rank - len(tensor.shape)) + tensor.shape for tensor in tensors]
+    try:
+        shape = np.broadcast_shapes(*wide)
+    except ValueError:
+        shape = ()
+    if not shape or (not is_layer and len({len(tensor.shape) for tensor in tensors}) > 1):
         shapes = ", ".join(str(tensor.shape) for tensor in tensors)[:200]
         raise call.refuse(f"reads rows of different shapes: {shapes}")
-    return tensors
+    return tuple(call.stretched(replace(tensor, shape=own), shape) for tensor, own in zip(tensors, wide, strict=True))
 
 
 def _concatenate(call: LayerCall) -> Tensor:
@@ -378,11 +325,15 @@ def _concatenate(call: LayerCall) -> Tensor:
         raise call.refuse(f"joins rows of other shapes than fit its axis {str(axis)[:80]}")
     along = axis % (rank + 1) - 1
     others = {tensor.shape[:along] + tensor.shape[along + 1 :] for tensor in tensors}
-    if len(others) > 1 or math.prod(tensors[0].shape[:along]) != 1:
+    if len(others) > 1:
         raise call.refuse(f"joins rows of shapes {', '.join(str(tensor.shape) for tensor in tensors)[:200]}")
     value = call.builder.concatenate(call.where, [tensor.value for tensor in tensors])
-    width = sum(tensor.shape[along] for tensor in tensors)
-    return Tensor(value, (*tensors[0].shape[:along], width, *tensors[0].shape[along + 1 :]))
+    numbers, start = [], 0
+    for tensor in tensors:
+        numbers.append(np.arange(start, start + tensor.value.width).reshape(tensor.shape))
+        start += tensor.value.width
+    joined = np.concatenate(numbers, axis=along)
+    return call.moved(Tensor(value, (start,)), lambda _: joined)
 
 
 def _embedding(call: LayerCall) -> Tensor:
@@ -401,47 +352,68 @@ def _embedding(call: LayerCall) -> Tensor:
 
 
 def _arithmetic(call: LayerCall) -> Tensor:
-    """Add x + y or x − y, or an operation of x with a number."""
+    """Add an operation of two values, or of one with a number."""
     kind, constants = call.layer.kind.removeprefix(PREFIX), call.get("constants")
     numbers = [each for each in constants if each is not None]
-    if not numbers and kind in ("Add", "Subtract"):
-        return _add(call) if kind == "Add" else _subtract(call)
-    if not numbers and kind != "Negative":
-        raise call.refuse(f"is not supported: it {_PRODUCT}")
+    if not numbers and kind in _OF_VALUES:
+        return _OF_VALUES[kind](call)
     tensor, number = call.numbers(call.one()), numbers[0] if numbers else -1.0
     if len(constants) > 2 or type(number) not in (int, float) or not math.isfinite(number):
         raise call.refuse("combines a value with something else than a number")
     is_first = constants[0] is not None
-    if kind in ("Divide", "TrueDivide") and (is_first or number == 0):
-        raise call.refuse("divides by 0, or by a value that depends on the inputs")
+    if kind in ("Divide", "TrueDivide") and is_first:
+        return call.scaled(_inverse(call, tensor), number)
+    if kind in ("Divide", "TrueDivide") and number == 0:
+        raise call.refuse("divides by 0")
     gain = {"Multiply": number, "Negative": -1.0, "Subtract": -1.0 if is_first else 1.0, "Add": 1.0}.get(kind)
     shift = {"Add": number, "Subtract": number if is_first else -number}.get(kind, 0.0)
     norm = scaling(call.where, 1 / number if gain is None else gain, shift)
     return Tensor(call.builder.norm(tensor.value, norm), tensor.shape)
 
 
+def _quotient(call: LayerCall) -> Tensor:
+    first, second = _alike(call)
+    return product(call, first, _inverse(call, second))
+
+
+def _inverse(call: LayerCall, tensor: Tensor) -> Tensor:
+    return Tensor(call.builder.function(tensor.value, call.where, Activation("reciprocal")), tensor.shape)
+
+
 def _columns(call: LayerCall) -> Tensor:
-    """Add x[:, start:stop]."""
+    """Add x[:, start:stop], x[:, 0] or x[:, 0, start:stop]."""
     tensor, constants = call.one(), call.get("constants")
     index = constants[1] if len(constants) == 2 and isinstance(constants[1], list) else []
-    slices = [each["config"] for each in index if isinstance(each, dict) and isinstance(each.get("config"), dict)]
-    parts = [[each.get(key) for key in ("start", "stop", "step")] for each in slices]
-    plain = all(part is None or type(part) is int for each in parts for part in each)
-    rows, columns = parts if len(parts) == len(index) == 2 else ([0], [0])
-    if rows != [None, None, None] or not plain or columns[2] not in (None, 1) or len(tensor.shape) != 1:
-        raise call.refuse("chooses something else than columns, x[:, start:stop]")
-    chosen = range(*slice(*columns).indices(tensor.value.width))
-    if not chosen:
-        raise call.refuse("chooses no column")
-    return replace(tensor, value=call.builder.columns(tensor.value, call.where, chosen), shape=(len(chosen),))
+    parts: list[Any] = []
+    for each in index:
+        config = each.get("config") if isinstance(each, dict) else None
+        limits = [config.get(key) for key in ("start", "stop", "step")] if isinstance(config, dict) else [each]
+        plain = all(type(part) is int or (part is None and len(limits) == 3) for part in limits)
+        parts.append((slice(*limits) if len(limits) == 3 else limits[0]) if plain else None)
+    if len(parts) < 2 or parts[0] != slice(None) or None in parts or len(parts) > len(tensor.shape) + 1:
+        raise call.refuse("chooses something else than columns, x[:, start:stop] or x[:, token]")
+    if any(isinstance(part, slice) and part.step not in (None, 1) for part in parts):
+        raise call.refuse("chooses something else than columns, x[:, start:stop] or x[:, token]")
+    sizes = zip(parts[1:], tensor.shape, strict=False)
+    if any(type(part) is int and not -size <= part < size for part, size in sizes):
+        raise call.refuse(f"chooses what rows of shape {tensor.shape} do not have")
+    return call.moved(tensor, lambda numbers: numbers[tuple(parts[1:])])
 
 
+_OF_VALUES: dict[str, Callable[[LayerCall], Tensor]] = {
+    "Add": _add,
+    "Subtract": _subtract,
+    "Multiply": _multiply,
+    "Divide": _quotient,
+    "TrueDivide": _quotient,
+}
 _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     **dict.fromkeys(_PASSED, _pass),
     "Flatten": _flatten,
     "Reshape": _reshape,
     "Dense": _dense,
-    "Activation": _activation,
+    "EinsumDense": _einsum_dense,
+    "Activation": activate,
     "ReLU": _relu,
     "LeakyReLU": _leaky_relu,
     "PReLU": _prelu,
@@ -452,6 +424,9 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     "Rescaling": _rescaling,
     "Add": _add,
     "Average": _average,
+    "Multiply": _multiply,
+    "Maximum": _maximum,
+    "Minimum": _maximum,
     "Subtract": _subtract,
     "Concatenate": _concatenate,
     "Embedding": _embedding,
@@ -460,4 +435,5 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     ),
     f"{PREFIX}Concatenate": _concatenate,
     f"{PREFIX}GetItem": _columns,
+    **TOKEN_LAYERS,
 }

@@ -34,16 +34,21 @@ Places = dict[str, list[str]]
 
 @dataclass(frozen=True, eq=False)
 class KerasForm:
-    """A file, the paths of the arrays of its layers by their names, and `change`, which replaces arrays in it."""
+    """A file, the paths of the arrays of its layers by their names, and `change`, which replaces arrays in it.
+
+    `shapes` are those of the arrays by their paths: a kernel may have more axes than a matrix.
+    """
 
     suffixes: tuple[str, ...]
     content: bytes
     places: Places
+    shapes: dict[str, tuple[int, ...]]
     change: Callable[[bytes, Arrays], bytes]
 
     def to_bytes(self, network: Network, suffix: str) -> bytes:
         """Return the file with the weights of `network`."""
-        return self.change(self.content, arrays_of(network, self.places))
+        found = arrays_of(network, self.places)
+        return self.change(self.content, {path: array.reshape(self.shapes[path]) for path, array in found.items()})
 
 
 def arrays_of(network: Network, places: Places) -> Arrays:
@@ -54,7 +59,7 @@ def arrays_of(network: Network, places: Places) -> Arrays:
         if name not in places:
             raise FormError(f"the model has no layer {name!r}")
         kernel, *rest = places[name]
-        arrays[kernel] = np.ascontiguousarray(weight.T)
+        arrays[kernel] = np.ascontiguousarray(weight.reshape(weight.shape[-2:]).T)
         if bias is not None:
             if not rest:
                 raise FormError(f"the layer {name!r} has no bias in the original")

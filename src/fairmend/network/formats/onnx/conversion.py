@@ -39,13 +39,15 @@ class Result:
     """What a node gives: a value with axes of which one is that of the rows, mostly (rows, columns).
 
     ``whole`` says whether it holds whole numbers, and ``cut`` whether a cast may have cut off digits to make them: then
-    only a look-up may read it.
+    only a look-up may read it. ``left_out`` says which numbers, in its axes, are -infinity instead: then only a softmax
+    may read it.
     """
 
     value: Value
     dims: Dims
     whole: bool = False
     cut: bool = False
+    left_out: npt.NDArray[np.bool_] | None = None
 
     @property
     def is_row(self) -> bool:
@@ -75,11 +77,15 @@ class Conversion:
         """Return the error for a node that is not supported."""
         return unsupported(self.graph.source, describe_node(node), why)
 
-    def data(self, name: str) -> Result:
+    def data(self, name: str, *, masked: bool = False) -> Result:
         """Return a result that depends on the input; raise the error of a node that is not supported."""
         found = self.results.get(name)
         if isinstance(found, Refused):
             raise found.error
+        if found is not None and found.left_out is not None and not masked:
+            raise FairmendError(
+                f"{self.graph.source}: {name!r} holds -infinity where a mask says so, which only a softmax may read"
+            )
         if found is None:
             node = self.graph.producer(name)
             if name in self.sizes:

@@ -18,12 +18,15 @@ _assert_scalar.default self assert_msg
 _assert_tensor_metadata.default a size= stride= dtype= * device= layout=
 _native_batch_norm_legit_no_training.default input weight bias running_mean running_var momentum eps
 _to_copy.default self * dtype= layout= device= pin_memory= non_blocking= memory_format=
+amax.default self dim= keepdim=
+amin.default self dim= keepdim=
 addcmul.default self tensor1 tensor2 * value=
 addcmul_.default self tensor1 tensor2 * value=
 addmm.default self mat1 mat2 * beta= alpha=
 baddbmm.default self batch1 batch2 * beta= alpha=
 batch_norm.default input weight bias running_mean running_var training momentum eps cudnn_enabled
 bilinear.default input1 input2 weight bias=
+bitwise_not.default self
 bmm.default self mat2
 clone.default self * memory_format=
 contiguous.default self * memory_format=
@@ -39,8 +42,13 @@ index.Tensor self indices
 index_select.default self dim index
 layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
 linear.default input weight bias=
+logical_not.default self
+masked_fill.Scalar self mask value
+masked_fill.Tensor self mask value
 matmul.default self other
 mm.default self mat2
+max.dim self dim keepdim=
+min.dim self dim keepdim=
 movedim.int self source destination
 narrow.default self dim start length
 native_layer_norm.default input normalized_shape weight bias eps

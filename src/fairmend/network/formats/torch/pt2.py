@@ -363,6 +363,8 @@ def _argument(argument: Mapping[str, Any]) -> Any:
         return _DTYPE_NAMES.get(content, "another dtype")
     plain = _PLAIN.get(kind.removesuffix("s"))
     if plain is not None:
+        if kind == "as_float" and content == "-Infinity":  # that of a mask
+            return -math.inf
         listed = content if kind.endswith("s") else [content]
         if not all(type(each) is plain for each in listed):
             raise FairmendError(f"an argument of the program is {content!r}, which is not {kind.removeprefix('as_')}")

@@ -40,6 +40,8 @@ ATTENTION = [
 ATTENTION[11].output[0] = "v3"
 HEAD = {f"w{name}": random(D, D) for name in "qkv"} | {f"b{name}": random(D) for name in "qkv"}
 HEAD |= {"heads": np.array([0, -1, 2, 3]), "flat": np.array([0, 0, 6]), "third": np.float32(0.577)}
+MASK = np.where(np.tri(T) * [[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], random(T, T), -np.inf)
+MASK = MASK.astype(np.float32)
 EPS, SQUARE = np.float32(1e-3), np.float32(2)
 MEAN = [node("ReduceMean", "t", "e0", axes=[-1]), node("Sub", "t e0", "e")]
 SPREAD = [node("ReduceMean", "s0", "s1", axes=[2]), node("Add", "s1 eps", "s2"), node("Sqrt", "s2", "s")]
@@ -61,6 +63,16 @@ GRAPHS = {
     "an einsum with a weight": ([node("Einsum", "t u", "r", equation="btd,tde->bte")], {"u": random(T, D, D)}),
     "an einsum of two": ([node("Einsum", "t t", "a", equation="bid,bjd->bij"), node("MatMul", "a t", "r")], {}),
     "attention": (ATTENTION, HEAD),
+    "softmax by steps": ([node("ReduceMax", "t", "h", axes=[2]), node("Sub", "t h", "h1"), node("Exp", "h1", "e"),
+                          node("ReduceSum", "e end", "s"), node("Div", "e s", "r")], {"end": np.array([2])}),
+    "smallest": ([node("ReduceMin", "t", "h", axes=[1], keepdims=0), node("Unsqueeze", "h one", "r")],
+                 {"one": np.array([1])}),
+    "attention with a mask": ([*ATTENTION[:13], node("Mul", "a0 third", "a1"), node("Add", "a1 mask", "a2"),
+                               node("Softmax", "a2", "a", axis=-1), *ATTENTION[15:]], HEAD | {"mask": MASK}),
+    "attention with numbers filled in": ([*ATTENTION[:13], node("Where", "hidden far a0", "a2"),
+                                          node("Softmax", "a2", "a", axis=-1), *ATTENTION[15:]],
+                                         HEAD | {"hidden": np.isneginf(MASK), "far": np.float32(-np.inf)}),
+    "numbers filled in": ([node("Where", "kept t two", "r")], {"kept": np.arange(D) != 2, "two": SQUARE}),
     "softmax along the tokens": ([node("Softmax", "t", "r", axis=1)], {}),
     "softmax of transposed tokens": ([node("Transpose", "t", "h", perm=[2, 0, 1]), node("Softmax", "h", "g", axis=0),
                                       node("Transpose", "g", "r", perm=[1, 2, 0])], {}),
@@ -115,6 +127,11 @@ def test_normalisation_by_steps_is_one_operation(tmp_path):
 
 
 REFUSED = {
+    "a mask of data": ([*TOKENS, node("Greater", "t b", "h"), node("Where", "h t b", "r"), *END], "Greater|Where"),
+    "a mask of everything": ([*TOKENS, node("Add", "t far", "h"), node("Softmax", "h", "r", axis=1), *END],
+                             "leaves out everything"),
+    "masked numbers elsewhere": ([*TOKENS, node("Add", "t near", "h"), node("Tanh", "h", "r"), *END],
+                                 "only a softmax may read"),
     "rows times rows": ([node("Transpose", "x", "y0"), node("MatMul", "x y0")], "other than row by row"),
     "a matrix over rows": ([node("Transpose", "x", "y0"), node("MatMul", "y0 w")], "not a matrix for all rows"),
     "a sum of rows": ([node("ReduceSum", "x zero")], r"\(ReduceSum\) is over axis 0 of \(rows, 4\)"),
@@ -134,6 +151,8 @@ REFUSED = {
 def test_what_would_mix_rows_is_refused(name, tmp_path):
     nodes, words = REFUSED[name]
     constants = {"zero": np.array([0]), "one": np.array([1]), "g": np.ones(D, np.float32), "k": random(3, 1, 1)}
+    constants["far"] = np.where(np.arange(D) == 1, -np.inf, 0).astype(np.float32)
+    constants["near"] = np.where(np.arange(T * D).reshape(T, D) == 1, -np.inf, 0).astype(np.float32)
     with pytest.raises(FairmendError, match=words):
         load_network(save(tmp_path / "m.onnx", nodes, outputs=1, **CONSTANTS, **constants))
 

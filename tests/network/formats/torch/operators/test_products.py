@@ -23,6 +23,9 @@ class Tokens(nn.Module):
         self.blocks = nn.Parameter(torch.randn(3, 4, 2))
         self.turned = nn.Parameter(torch.randn(2, 4))
         self.mask = nn.Parameter(torch.randn(3, 3), requires_grad=False)
+        seen = torch.tensor([[True, False, False], [True, True, False], [True, False, False]])
+        self.register_buffer("seen", seen)
+        self.register_buffer("added", torch.where(seen, torch.randn(3, 3), -torch.inf))
         self.attention = nn.MultiheadAttention(4, 2)
         self.norm, self.groups = nn.LayerNorm((3, 4)), nn.GroupNorm(3, 3)
         self.pair = nn.Bilinear(4, 4, 2)
@@ -51,6 +54,15 @@ CASES = {
     "place": (lambda m, a, b: m.square(a) + m.place, 12),
     "attention": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b + a), 12),
     "mask": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, attn_mask=m.mask, scale=0.3), 12),
+    "causal": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, is_causal=True), 12),
+    "a mask of booleans": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, attn_mask=m.seen), 12),
+    "a mask that is added": (lambda m, a, b: ((a @ b.mT) / 2 + m.added).softmax(-1) @ b, 12),
+    "a mask that is filled in": (lambda m, a, b: (a @ b.mT).masked_fill(~m.seen, -torch.inf).softmax(-1) @ b, 12),
+    "a number that is filled in": (lambda m, a, b: (a @ b.mT).masked_fill(m.seen, 2.0) @ b, 12),
+    "multi-head with a mask": (
+        lambda m, a, b: m.attention(*[a.transpose(0, 1)] * 3, attn_mask=~m.seen)[0].transpose(0, 1),
+        12,
+    ),
     "heads": (
         lambda m, a, b: F.scaled_dot_product_attention(
             *(z.unflatten(2, (2, 2)).transpose(1, 2) for z in (a, b, a))
@@ -68,6 +80,8 @@ CASES = {
     "group norm": (lambda m, a, b: m.groups(a), 12),
     "rms norm": (lambda m, a, b: F.rms_norm(a, (4,)), 12),
     "glu": (lambda m, a, b: F.glu(a, 2), 6),
+    "largest over an axis": (lambda m, a, b: a.max(1)[0] + b.amin(1), 4),
+    "softmax by steps": (lambda m, a, b: (e := (a - a.amax(-1, keepdim=True)).exp()) / e.sum(-1, keepdim=True), 12),
     "largest": (lambda m, a, b: torch.maximum(a, b), 12),
     "smallest": (lambda m, a, b: torch.min(a, b) + torch.minimum(a, m.place), 12),
     "quotient": (lambda m, a, b: b / (1.5 + a), 12),
@@ -108,9 +122,10 @@ REFUSED = {
         12,
         "has a mask that depends on the input",
     ),
-    "causal": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, is_causal=True), 12, "is causal"),
+    "a mask of everything": (lambda m, a, b: (a @ b.mT + m.added.mT).softmax(-1) @ b, 12, "leaves out everything"),
+    "masked scores elsewhere": (lambda m, a, b: torch.tanh(a @ b.mT + m.added) @ b, 12, "only a softmax may read"),
     "random": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, dropout_p=0.5), 12, "stays random"),
-    "largest over an axis": (lambda m, a, b: a.max(1)[0], 4, "for two tensors, not over an axis"),
+    "largest of all": (lambda m, a, b: a.amax((1, 2)), 1, "is not over one axis"),
     "other biases": (
         lambda m, a, b: m.square(a) + F.linear(b, m.square.weight),
         12,

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
+from fairmend.network.formats.build import Value, scaling
 from fairmend.network.formats.onnx.arrays import attributes
 from fairmend.network.formats.onnx.axes import column_numbers, lengths, rows_axis, shown
 from fairmend.network.formats.onnx.conversion import Conversion, Result
@@ -110,7 +112,9 @@ def _pow(node: Node, to: Conversion) -> Result:
 
 def _softmax(node: Node, to: Conversion) -> Result:
     """Read a softmax along an axis; over the columns of a row, it may close the network."""
-    x, one_axis = to.numbers(node), to.graph.opset >= _ONE_AXIS
+    given_x = to.data(node.input[0], masked=True)
+    left_out, one_axis = given_x.left_out, to.graph.opset >= _ONE_AXIS
+    x = to.numbers(node) if left_out is None else replace(given_x, left_out=None)
     given = attributes(node).get("axis", -1 if one_axis else 1)
     where, closes = describe_node(node), x.is_row
     axis = to.along(node, given, x.dims, f"is not over the last axis, but over axis {given} of {shown(x.dims)}")
@@ -122,8 +126,35 @@ def _softmax(node: Node, to: Conversion) -> Result:
     numbers = np.moveaxis(column_numbers(x.dims), axis, -1)
     rows = rows_axis(x.dims)
     last = to.moved(node, x, numbers, rows if rows < axis else rows - 1)
-    made = replace(last, value=to.builder.softmax(last.value, where, lengths(x.dims)[axis]))
+    if left_out is None:
+        made = replace(last, value=to.builder.softmax(last.value, where, lengths(x.dims)[axis]))
+    else:
+        kept = ~np.moveaxis(left_out, axis, -1).reshape(-1, lengths(x.dims)[axis])
+        made = replace(last, value=_kept_softmax(node, to, last.value, kept))
     return to.moved(node, made, np.moveaxis(column_numbers(made.dims), -1, axis), rows)
+
+
+def _kept_softmax(node: Node, to: Conversion, x: Value, kept: npt.NDArray[np.bool_]) -> Value:
+    """Return the softmax of the numbers that a mask keeps (groups, size), and 0 for the others.
+
+    Groups that keep the same numbers are one softmax, over these alone, in the order of the first of them.
+    """
+    if not kept.any(axis=1).all():
+        raise to.refuse(node, "has a mask that leaves out everything that a token attends to; leave out that token")
+    where, numbers = describe_node(node), np.arange(kept.size).reshape(kept.shape)
+    parts, places, start = [], np.full(kept.shape, -1), 0
+    for first, own in enumerate(kept):
+        if places[first].max() >= 0:
+            continue
+        groups = np.flatnonzero((kept == own).all(axis=1))
+        chosen = numbers[np.ix_(groups, np.flatnonzero(own))]
+        part = to.builder.columns(x, where, chosen.reshape(-1).tolist())
+        parts.append(to.builder.softmax(part, where, chosen.shape[1]))
+        places[np.ix_(groups, np.flatnonzero(own))] = start + np.arange(chosen.size).reshape(chosen.shape)
+        start += chosen.size
+    parts.append(to.builder.norm(to.builder.columns(x, where, [0]), scaling(where, 0.0, 0.0)))  # 0 for every row
+    together = to.builder.concatenate(where, parts)
+    return to.builder.columns(together, where, np.where(places < 0, start, places).reshape(-1).tolist())
 
 
 OPERATORS: dict[str, Callable[[Node, Conversion], Result]] = {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.network.formats.torch.operators.context import (
     ROWS,
@@ -82,8 +83,43 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     tensor = c.numbers(x)
     if _is_number(other, 0):
         return copied(c, tensor)
+    if isinstance(other, Constant) and other.array.dtype.kind == "f" and np.isneginf(other.array).any():
+        c.keeps(other)
+        finite = np.where(np.isneginf(other.array), 0.0, other.array).astype(other.array.dtype)
+        kept = _add(c, tensor, Constant(finite)) if finite.any() else tensor
+        return masked(c, kept, np.isneginf(other.array))
     wide, shift = _beside(c, tensor, other)
     return c.scaled(wide, shift=shift)
+
+
+def masked(c: Context, x: RowTensor, mask: npt.NDArray[np.bool_]) -> RowTensor:
+    """Return a tensor with -infinity where a constant mask says so, which a softmax leaves out."""
+    c.require_axis(x, mask.shape)
+    dims = common_dims(c, x.dims, mask.shape)
+    if dims != x.dims or x.mixed:
+        raise c.error(f"has a mask of shape {mask.shape} for scores of shape {x.shape()}")
+    found = c.view(x, dims)
+    found.left_out = np.broadcast_to(mask, column_numbers(dims).shape)
+    return found
+
+
+def masked_fill(c: Context, x: Any, mask: Any, value: Any) -> RowTensor:
+    """Return a tensor with a number at the places of a constant mask; -infinity is for a softmax to leave out."""
+    tensor = c.numbers(x)
+    if not isinstance(mask, Constant) or mask.array.dtype != np.bool_:
+        raise c.error("has a mask that depends on the input, or is not one of booleans")
+    c.keeps(mask)
+    if isinstance(value, Constant) and value.array.size == 1:
+        c.keeps(value)
+        value = float(value.array.reshape(()))
+    if isinstance(value, float) and value == -math.inf:
+        return masked(c, tensor, mask.array)
+    number = c.number(value, "a number to fill in")
+    dims = common_dims(c, tensor.dims, mask.array.shape)
+    if dims != tensor.dims or tensor.mixed:
+        raise c.error(f"has a mask of shape {mask.array.shape} for a tensor of shape {tensor.shape()}")
+    filled = np.broadcast_to(mask.array, column_numbers(dims).shape).reshape(-1)
+    return c.scaled(tensor, gain=np.where(filled, 0.0, 1.0).tolist(), shift=np.where(filled, number, 0.0).tolist())
 
 
 def add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:

@@ -83,7 +83,8 @@ class RowTensor:
 
     `opens` says by how many columns the tensor grows with each column of an input whose width is not known yet.
     An `integer` tensor was cast to whole numbers, and only a look-up may read it. `sigmoid_of` is set on a sigmoid,
-    and `product_of` on the product of a tensor and a constant. `open_axis` is the axis of such columns.
+    and `product_of` on the product of a tensor and a constant. `open_axis` is the axis of such columns. `left_out` says
+    which numbers, in the axes of the tensor, are -infinity instead: only a softmax may read them.
     """
 
     parts: tuple[Value, ...]
@@ -94,6 +95,7 @@ class RowTensor:
     sigmoid_of: tuple[Value, ...] = ()
     product_of: tuple[tuple[Value, ...], Any] | None = None
     open_axis: int | None = None
+    left_out: npt.NDArray[np.bool_] | None = None
     version: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -219,6 +221,8 @@ class Context:
         tensor = self.tensor(x)
         if tensor.integer:
             raise self.error("computes with whole numbers (.long() or .int()), which only an embedding may read")
+        if tensor.left_out is not None:
+            raise self.error("reads masked scores, -infinity, which only a softmax may read")
         return tensor
 
     def matrix(self, x: Any) -> RowTensor:
@@ -269,6 +273,10 @@ class Context:
         if constant.key is not None and not isinstance(found, str):
             self.steps.copied.add(constant.key)
         return found
+
+    def keeps(self, constant: Constant) -> None:
+        """Note that steps hold the numbers of a constant, which must not change."""
+        self.steps.copied.update(() if constant.key is None else (constant.key,))
 
     def number(self, value: Any, what: str) -> float:
         """Return an argument that must be one number."""

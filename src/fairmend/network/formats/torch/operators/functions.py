@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairmend.network.formats.torch.operators.context import (
     ROWS,
@@ -182,7 +183,8 @@ def softmax(
     logarithm: bool = False,
 ) -> RowTensor:
     """Return the softmax over one axis, or its logarithm, which only the output may be."""
-    tensor = c.numbers(x)
+    left_out = x.left_out if isinstance(x, RowTensor) else None
+    tensor = c.numbers(x if left_out is None else c.view(x, x.dims))
     if dtype is not None or half_to_float not in (False, 3):
         raise c.error("is not supported with another dtype")
     axis = tensor.axis(dim) if isinstance(dim, int) else -1
@@ -193,10 +195,39 @@ def softmax(
     order = [*(each for each in range(len(tensor.dims)) if each != axis), axis]
     dims = tuple(tensor.dims[each] for each in order)
     row = c.flat(c.select(tensor, column_numbers(tensor.dims).transpose(order), dims, dict(tensor.opens)))
-    value = c.steps.softmax(row, c.where, None if logarithm else tensor.dims[axis])
-    result = RowTensor((value,), dims, tensor.opens)
+    if left_out is not None and not logarithm:
+        result = _kept_softmax(c, row, ~left_out.transpose(order).reshape(-1, tensor.dims[axis]), dims)
+    elif left_out is not None:
+        raise c.error("has masked scores, and is a logarithm")
+    else:
+        value = c.steps.softmax(row, c.where, None if logarithm else tensor.dims[axis])
+        result = RowTensor((value,), dims, tensor.opens)
     back = np.argsort(order)
     return result if axis == len(order) - 1 else c.select(result, column_numbers(dims).transpose(back), tensor.dims)
+
+
+def _kept_softmax(c: Context, row: Any, kept: npt.NDArray[np.bool_], dims: Any) -> RowTensor:
+    """Return the softmax of the numbers that are kept (groups, size), and 0 for those that are left out.
+
+    Groups that keep the same numbers are one softmax, over these alone.
+    """
+    if not kept.any(axis=1).all():
+        raise c.error("has a mask that leaves out everything that a token attends to; leave out that token instead")
+    numbers = np.arange(kept.size).reshape(kept.shape)
+    found, places, start = [], np.full(kept.shape, -1), 0
+    for own in np.unique(kept, axis=0):
+        groups = np.flatnonzero((kept == own).all(axis=1))
+        chosen = numbers[groups][:, own]
+        part = c.steps.columns(row, c.where, chosen.reshape(-1).tolist())
+        found.append(c.steps.softmax(part, c.where, int(own.sum())))
+        places[np.ix_(groups, np.flatnonzero(own))] = start + np.arange(chosen.size).reshape(chosen.shape)
+        start += chosen.size
+    if (places < 0).any():
+        found.append(c.steps.scale(c.steps.columns(row, c.where, [0]), c.where, gain=0.0))
+        places[places < 0] = start
+        start += 1
+    together = RowTensor((c.steps.concatenate(c.where, found),), (ROWS, start))
+    return c.select(together, places, dims)
 
 
 FUNCTIONS: dict[str, Operator] = {

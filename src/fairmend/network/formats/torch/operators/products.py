@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.torch.operators.arithmetic import add, divide, multiply, sum_over
+from fairmend.network.formats.torch.operators.arithmetic import add, divide, masked, masked_fill, multiply, sum_over
 from fairmend.network.formats.torch.operators.context import (
     ROWS,
     Context,
@@ -25,9 +25,11 @@ from fairmend.network.formats.torch.operators.context import (
     on_constants,
 )
 from fairmend.network.formats.torch.operators.functions import softmax
+from fairmend.network.formats.torch.operators.shapes import moved_axis
 from fairmend.network.formats.torch.program import Constant
 
 Labels = Sequence[Hashable]
+_MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 
 
 def contract(c: Context, a: Any, a_labels: Labels, b: Any, b_labels: Labels, out: Labels, bias: Any = None) -> Any:
@@ -304,8 +306,15 @@ def _attention(
     """Return scaled_dot_product_attention: softmax(q kᵀ · scale + mask) v."""
     if dropout_p:
         raise c.error("stays random (dropout_p)")
-    if is_causal or enable_gqa:
-        raise c.error("is causal or groups its heads, which is not supported")
+    if enable_gqa:
+        raise c.error("groups its heads (enable_gqa), which is not supported")
+    if is_causal:
+        if attn_mask is not None:
+            raise c.error("is causal and has a mask")
+        sizes = [c.numbers(each).dims[-2] for each in (query, key)]
+        if not all(type(size) is int for size in sizes):
+            raise c.error("is causal over the rows")
+        attn_mask = Constant(np.tril(np.ones(sizes, np.bool_)))
     return _attend(c, query, key, value, attn_mask, scale)[0]
 
 
@@ -323,11 +332,14 @@ def _attend(c: Context, query: Any, key: Any, value: Any, mask: Any, scale: Any 
 
 
 def _masked(c: Context, scores: Any, mask: Any) -> Any:
-    """Add a mask of finite numbers to the scores."""
+    """Add a constant mask to the scores: numbers, -infinity for what is left out, or booleans, true for what is not."""
     if not isinstance(mask, Constant):
         raise c.error("has a mask that depends on the input")
-    if mask.array.dtype.kind != "f" or not np.isfinite(mask.array).all():
-        raise c.error("has a mask that leaves tokens out; leave them out before it")
+    if mask.array.dtype == np.bool_:
+        c.keeps(mask)
+        return masked(c, c.numbers(scores), ~mask.array)
+    if mask.array.dtype.kind != "f" or np.isnan(mask.array).any() or np.isposinf(mask.array).any():
+        raise c.error("has a mask with numbers that are neither finite nor -infinity")
     return add(c, scores, mask)
 
 
@@ -369,6 +381,9 @@ def _multi_head(
         split = c.view(own, (ROWS, own.dims[1], heads, size // heads))
         turned.append(_arranged(c, split, [0, 1, 2, 3], [0, 2, 1, 3]))
     heads_query, heads_key, heads_value = turned
+    if isinstance(attn_mask, Constant) and attn_mask.array.dtype == np.bool_:  # here, true is what is left out
+        c.keeps(attn_mask)
+        attn_mask = Constant(~attn_mask.array)
     result, weights = _attend(c, heads_query, heads_key, heads_value, attn_mask)
     joined = _arranged(c, result, [0, 1, 2, 3], [0, 2, 1, 3])
     flat = c.view(joined, (ROWS, joined.dims[1], size))
@@ -391,15 +406,44 @@ def _glu(c: Context, x: Any, dim: int = -1) -> Any:
 
 
 def _largest(smallest: bool) -> Operator:
-    """Return the larger, or smaller, of two tensors: b + relu(a − b), a − relu(a − b)."""
+    """Return the larger, or smaller, of two tensors, b + relu(a − b), a − relu(a − b), or of those along an axis."""
 
-    def operator(c: Context, a: Any, b: Any = None, keepdim: Any = None) -> Any:
+    def operator(c: Context, a: Any, b: Any = None, keepdim: Any = False) -> Any:
+        if type(b) is int and isinstance(a, RowTensor):
+            return _along(c, a, [b], keepdim, smallest), None
         if not all(isinstance(x, RowTensor | Constant) for x in (a, b)):
             raise c.error("is supported for two tensors, not over an axis")
         if not isinstance(a, RowTensor):
             a, b = b, a
-        more = c.elementwise(add(c, a, _negative(c, b)), "relu")
-        return add(c, a, multiply(c, more, -1.0)) if smallest else add(c, b, more)
+        return _of_two(c, a, b, smallest)
+
+    return operator
+
+
+def _of_two(c: Context, a: Any, b: Any, smallest: bool) -> Any:
+    more = c.elementwise(add(c, a, _negative(c, b)), "relu")
+    return add(c, a, multiply(c, more, -1.0)) if smallest else add(c, b, more)
+
+
+def _along(c: Context, x: RowTensor, axes: Any, keepdim: Any, smallest: bool) -> Any:
+    """Return the largest, or smallest, numbers along an axis, one after the other."""
+    tensor, named = c.numbers(x), axes if isinstance(axes, list | tuple) else [axes]
+    if len(named) != 1 or type(named[0]) is not int:
+        raise c.error("is not over one axis")
+    axis = moved_axis(c, tensor, named[0], "is the largest")
+    if tensor.dims[axis] > _MOST_COMPARED:
+        raise c.error(f"compares {tensor.dims[axis]} numbers; at most {_MOST_COMPARED} are read")
+    dims = (*tensor.dims[:axis], *((1,) if keepdim else ()), *tensor.dims[axis + 1 :])
+    numbers = column_numbers(tensor.dims)
+    found, *others = (c.select(tensor, np.take(numbers, k, axis), dims) for k in range(tensor.dims[axis]))
+    for other in others:
+        found = _of_two(c, found, other, smallest)
+    return found
+
+
+def _largest_along(smallest: bool) -> Operator:
+    def operator(c: Context, x: Any, dim: Any = None, keepdim: Any = False) -> Any:
+        return _along(c, x, dim, keepdim, smallest)
 
     return operator
 
@@ -426,8 +470,12 @@ PRODUCTS: dict[str, Operator] = {
     "einsum": _einsum,
     "bilinear": _bilinear,
     "scaled_dot_product_attention": _attention,
+    "masked_fill": masked_fill,
+    **dict.fromkeys(("bitwise_not", "logical_not", "invert"), on_constants(np.logical_not)),
     "multi_head_attention": _multi_head,
     "glu": _glu,
     **dict.fromkeys(("maximum", "max"), _largest(smallest=False)),
     **dict.fromkeys(("minimum", "min"), _largest(smallest=True)),
+    "amax": _largest_along(smallest=False),
+    "amin": _largest_along(smallest=True),
 }

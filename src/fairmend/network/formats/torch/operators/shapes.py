@@ -492,6 +492,8 @@ def _getattr(c: Context, x: Any, name: str) -> Any:
         return _same(c, x)
     if name == "T":
         return _t(c, x)
+    if name == "values" and isinstance(x, tuple):  # of the largest along an axis, beside their indices
+        return x[0]
     if name == "mT":
         return _transpose(c, x, -2, -1)
     raise c.error(f"reads {name!r}, which is not supported")

@@ -1,0 +1,323 @@
+"""Keras layers over tokens, and those that multiply values: attention, normalisation and dot products.
+
+A value is a row of numbers under a shape. Whatever only moves them is done to the numbers of the columns, by NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmend_check import json_reader
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.assemble import Graph
+from fairmend_check.kernel.model import Activation
+from fairmend_check.kernel.operations.affine import scaling
+from fairmend_check.readers.keras_config import Layer
+from fairmend_check.readers.onnx_axes import Places, Rows, factors
+
+Weights = list[NDArray[np.floating]]
+_MOST = 2**24  # numbers in the matrix of a layer over tokens
+_MOST_TOKENS = 2**12
+_LETTERS = "abcdefgh"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
+
+    ``whole`` says that it is an input of whole numbers, which only a table may be looked up by.
+    """
+
+    value: int
+    shape: tuple[int, ...]
+    whole: bool = False
+
+
+def described(layer: Layer) -> str:
+    """Return the layer, for messages."""
+    return f'layer "{layer.name[:40]}"'
+
+
+class TokenGraph:
+    """The steps of layers over tokens, in a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def moved(self, tensor: Tensor, move: Callable[[Places], Places]) -> Tensor:
+        """Return a value with its numbers moved, chosen or repeated."""
+        numbers = np.asarray(move(np.arange(math.prod(tensor.shape)).reshape(tensor.shape)))
+        if numbers.size > _MOST:
+            raise CheckError("a layer chooses too many numbers")
+        return replace(
+            tensor, value=self._graph.columns(tensor.value, numbers.reshape(-1).tolist()), shape=numbers.shape
+        )
+
+    def alike(self, layer: Layer, tensors: list[Tensor]) -> list[Tensor]:
+        """Return values of one shape: axes of size 1 are stretched; a layer, but no operation, adds the first axes."""
+        rank = max(len(tensor.shape) for tensor in tensors)
+        if "arguments" in layer.config and any(len(tensor.shape) != rank for tensor in tensors):
+            raise CheckError(f"{described(layer)} reads values of different numbers of axes")
+        shapes = [(*(1,) * (rank - len(tensor.shape)), *tensor.shape) for tensor in tensors]
+        whole = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+        if not rank or any(size not in (1, most) for shape in shapes for size, most in zip(shape, whole, strict=True)):
+            raise CheckError(f"{described(layer)} reads values of different shapes")
+        pairs = zip(tensors, shapes, strict=True)
+        return [
+            self.moved(replace(one, shape=own), lambda numbers: np.broadcast_to(numbers, whole)) for one, own in pairs
+        ]
+
+    def product(self, first: Tensor, second: Tensor, labels: tuple[str, str, str]) -> Tensor:
+        """Return the products of two values, summed over the axes that are not in the result."""
+        names = tuple(f"r{label}" for label in labels)
+        how = factors((Rows(), *first.shape), (Rows(), *second.shape), (names[0], names[1], names[2]))
+        left = self._graph.columns(first.value, how.left.tolist())
+        right = self._graph.columns(second.value, how.right.tolist())
+        made = self._graph.columns(self._graph.product(left, right, *how.sizes), how.back.tolist())
+        return Tensor(made, tuple(size for size in how.dims if not isinstance(size, Rows)))
+
+    def times(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the product of two values of one shape, number by number."""
+        names = _LETTERS[: len(first.shape)]
+        return self.product(first, second, (names, names, names))
+
+    def larger(self, first: Tensor, second: Tensor, *, smaller: bool) -> Tensor:
+        """Return the larger of two values as b + relu(a - b), or the smaller as a - relu(a - b)."""
+        negative = self._graph.norm(second.value, scaling(0.0, -1.0, None))
+        more = self._graph.function(self._graph.sum(first.value, negative), Activation("relu"))
+        if smaller:
+            more = self._graph.norm(more, scaling(0.0, -1.0, None))
+        return replace(first, value=self._graph.sum(first.value if smaller else second.value, more))
+
+    def softmax(self, layer: Layer, tensor: Tensor, axis: Any) -> Tensor:
+        """Return the softmax along an axis; those of a row count from 1."""
+        rank = len(tensor.shape)
+        if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
+            raise CheckError(f"{described(layer)} is not along an axis of a row")
+        along = axis - 1 if axis > 0 else rank + axis
+        last = self.moved(tensor, lambda numbers: np.moveaxis(numbers, along, -1))
+        made = replace(last, value=self._graph.softmax(last.value, last.shape[-1]))
+        return self.moved(made, lambda numbers: np.moveaxis(numbers, -1, along))
+
+    def dense(
+        self,
+        layer: Layer,
+        tensor: Tensor,
+        weight: NDArray[np.floating],
+        bias: NDArray[np.floating] | None,
+        bound: int,
+        out: tuple[int, ...],
+    ) -> Tensor:
+        """Return a layer with weights (out, in) over the last axes, the same for all tokens: one matrix of mostly 0."""
+        free = tensor.shape[: len(tensor.shape) - bound]
+        tokens, (outputs, inputs) = math.prod(free), weight.shape
+        if len(tensor.shape) < bound or math.prod(tensor.shape[len(free) :]) != inputs:
+            raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}, and takes {inputs} numbers")
+        if tokens > 1:
+            if tokens * outputs * tokens * inputs > _MOST:
+                raise CheckError(f"{described(layer)} is a matrix that is too large to be checked")
+            blocks = np.zeros((tokens, outputs, tokens, inputs), weight.dtype)
+            for token in range(tokens):
+                blocks[token, :, token] = weight
+            weight = blocks.reshape(tokens * outputs, tokens * inputs)
+            bias = None if bias is None else np.tile(bias, tokens)
+        return Tensor(self._graph.affine(tensor.value, weight, bias), (*free, *out))
+
+    def einsum_dense(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Return a layer whose kernel (in axes, out axes) replaces the last axes of a value."""
+        where, kernel = described(layer), arrays[0]
+        equation = json_reader.take(layer.config, "equation", str, where)
+        values, _, out = equation.partition("->")
+        own, _, weights = values.partition(",")
+        rest = own.removeprefix("...") if own.startswith("...") else own
+        bound = len([name for name in weights if name in rest])
+        free, new = rest[: len(rest) - bound], weights[bound:]
+        dots = "..." if own != rest else ""
+        names = free + weights
+        plain = names.isalpha() and len({*names}) == len(names) and bool(new) and bound > 0
+        if not plain or rest != free + weights[:bound] or out != dots + free + new or bool(dots) == bool(free):
+            raise CheckError(f"{where} has an equation that cannot be checked")
+        if kernel.ndim != len(weights) or (not dots and len(free) + bound != len(tensor.shape) + 1):
+            raise CheckError(f"{where} has an equation that does not fit its kernel, or what it reads")
+        shape = kernel.shape[bound:]
+        if tensor.shape[-bound:] != kernel.shape[:bound] or layer.config.get("bias_axes") not in (None, new):
+            raise CheckError(f"{where} has a kernel that does not fit what it reads, or a bias over some axes only")
+        if len(arrays) == 2 and arrays[1].shape != shape:
+            raise CheckError(f"{where} has a bias of another shape than it gives")
+        matrix = kernel.reshape(math.prod(kernel.shape[:bound]), math.prod(shape)).T
+        bias = arrays[1].reshape(-1) if len(arrays) == 2 else None
+        return self.dense(layer, tensor, matrix, bias, bound, shape)
+
+    def attention(self, layer: Layer, tensors: list[Tensor], arrays: Weights, named: dict[str, Any]) -> Tensor:
+        """Return attention of several heads, and the layer after it."""
+        where, options = described(layer), layer.config
+        query, value = tensors[named["query"]], tensors[named["value"]]
+        key = tensors[named["key"]] if "key" in named else value
+        three = (query, value, key)
+        if any(len(each.shape) != 2 or each.whole for each in three) or key.shape[0] != value.shape[0]:
+            raise CheckError(f"{where} does not read rows of tokens, as many keys as values")
+        if options.get("attention_axes") not in (None, [1]):
+            raise CheckError(f"{where} attends over other axes than that of the tokens")
+        heads, size = (json_reader.take(options, name, int, where) for name in ("num_heads", "key_dim"))
+        depth = size if options.get("value_dim") is None else json_reader.take(options, "value_dim", int, where)
+        if min(heads, size, depth) < 1:
+            raise CheckError(f"{where} has no heads, or heads of no size")
+        given = options.get("output_shape")
+        out = tuple(given) if type(given) is list else (query.shape[1],)
+        if (given is not None and type(given) is not list) or not out or not all(type(n) is int and n > 0 for n in out):
+            raise CheckError(f"{where} has an output_shape that cannot be checked")
+        allowed = _allowed(layer, named, query.shape[0], value.shape[0])
+        each = len(arrays) // 4
+
+        def layer_of(number: int, tensor: Tensor, inside: tuple[int, ...], outside: tuple[int, ...]) -> Tensor:
+            kernel, *rest = arrays[number * each : (number + 1) * each]
+            if kernel.shape != (*inside, *outside) or any(bias.shape != outside for bias in rest):
+                raise CheckError(f"{where} has arrays of other shapes than its heads need")
+            matrix = kernel.reshape(math.prod(inside), math.prod(outside)).T
+            bias = rest[0].reshape(-1) if rest else None
+            return self.dense(layer, tensor, matrix, bias, len(inside), outside)
+
+        q = layer_of(0, query, query.shape[1:], (heads, size))
+        k = layer_of(1, key, key.shape[1:], (heads, size))
+        v = layer_of(2, value, value.shape[1:], (heads, depth))
+        q = replace(q, value=self._graph.norm(q.value, scaling(0.0, 1 / math.sqrt(size), None)))
+        scores = self.product(q, k, ("thd", "shd", "hts"))
+        return layer_of(3, self._attended(scores, v, allowed), (heads, depth), out)
+
+    def _attended(self, scores: Tensor, values: Tensor, allowed: NDArray[np.bool_]) -> Tensor:
+        """Return values weighed by the softmax of scores, (tokens, heads, size).
+
+        Tokens that attend to the same others are one product, over these alone: the weights of all others are 0.
+        """
+        sets: dict[bytes, list[int]] = {}
+        for token, row in enumerate(allowed):
+            sets.setdefault(row.tobytes(), []).append(token)
+        parts: list[int] = []
+        for tokens in sets.values():
+            seen = np.flatnonzero(allowed[tokens[0]])
+            chosen = self.moved(scores, lambda n, rows=tokens, seen=seen: n[:, rows][:, :, seen])  # type: ignore[misc]
+            weights = replace(chosen, value=self._graph.softmax(chosen.value, len(seen)))
+            own = self.moved(values, lambda n, seen=seen: n[seen])  # type: ignore[misc]
+            parts.append(self.product(weights, own, ("hts", "she", "the")).value)
+        order = [token for tokens in sets.values() for token in tokens]
+        whole = Tensor(self._graph.concatenate(*parts), (len(allowed), *values.shape[1:]))
+        return self.moved(whole, lambda numbers: numbers[np.argsort(order)])
+
+    def dot(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
+        """Return the products of two values, summed over an axis of each."""
+        where, given = described(layer), layer.config.get("axes")
+        axes = given if type(given) is list else [given, given]
+        if len(tensors) != 2 or len(axes) != 2 or any(tensor.whole for tensor in tensors):
+            raise CheckError(f"{where} does not multiply two values over an axis of each")
+        labels = []
+        for axis, tensor, letters in zip(axes, tensors, ("abcdefg", "tuvwxyz"), strict=True):
+            rank = len(tensor.shape)
+            if type(axis) is not int or axis == 0 or not -rank <= axis <= rank or rank > len(letters):
+                raise CheckError(f"{where} is over an axis that its values do not have")
+            along = axis - 1 if axis > 0 else rank + axis
+            labels.append("".join("s" if place == along else letters[place] for place in range(rank)))
+        out = "".join(label.replace("s", "") for label in labels)
+        found = self.product(tensors[0], tensors[1], (labels[0], labels[1], out))
+        return found if found.shape else replace(found, shape=(1,))
+
+    def normalised(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Return a normalisation over the last axes, with its gain and shift."""
+        where, centred = described(layer), layer.kind == "LayerNormalization"
+        given, rank = layer.config.get("axis", -1), len(tensor.shape)
+        axes = given if type(given) is list else [given]
+        count = len(axes)
+        last = axes == list(range(-count, 0)) or axes == list(range(rank - count + 1, rank + 1))
+        if not last or not 0 < count <= rank or not all(type(axis) is int for axis in axes):
+            raise CheckError(f"{where} is not over the last axes of a row")
+        shape = tensor.shape[rank - count :]
+        if any(array.shape != shape for array in arrays):
+            raise CheckError(f"{where} has a gain or a shift of another shape than the axes it is over")
+        options = {"epsilon": 1e-3 if centred else 1e-6, **layer.config}
+        epsilon = json_reader.take(options, "epsilon", float, where)
+        value = self._graph.normalise(tensor.value, math.prod(shape), epsilon, centred=centred)
+        scaled = not centred or json_reader.take({"scale": True, **layer.config}, "scale", bool, where)
+        wide = [np.broadcast_to(array, tensor.shape).reshape(-1).astype(np.float64) for array in arrays]
+        if wide:
+            gain = wide.pop(0) if scaled else 1.0
+            value = self._graph.norm(value, scaling(0.0, gain, wide[0] if wide else None))
+        return replace(tensor, value=value)
+
+    def permuted(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Return the axes of a row in another order."""
+        dims = json_reader.take(layer.config, "dims", list, described(layer))
+        if not all(type(dim) is int for dim in dims) or sorted(dims) != list(range(1, len(tensor.shape) + 1)):
+            raise CheckError(f"{described(layer)} does not put the axes of a row in another order")
+        return self.moved(tensor, lambda numbers: numbers.transpose([dim - 1 for dim in dims]))
+
+    def repeated(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Return a row several times, as tokens."""
+        times = json_reader.take(layer.config, "n", int, described(layer))
+        if len(tensor.shape) != 1 or not 0 < times <= _MOST_TOKENS:
+            raise CheckError(f"{described(layer)} does not repeat one row")
+        return self.moved(tensor, lambda numbers: np.tile(numbers, (times, 1)))
+
+    def pooled(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Return the mean over the tokens."""
+        where, options = described(layer), layer.config
+        if len(tensor.shape) != 2 or options.get("data_format") not in (None, "channels_last"):
+            raise CheckError(f"{where} does not read rows of tokens, with channels last")
+        tokens, width = tensor.shape
+        if tokens > _MOST_TOKENS:
+            raise CheckError(f"{where} reads too many tokens")
+        parts = [
+            self._graph.columns(tensor.value, list(range(token * width, (token + 1) * width)))
+            for token in range(tokens)
+        ]
+        value = parts[0]
+        if tokens > 1:
+            value = self._graph.norm(self._graph.sum(*parts), scaling(0.0, 1 / tokens, None))
+        kept = json_reader.take({"keepdims": False, **options}, "keepdims", bool, where)
+        return Tensor(value, (1, width) if kept else (width,))
+
+
+def _allowed(layer: Layer, named: dict[str, Any], rows: int, columns: int) -> NDArray[np.bool_]:
+    """Return which tokens attend to which: masks must be constants."""
+    where, window, mask = described(layer), layer.config.get("sliding_window"), named["attention_mask"]
+    apart = np.arange(rows)[:, None] - np.arange(columns)
+    found = np.ones(apart.shape, np.bool_)
+    if named["use_causal_mask"]:
+        found &= apart >= 0
+    if window is not None:
+        if type(window) is not int or window < 1:
+            raise CheckError(f"{where} has a sliding_window that cannot be checked")
+        found &= np.abs(apart) < window
+    if mask is not None:
+        found &= _constant_mask(mask, rows, columns, where)
+    if not found.any(axis=1).all():
+        raise CheckError(f"{where} has a token that attends to nothing, which cannot be checked")
+    return found
+
+
+def _constant_mask(mask: Any, rows: int, columns: int, where: str) -> NDArray[np.bool_]:
+    if type(mask) is not dict or mask.get("class_name") not in ("__numpy__", "__tensor__"):
+        raise CheckError(f"{where} has an attention_mask that is not a constant")
+    json_reader.only_keys(mask, ("class_name", "config"), where)
+    config = json_reader.take(mask, "config", dict, where)
+    json_reader.only_keys(config, ("value", "dtype"), where)
+    value = json_reader.take(config, "value", list, where)
+    if len(value) == 1 and rows != 1 and type(value[0]) is list:
+        value = value[0]
+    lists = config.get("dtype") == "bool" and len(value) == rows and all(type(row) is list for row in value)
+    if not lists or any(len(row) != columns or not all(type(one) is bool for one in row) for row in value):
+        raise CheckError(f"{where} has an attention_mask that is not {rows} by {columns} booleans")
+    return np.array(value, np.bool_)
+
+
+TOKEN_LAYERS: dict[str, Callable[[TokenGraph, Layer, Tensor, Weights], Tensor]] = {
+    "LayerNormalization": TokenGraph.normalised,
+    "RMSNormalization": TokenGraph.normalised,
+    "Permute": TokenGraph.permuted,
+    "RepeatVector": TokenGraph.repeated,
+    "GlobalAveragePooling1D": TokenGraph.pooled,
+}
