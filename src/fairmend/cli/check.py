@@ -10,7 +10,7 @@ import click
 
 from fairmend.base.errors import FairmendError
 from fairmend.cli.group import IndependentCommand
-from fairmend.cli.options import FILE, common_options, insert_formats, json_option
+from fairmend.cli.options import FILE, MODEL, common_options, insert_formats, json_option
 
 if TYPE_CHECKING:
     from fairmend_check.main import Evidence
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 @click.command("check", cls=IndependentCommand)
 @click.argument("certificate", type=FILE)
-@click.argument("model", type=FILE, required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option(
     "--spec", "spec_file", type=FILE, help="Spec, .toml; the certificate is valid only if it is about this spec."
 )
