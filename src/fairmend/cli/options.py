@@ -43,6 +43,12 @@ class _DataType(click.Path):
         return DataURL(value) if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
 
 
+class _NoModelError(click.ClickException):
+    """A model of MLflow cannot be had."""
+
+    exit_code = COULD_NOT_ANSWER
+
+
 class _ModelType(click.Path):
     """A model file, or the one in a model folder of MLflow, which a URI may name."""
 
@@ -56,9 +62,7 @@ class _ModelType(click.Path):
         try:
             return model_file(value)
         except FairmendError as error:
-            problem = click.ClickException(str(error))
-            problem.exit_code = COULD_NOT_ANSWER
-            raise problem from error
+            raise _NoModelError(str(error)) from error
 
 
 MODEL = _ModelType(path_type=Path)
