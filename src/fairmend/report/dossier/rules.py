@@ -27,7 +27,7 @@ CREDIT = (
     Excerpt(
         "[…] a creditor shall not take a prohibited basis into account in any system of evaluating the "
         "creditworthiness of applicants.",
-        "Regulation B, § .6(b)(1)",
+        "Regulation B, section 6(b)(1)",
         "frrsdigital.com, locator 6-5027",
     ),
     Excerpt(
@@ -41,7 +41,7 @@ CREDIT = (
         "In an empirically derived, demonstrably and statistically sound, credit scoring system, a creditor may use an "
         "applicant's age as a predictive variable, provided that the age of an elderly applicant is not assigned a "
         "negative factor or value.",
-        "Regulation B, § .6(b)(2)(ii)",
+        "Regulation B, section 6(b)(2)(ii)",
         "frrsdigital.com, locator 6-5027",
     ),
 )
