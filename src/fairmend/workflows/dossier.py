@@ -68,7 +68,7 @@ def write_dossier(report: Report, source: Path, out: Path, attestation: Path | N
 
 
 _WHAT = {
-    "model": "the model that is served",
+    "model": "the model that the result and the certificate are about",
     "certificate": "the certificate: the proof, as data",
     "spec": "the spec: the features, which are protected, and who is similar",
 }
