@@ -15,6 +15,7 @@ SHARES = "fairmend_check.shares"  # decides boxes of people and counts them, for
 MAY_CALL_THE_CHECKER = {
     ROOT,
     "fairmend.cli.check",
+    "fairmend.workflows.dossier",
     "fairmend.workflows.outputs",
     "fairmend.prove.deployment",
     "fairmend.quantifying.certificate",

@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ class Recorder(types.ModuleType):
 
     def __init__(self):
         super().__init__("mlflow")
-        self.metrics, self.tags, self.artifacts = {}, {}, {}
+        self.metrics, self.tags, self.artifacts, self.folders = {}, {}, {}, {}
 
     def log_metrics(self, metrics):
         assert all(isinstance(value, int | float) for value in metrics.values())
@@ -31,11 +32,28 @@ class Recorder(types.ModuleType):
     def log_artifact(self, path, folder):
         self.artifacts[f"{folder}/{Path(path).name}"] = Path(path).read_bytes()
 
+    def log_artifacts(self, path, folder):
+        files = [file for file in Path(path).rglob("*") if file.is_file()]
+        self.folders[folder] = {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
+
+
+class Flavor(types.ModuleType):
+    """A flavor's module, which writes a folder as MLflow does, the file in bytes of its own."""
+
+    def save_model(self, model, path, pip_requirements):
+        self.model = model
+        Path(path).mkdir()
+        (Path(path) / "MLmodel").write_text("flavors:\n  onnx:\n    data: model.onnx\n")
+        (Path(path) / "model.onnx").write_bytes(b"other bytes")
+
 
 @pytest.fixture
 def mlflow(monkeypatch):
     recorder = Recorder()
     monkeypatch.setitem(sys.modules, "mlflow", recorder)
+    for flavor in ("onnx", "pytorch", "sklearn", "keras"):
+        recorder.__dict__[flavor] = Flavor(f"mlflow.{flavor}")
+        monkeypatch.setitem(sys.modules, f"mlflow.{flavor}", recorder.__dict__[flavor])
     return recorder
 
 
@@ -90,3 +108,71 @@ def test_without_mlflow_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(fairmend.FairmendError, match=r"pip install 'fairmend\[mlflow\]'"):
         log_repair(repaired("auto")[0])
+
+
+# The model with its flavor
+
+
+def test_the_file_in_the_model_folder_is_the_one_that_the_certificate_is_about(mlflow, tmp_path):
+    log_repair(repaired("blind")[0], folder="fair")
+    folder = mlflow.folders["fair/model"]
+    assert set(folder) == {"MLmodel", "model.onnx", "certificate.json"}
+    assert folder["model.onnx"] == mlflow.artifacts["fair/model.onnx"]
+    for name, content in folder.items():
+        (tmp_path / name).write_bytes(content)
+    assert run("check", tmp_path / "certificate.json", tmp_path).exit_code == 0
+
+
+def repaired_from(model):
+    _, spec, _, frame, y = repaired("blind")
+    X = spec.encode(frame)
+    return fairmend.repair(model, spec, X[:10], X[30:60], y[30:60], method="blind")
+
+
+def test_a_module_is_logged_as_pytorch_and_as_onnx_if_asked(mlflow):
+    from torch import nn
+
+    result = repaired_from(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1)))
+    log_repair(result)
+    assert isinstance(mlflow.pytorch.model, nn.Module)
+    log_repair(result, flavor="onnx")
+    assert mlflow.onnx.model.graph.node
+    with pytest.raises(fairmend.FairmendError, match="the repaired model is no sklearn model"):
+        log_repair(result, flavor="sklearn")
+
+
+def test_an_estimator_is_logged_as_sklearn(mlflow):
+    from sklearn.tree import DecisionTreeClassifier
+
+    _, spec, _, frame, y = repaired("blind")
+    X = spec.encode(frame)
+    model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
+    result = fairmend.repair(model, spec, X[:10], X[30:60], y[30:60])
+    log_repair(result)
+    assert mlflow.sklearn.model.predict(X[:3]).shape == (3,)
+
+
+def test_a_flavor_that_is_none_is_refused_and_nothing_logged(mlflow):
+    with pytest.raises(fairmend.FairmendError, match="'xgboost' is not one of onnx, keras, pytorch, sklearn"):
+        log_repair(repaired("blind")[0], flavor="xgboost")
+    assert (mlflow.artifacts, mlflow.metrics) == ({}, {})
+
+
+def test_with_mlflow_itself_a_registered_model_is_read_and_checked(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed: pip install 'fairmend[mlflow]'")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+        with mlflow.start_run() as active:
+            log_repair(repaired("blind")[0])
+        uri = f"runs:/{active.info.run_id}/fairmend/model"
+        mlflow.register_model(uri, "credit")
+        for source in (uri, "models:/credit/1"):
+            assert fairmend.load_network(source).inputs == 5
+        certificate = mlflow.artifacts.download_artifacts(artifact_uri=f"{uri}/certificate.json")
+        assert run("check", certificate, "models:/credit/1").exit_code == 0
+        refused = run("check", certificate, "models:/credit/2")
+    assert refused.exit_code == 2
+    assert "Error: models:/credit/2: MLflow cannot download the model" in refused.stderr

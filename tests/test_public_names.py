@@ -41,7 +41,7 @@ FUNCTIONS = {
     "fairmend.paper.datasets.load": "name data_dir= download=",
     "fairmend.paper.datasets.train_biased": "dataset seed= * hidden= epochs= progress=",
     "fairmend.report.audit_report": "found network spec data= y= * group= title= seed= command= what_if= what_if_rows=",
-    "fairmend.mlflow.log_repair": "result report= * folder=",
+    "fairmend.mlflow.log_repair": "result report= * folder= flavor=",
     "fairmend.report.load_report": "path",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= group= "
     "title= seed= command= check= what_if= what_if_rows=",

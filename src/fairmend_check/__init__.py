@@ -43,7 +43,11 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - compare.py: runs it in a process of its own, and compares with enclosures
    - members.py: runs it on members of the same classes, for a claim about classes
    - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
-5. readers/: from bytes to a network
+5. evidence/: what a check leaves behind; nothing here decides a verdict
+   - attestation.py: the result as in-toto statements, and reading them back
+   - ci.py: the result as JUnit XML and as Markdown
+   - files.py: digests of the files, and files that are written together or not at all
+6. readers/: from bytes to a network
    - read_model.py: selects the reader by suffix
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_axes.py, onnx_sizes.py, onnx_graph.py: .onnx

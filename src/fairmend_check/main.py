@@ -13,12 +13,16 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from fairmend_check._version import __version__
 from fairmend_check.check import check_files
 from fairmend_check.errors import CannotAnswerError
+from fairmend_check.evidence import ci
+from fairmend_check.evidence.attestation import Attestation, as_text, read_attestation, statements, summary_path
+from fairmend_check.evidence.files import CheckedFiles, digest_files, refuse_to_overwrite, write_together
 from fairmend_check.kernel.claim import percent
 from fairmend_check.readers.read_model import FORMATS
 from fairmend_check.result import CheckResult, at_least, at_most, printable
@@ -39,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _parser().error("--no-run and --require-run exclude each other")
     if parsed.kernel_only == (parsed.model is not None):
         _parser().error("pass either the MODEL or --kernel-only")
+    evidence = Evidence(parsed.attest, parsed.attest_failure, parsed.attestation, parsed.junit, parsed.summary)
+    problem = evidence.problem(kernel_only=parsed.kernel_only)
+    if problem:
+        _parser().error(problem)
     try:
         result = check_and_print(
             parsed.certificate,
@@ -48,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run=not parsed.no_run,
             require_run=parsed.require_run,
             json_output=parsed.json,
+            evidence=evidence,
         )
     except CannotAnswerError as error:
         sys.stderr.write(f"Error: {printable(str(error))}\n")
@@ -56,6 +65,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("interrupted; there is no verdict\n")
         return INTERRUPTED
     return EXIT_CODES[result.verdict]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a check reads and writes beside its verdict.
+
+    `attest` is where the attestation is written, of an INVALID certificate only with `attest_failure`. `attestation` is
+    one that was written before: it must be about the same files, and say what this check finds. `junit` and `summary`
+    are where the result is written for continuous integration.
+    """
+
+    attest: Path | None = None
+    attest_failure: bool = False
+    attestation: Path | None = None
+    junit: Path | None = None
+    summary: Path | None = None
+
+    def problem(self, *, kernel_only: bool) -> str:
+        """Return why these options do not fit together; empty if they do."""
+        if kernel_only and (self.attest or self.attestation):
+            return "an attestation is about a model file; leave out --kernel-only and pass MODEL"
+        if self.attest_failure and self.attest is None:
+            return "--attest-failure has no effect without --attest"
+        return ""
+
+    def outputs(self) -> dict[str, Path | None]:
+        """Return the files to write, by the option that names them."""
+        summary = None if self.attest is None else summary_path(self.attest)
+        named = {"--attest": self.attest, "the summary of --attest": summary}
+        return {**named, "--junit": self.junit, "--summary": self.summary}
 
 
 def check_and_print(
@@ -67,21 +106,101 @@ def check_and_print(
     run: bool = True,
     require_run: bool = False,
     json_output: bool = False,
+    evidence: Evidence | None = None,
 ) -> CheckResult:
-    """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none."""
-    for path in (certificate, model, spec):
+    """Check a certificate, print the verdict to stdout and return it; raise CannotAnswerError if there is none.
+
+    The files of `evidence` are written before the verdict is printed; if one cannot be, none is, and there is no
+    verdict.
+    """
+    asked = evidence or Evidence()
+    for path in (certificate, model, spec, asked.attestation):
         if path is not None and not _exists(path):
             raise CannotAnswerError(f"{path}: no such file")
+    inputs = {"CERTIFICATE": certificate, "MODEL": model, "--spec": spec, "--attestation": asked.attestation}
+    refuse_to_overwrite(asked.outputs(), inputs)
+    attested = None if asked.attestation is None else read_attestation(asked.attestation)
+    files = digest_files(certificate, model, spec) if model is not None and asked != Evidence() else None
+    if attested is not None and files is not None:
+        attested.require_files(files)
     progress = _show_progress if _watched() else None
     result = check_files(certificate, model, spec, real=real, run=run, require_run=require_run, progress=progress)
+    if files is not None and model is not None and digest_files(certificate, model, spec) != files:
+        raise CannotAnswerError(f"{model}, {certificate} or another file changed while it was checked; check it again")
+    if attested is not None and files is None and result.readable:
+        raise CannotAnswerError(
+            f"{model}: the digests of the files cannot be computed, so {attested.path} says nothing"
+        )
+    headline, result = _compared(result, attested, certificate)
+    notes = _leave(asked, result, certificate, model, files, real)
     if json_output:
         content = {**result.as_dict(), "certificate": str(certificate), "model": None if model is None else str(model)}
         lines = [json.dumps(content, indent=2).replace("\x7f", "\\u007f")]  # json escapes all others
     else:
-        lines = [printable(line) for line in _lines(result, certificate, model)]
+        lines = [printable(line) for line in _lines(result, headline, model)]
         lines[0] = _coloured(lines[0], _GREEN if result.valid else _RED)
+        lines += [printable(line) for line in _attested_lines(attested, result)]
     sys.stdout.write("\n".join(lines) + "\n")
+    for note in notes:
+        sys.stderr.write(f"{printable(note)}\n")
     return result
+
+
+def _compared(result: CheckResult, attested: Attestation | None, certificate: Path) -> tuple[Path, CheckResult]:
+    """Return what the verdict is about, and the verdict: INVALID if the attestation says something else than the check.
+
+    An attestation of FAILED is not confirmed by VALID, nor the other way round; one of an INVALID check stays INVALID.
+    """
+    differences = [] if attested is None or not result.readable else attested.contradictions(result)
+    if attested is None or not differences or not result.valid:
+        return certificate, replace(result, reasons=(*result.reasons, *differences)) if differences else result
+    return attested.path, replace(result, valid=False, reasons=tuple(differences))
+
+
+def _leave(
+    asked: Evidence,
+    result: CheckResult,
+    certificate: Path,
+    model: Path | None,
+    files: CheckedFiles | None,
+    real: bool,
+) -> list[str]:
+    """Write the files that are asked for, all or none, and return what to say about them."""
+    contents: dict[Path, str] = {}
+    notes = []
+    if asked.junit is not None:
+        contents[asked.junit] = ci.junit(result, certificate, model)
+    if asked.summary is not None:
+        contents[asked.summary] = ci.summary(result, certificate, model, files)
+    if asked.attest is not None and (result.valid or (asked.attest_failure and result.readable)):
+        if files is None:
+            raise CannotAnswerError(f"{model}: the files cannot be read twice, so that nothing can be attested")
+        second = summary_path(asked.attest)
+        test_result, summary = statements(result, files, real=real)
+        contents |= {asked.attest: as_text(test_result), second: as_text(summary)}
+        said = test_result["predicate"]["result"]
+        notes.append(f"Attested as {said}, not signed: {asked.attest} (test result), {second} (verification summary)")
+    elif asked.attest is not None:
+        way = "; to attest that, pass --attest-failure" if result.readable else ""
+        notes.append(f"No attestation was written, because the result is {result.verdict.upper()}{way}")
+    write_together(contents)
+    return notes
+
+
+def _attested_lines(attested: Attestation | None, result: CheckResult) -> list[str]:
+    """Return what is left to say about an attestation that was compared."""
+    if attested is None or not result.readable:
+        return []
+    signature = "The signature of its envelope was not verified" if attested.signed else "It is not signed"
+    lines = _wrapped(
+        f"Attestation: {attested.path} is about these files, and attests {attested.verdict.upper()}, found by "
+        f"fairmend-check {attested.checker}. {signature}."
+    )
+    here = {run.program for run in result.runs}
+    others = [program for program in attested.programs if program not in here]
+    if others:
+        lines += _wrapped(f"It attests a run in {', '.join(others)}, which was not repeated here.")
+    return lines
 
 
 def _watched() -> bool:
@@ -196,6 +315,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--require-run", action="store_true", help="give no verdict unless the model was run within its bounds"
     )
+    parser.add_argument(
+        "--attest",
+        type=Path,
+        metavar="FILE",
+        help="write the result as in-toto statements: a test result into FILE, a verification summary beside it",
+    )
+    parser.add_argument("--attest-failure", action="store_true", help="with --attest, also attest INVALID, as FAILED")
+    parser.add_argument(
+        "--attestation",
+        type=Path,
+        metavar="FILE",
+        help="an attestation of an earlier check; no verdict unless it is about these files, INVALID unless it says "
+        "what this check finds",
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the result as JUnit XML")
+    parser.add_argument("--summary", type=Path, metavar="FILE", help="write the result in Markdown")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
     parser.add_argument("--version", action="version", version=f"fairmend-check {__version__}")
     return parser

@@ -104,3 +104,12 @@ def test_the_same_source_gives_the_same_bytes(pyz, tmp_path):
     again = started(sys.executable, ROOT / ".ci" / "build-checker", tmp_path / "new" / "again.pyz")
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "new" / "again.pyz").read_bytes() == pyz.read_bytes()
+
+
+def test_it_attests_and_reads_the_attestation_back(pyz, python, tmp_path):
+    files = case(spec="tolerance").save(tmp_path)
+    attestation = tmp_path / "attestation.json"
+    for option in ("--attest", "--attestation"):
+        command = [python, "-I", pyz, *files, option, attestation]
+        assert subprocess.run(command, env=BARE, capture_output=True, check=False).returncode == 0
+    assert json.loads(attestation.read_text())["predicate"]["result"] == "WARNED"

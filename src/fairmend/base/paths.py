@@ -86,3 +86,24 @@ def _everything(path: Path) -> Iterator[str]:
         yield from glob.iglob(str(path), recursive=True)
     for parent, folders, files in os.walk(path):  # it enters no linked folder
         yield from (os.path.join(parent, name) for name in (*folders, *files))
+
+
+# Models of MLflow
+
+MODEL_DESCRIPTION = "MLmodel"
+"""The file that makes a folder a model folder of MLflow."""
+
+_MODEL_URIS = ("models:/", "runs:/", "mlflow-artifacts:/")
+
+
+def is_model_uri(source: object) -> bool:
+    """Return whether something is a URI of MLflow."""
+    return isinstance(source, str) and source.startswith(_MODEL_URIS)
+
+
+def is_model_folder(path: Path) -> bool:
+    """Return whether a path is a model folder of MLflow."""
+    try:
+        return (path / MODEL_DESCRIPTION).is_file()
+    except (OSError, ValueError):  # for example a name that is too long
+        return False

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fairmend.base.errors import FairmendError
 from fairmend.cli.group import IndependentCommand
-from fairmend.cli.options import FILE, common_options, insert_formats, json_option
+from fairmend.cli.options import FILE, MODEL, common_options, insert_formats, json_option
+
+if TYPE_CHECKING:
+    from fairmend_check.main import Evidence
 
 _logger = logging.getLogger(__name__)
 
 
 @click.command("check", cls=IndependentCommand)
 @click.argument("certificate", type=FILE)
-@click.argument("model", type=FILE, required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option(
     "--spec", "spec_file", type=FILE, help="Spec, .toml; the certificate is valid only if it is about this spec."
 )
@@ -30,6 +34,20 @@ _logger = logging.getLogger(__name__)
 )
 @click.option("--no-run", is_flag=True, help="Do not run the model, even if its runtime is installed.")
 @click.option("--require-run", is_flag=True, help="Give no verdict unless the model was run within its bounds.")
+@click.option(
+    "--attest",
+    type=FILE,
+    help="Write the result as in-toto statements: a test result into this file, a verification summary beside it.",
+)
+@click.option("--attest-failure", is_flag=True, help="With --attest, also attest INVALID, as FAILED.")
+@click.option(
+    "--attestation",
+    type=FILE,
+    help="An attestation of an earlier check: no verdict unless it is about these files, INVALID unless it says what "
+    "this check finds.",
+)
+@click.option("--junit", type=FILE, help="Write the result as JUnit XML.")
+@click.option("--summary", type=FILE, help="Write the result in Markdown, for a step of a workflow.")
 @json_option
 @common_options
 @click.pass_context
@@ -44,6 +62,11 @@ def command(
     kernel_only: bool,
     no_run: bool,
     require_run: bool,
+    attest: Path | None,
+    attest_failure: bool,
+    attestation: Path | None,
+    junit: Path | None,
+    summary: Path | None,
     json_output: bool,
 ) -> None:
     """Check a certificate independently.
@@ -60,9 +83,22 @@ def command(
         raise click.UsageError("Pass either MODEL or --kernel-only.")
     if no_run and require_run:
         raise click.UsageError("--no-run and --require-run exclude each other.")
+    from fairmend_check.main import Evidence
+
+    evidence = Evidence(attest, attest_failure, attestation, junit, summary)
+    problem = evidence.problem(kernel_only=kernel_only)
+    if problem:
+        raise click.UsageError(f"{problem[:1].upper()}{problem[1:]}.")
     ctx.exit(
         run_check(
-            certificate, model, spec_file, real=real, run=not no_run, require_run=require_run, json_output=json_output
+            certificate,
+            model,
+            spec_file,
+            real=real,
+            run=not no_run,
+            require_run=require_run,
+            json_output=json_output,
+            evidence=evidence,
         )
     )
 
@@ -76,6 +112,7 @@ def run_check(
     run: bool = True,
     require_run: bool = False,
     json_output: bool = False,
+    evidence: Evidence | None = None,
 ) -> int:
     """Check the certificate, print the verdict and return the exit code."""
     from fairmend_check.errors import CannotAnswerError
@@ -83,7 +120,14 @@ def run_check(
 
     try:
         result = check_and_print(
-            certificate, model, spec_file, real=real, run=run, require_run=require_run, json_output=json_output
+            certificate,
+            model,
+            spec_file,
+            real=real,
+            run=run,
+            require_run=require_run,
+            json_output=json_output,
+            evidence=evidence,
         )
     except CannotAnswerError as error:
         raise FairmendError(str(error)) from error

@@ -10,8 +10,8 @@ import click
 
 from fairmend.base.device import is_device_name
 from fairmend.base.errors import FairmendError
-from fairmend.base.paths import DataURL, is_url
-from fairmend.cli.group import CONFIG, LOG_FILE, NO_CONFIG, RESUMABLE, VERBOSE
+from fairmend.base.paths import DataURL, is_model_folder, is_model_uri, is_url
+from fairmend.cli.group import CONFIG, COULD_NOT_ANSWER, LOG_FILE, NO_CONFIG, RESUMABLE, VERBOSE
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -43,12 +43,35 @@ class _DataType(click.Path):
         return DataURL(value) if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
 
 
+class _NoModelError(click.ClickException):
+    """A model of MLflow cannot be had."""
+
+    exit_code = COULD_NOT_ANSWER
+
+
+class _ModelType(click.Path):
+    """A model file, or the one in a model folder of MLflow, which a URI may name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of the file."""
+        of_mlflow = isinstance(value, str) and (is_model_uri(value) or is_model_folder(Path(value)))
+        if not of_mlflow or (ctx is not None and ctx.resilient_parsing):
+            return super().convert(value, param, ctx)
+        from fairmend.network.formats.mlflow import model_file
+
+        try:
+            return model_file(value)
+        except FairmendError as error:
+            raise _NoModelError(str(error)) from error
+
+
+MODEL = _ModelType(path_type=Path)
 DATA = _DataType(path_type=Path)
 DATA_FORMATS = '.csv, .csv.gz or .parquet: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
 POSITIVE = click.FloatRange(min=0, min_open=True)
 MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
 
-model_argument = click.argument("model", type=FILE)
+model_argument = click.argument("model", type=MODEL)
 spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
 threshold_option = click.option(
     "--threshold",

@@ -14,6 +14,7 @@ from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
     FILE,
+    MODEL,
     activation_option,
     add_options,
     common_options,
@@ -53,7 +54,7 @@ _drafting_options = add_options(
     ),
     click.option(
         "--model",
-        type=FILE,
+        type=MODEL,
         help="Model file, to check that the spec describes as many columns as it reads. The names of the inputs of an "
         ".onnx file with an input for each column say which columns it reads.",
     ),

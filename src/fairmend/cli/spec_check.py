@@ -13,6 +13,7 @@ from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
     FILE,
+    MODEL,
     activation_option,
     common_options,
     encoded_option,
@@ -38,7 +39,7 @@ _DIGITS = 6  # of a scale in the table; --json has all
 @click.command("check", cls=Command)
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=DATA, help=f"People to check against the spec, {DATA_FORMATS}")
-@click.option("--model", type=FILE, help="Model file, to check against the spec.")
+@click.option("--model", type=MODEL, help="Model file, to check against the spec.")
 @out_of_range_option
 @threshold_option
 @scores_option

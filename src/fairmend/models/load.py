@@ -15,6 +15,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.models.ports import unscaled
 from fairmend.models.run_model import RunModel, Runner
 from fairmend.network import Activation, Network, NetworkSource, load_network
+from fairmend.network.formats.mlflow import model_file
 from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 
@@ -57,6 +58,7 @@ def load_model(
         if asked:
             raise FairmendError(f"{asked[0]}= is for a model that is not loaded yet; {source!r} is")
     else:
+        source = model_file(source) if isinstance(source, str | PathLike) else source
         model = _load(source, activation, outputs, output, takes, spec)
     return _of_spec(model, spec) if spec is not None and isinstance(model, RunModel) else model
 
@@ -75,6 +77,7 @@ def require_network(
         )
     if _is_function(source):
         raise FairmendError(f"{what} needs a network that fairmend reads, not a function; {instead}")
+    source = model_file(source) if isinstance(source, str | PathLike) else source
     try:
         return load_network(source, activation)
     except FairmendError as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fairmend.auditing.figures import DisparityFigures
 from fairmend.base.text import (
@@ -35,10 +34,10 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.proxies import describe_proxy
 from fairmend.evaluate.summary import summarize
+from fairmend.report.markdown import escape, table_lines
 from fairmend.report.page import REGRESSION_ERRORS, class_name, pair_columns
 from fairmend.report.report import PagedDocument
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 _MOST_WARNINGS = 50
 _MOST_BOXES = 10
 
@@ -48,22 +47,22 @@ def model_card(document: PagedDocument) -> str:
     summary = summarize(document)
     lines = [
         *_head(document),
-        f"# {_escape(document.about.name or document.title)}",
+        f"# {escape(document.about.name or document.title)}",
         "",
-        f"**{_escape(summary.headline)}**",
+        f"**{escape(summary.headline)}**",
         "",
-        *_table(("The model", ""), _about(document)),
+        *table_lines(("The model", ""), _about(document)),
     ]
     for section in summary.sections:
-        lines += [f"## {section.heading}", "", *(f"- {_escape(text)}" for text in section.paragraphs), ""]
+        lines += [f"## {section.heading}", "", *(f"- {escape(text)}" for text in section.paragraphs), ""]
     if document.warnings:
-        lines += ["## Warnings", "", *(f"- {_escape(text)}" for text in document.warnings[:_MOST_WARNINGS]), ""]
+        lines += ["## Warnings", "", *(f"- {escape(text)}" for text in document.warnings[:_MOST_WARNINGS]), ""]
     lines += ["## Figures", "", *_figures(document)]
     if not isinstance(document, QuantifyDocument):
         lines += list(_effects(document))
         lines += [] if document.outcomes is None else list(_outcomes(document, document.outcomes))
         lines += list(_proxies(document.proxies))
-    lines += [*_check(document), "## Origin", "", *_table(("", ""), _origin(document))]
+    lines += [*_check(document), "## Origin", "", *table_lines(("", ""), _origin(document))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -106,8 +105,8 @@ def _figures(document: PagedDocument) -> list[str]:
         before, after = (list(_of_network(figures, document)) for figures in (document.before, document.after))
         compared = [(name, old, new) for (name, old), (_, new) in zip(before, after, strict=True)]
         return [
-            *_table(("Figure", "Before", "After"), compared),
-            f"Accuracy and the positive rate are measured on {_escape(document.scored_on)}.",
+            *table_lines(("Figure", "Before", "After"), compared),
+            f"Accuracy and the positive rate are measured on {escape(document.scored_on)}.",
             "",
             *_worst_pair(document, document.before.disparity, " before"),
             *_worst_pair(document, document.after.disparity, " after"),
@@ -123,7 +122,7 @@ def _audit_figures(audit: AuditDocument) -> list[str]:
         *_disparity(audit.disparity),
     ]
     rows += [] if audit.utility is None else list(_utility(audit.utility, audit.utility))
-    return [*_table(("Figure", "Value"), rows), *_worst_pair(audit, audit.disparity)]
+    return [*table_lines(("Figure", "Value"), rows), *_worst_pair(audit, audit.disparity)]
 
 
 def _shares(shares: QuantifyDocument) -> Iterator[str]:
@@ -138,11 +137,11 @@ def _shares(shares: QuantifyDocument) -> Iterator[str]:
         )
         for name, key in names
     ]
-    yield from _table(("Figure", "Of all people", "" if rows is None else "Rows of the data"), figures)
+    yield from table_lines(("Figure", "Of all people", "" if rows is None else "Rows of the data"), figures)
     if shares.boxes:
         yield "Where people are treated unequally, the largest shares first:"
         yield ""
-        yield from (f"- {_escape(box.text)} ({at_least_percent(box.share)})" for box in shares.boxes[:_MOST_BOXES])
+        yield from (f"- {escape(box.text)} ({at_least_percent(box.share)})" for box in shares.boxes[:_MOST_BOXES])
         yield ""
 
 
@@ -174,7 +173,7 @@ def _worst_pair(document: Document, figures: DisparityFigures, when: str = "") -
     changed = [f"{name} {other} instead of {own}" for name, own, other in columns if own != other]
     where = f"row {pair.row}{f' ({short(pair.id, 40)})' if pair.id else ''}"
     sentence = f"Largest score disparity{when}, {where}: {score} is {second} instead of {first}"
-    return [_escape(f"{sentence} with {', '.join(changed)}."), ""]
+    return [escape(f"{sentence} with {', '.join(changed)}."), ""]
 
 
 def _of_network(figures: NetworkFigures, repair: RepairDocument) -> Iterator[tuple[str, str]]:
@@ -226,13 +225,13 @@ def _effects(document: AuditDocument | RepairDocument) -> Iterator[str]:
     ]
     for compared in zip(*sides, strict=True):
         first = compared[0]
-        yield f"### {_escape(first.feature)}{f': effect on “{_escape(first.answer)}”' if first.answer else ''}"
+        yield f"### {escape(first.feature)}{f': effect on “{escape(first.answer)}”' if first.answer else ''}"
         yield ""
         rows = [
             (values[0].value, *(text for value in values for text in _value_effect(value, on)))
             for values in zip(*(effects.values for effects in compared), strict=True)
         ]
-        yield from _table(("Value", *heads), rows)
+        yield from table_lines(("Value", *heads), rows)
         if first.values_left_out:
             yield f"{count(first.values_left_out)} rarer values are not shown."
             yield ""
@@ -250,7 +249,7 @@ def _proxies(proxies: Sequence[ProxyTable]) -> Iterator[str]:
     """Yield how well the features tell columns that the model does not read, and which of them."""
     if proxies:
         yield from ("## Features that stand for others", "")
-        yield from (f"- {_escape(describe_proxy(each))}" for each in proxies)
+        yield from (f"- {escape(describe_proxy(each))}" for each in proxies)
         yield ""
 
 
@@ -264,9 +263,9 @@ def _outcomes(document: Document, outcomes: Outcomes) -> Iterator[str]:
     yield ""
     yield (
         "Equal treatment and equal outcomes are different questions: a model can give every person the same prediction "
-        f"whatever the person's {_escape(listed(document.similar.protected, 'or'))}, and still select one group less "
+        f"whatever the person's {escape(listed(document.similar.protected, 'or'))}, and still select one group less "
         "often, because the groups differ in other features. The selection rate is the share of a group that gets "
-        f"{_escape(selected)}, with its 95 % interval (Wilson). The impact ratio is this rate divided by the highest "
+        f"{escape(selected)}, with its 95 % interval (Wilson). The impact ratio is this rate divided by the highest "
         f"one in the table. By the four-fifths rule, a ratio below {number(outcomes.limit)} is a sign of adverse "
         f"impact, if the prediction is favourable. Groups with less than {percent(outcomes.small, 0)} of the "
         f"{count(outcomes.rows)} rows have no ratio."
@@ -280,8 +279,8 @@ def _outcomes(document: Document, outcomes: Outcomes) -> Iterator[str]:
 
 
 def _outcome_table(table: OutcomeTable, one: bool) -> Iterator[str]:
-    answer = "" if one else f": predicted “{_escape(table.answer)}”"
-    yield f"### {_escape(' × '.join(table.features))}{answer}"
+    answer = "" if one else f": predicted “{escape(table.answer)}”"
+    yield f"### {escape(' × '.join(table.features))}{answer}"
     yield ""
     sides = ("",) if table.flagged_after is None else (" before", " after")
     heads = [f"{name}{side}" for side in sides for name in ("Selected", "Selection rate", "Impact ratio")]
@@ -289,7 +288,7 @@ def _outcome_table(table: OutcomeTable, one: bool) -> Iterator[str]:
     for group in table.groups:
         figures = [text for side in (group.before, group.after) if side is not None for text in _selection(side)]
         rows.append((*group.values, f"{count(group.rows)}{' (small)' if group.small else ''}", *figures))
-    yield from _table((*table.features, "People", *heads), rows)
+    yield from table_lines((*table.features, "People", *heads), rows)
     if table.groups_left_out:
         yield f"{count(table.groups_left_out)} smaller groups are not shown."
         yield ""
@@ -308,7 +307,7 @@ def _check(document: Document) -> list[str]:
     if not isinstance(document, RepairDocument) or document.certificate is None:
         return []
     certificate = document.certificate
-    lines = ["## Check it yourself", "", f"The certificate states: {_escape(certificate.claim)}", ""]
+    lines = ["## Check it yourself", "", f"The certificate states: {escape(certificate.claim)}", ""]
     if certificate.command:
         # Indented code ends only with the line, whatever the names of the files are.
         lines += [
@@ -330,18 +329,3 @@ def _origin(document: Document) -> Iterator[tuple[str, str]]:
         yield file.role.capitalize(), f"{file.name}{f', sha256 {file.sha256}' if file.sha256 else ''}"
     versions = {"fairmend": document.fairmend, **origin.versions}
     yield "Versions", ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-# Markdown
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    def line(cells: Iterable[str]) -> str:
-        return f"| {' | '.join(map(_escape, cells))} |"
-
-    return [line(heads), f"|{' --- |' * len(heads)}", *map(line, rows), ""]
-
-
-def _escape(text: str) -> str:
-    """Return a text of one line in which nothing is Markdown or HTML."""
-    return _SPECIAL.sub(r"\\\1", printable(text)).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")

@@ -70,13 +70,17 @@ def _render(document: PagedDocument) -> str:
         what_if = document.page.what_if
     style = _join("style.css", *(["what_if.css"] if what_if else []))
     script = _join("script.js", *(_WHAT_IF_SCRIPTS if what_if else ()))
-    return _template().render(
-        doc=document,
-        what_if_data="" if what_if is None else what_if_data(what_if, document.class_names),
-        summary=summarize(document),
-        style=style,
-        script=script,
-        policy=_policy(style, script),
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            doc=document,
+            what_if_data="" if what_if is None else what_if_data(what_if, document.class_names),
+            summary=summarize(document),
+            style=style,
+            script=script,
+            policy=_policy(style, script),
+        )
     )
 
 
@@ -188,7 +192,7 @@ def _interval(count: int, total: int) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
@@ -227,4 +231,13 @@ def _template() -> jinja2.Template:
         "small": SMALL,
         "loss": text.loss,
     }
-    return environment.get_template("report.html")
+    return environment
+
+
+def render_static(name: str, *styles: str, **content: object) -> str:
+    """Return a page without a script, from the template of this name, and styles beside that of the report."""
+    style = _join("style.css", *styles)
+    policy = (
+        f"default-src 'none'; style-src '{_hash_source(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return _environment().get_template(name).render(**content, style=style, policy=policy)

@@ -74,12 +74,12 @@ class ExternalData:
 
     def _file(self, location: str, where: str) -> memoryview:
         if location not in self._files:
-            path = self._resolve(location, where)
+            path = self.resolve(location, where)
             room = _MAX_BYTES - sum(map(len, self._files.values()))
             self._files[location] = memoryview(json_reader.read_bytes(path, "external data", room))
         return self._files[location]
 
-    def _resolve(self, location: str, where: str) -> Path:
+    def resolve(self, location: str, where: str) -> Path:
         """Return the path of a file beside the model; refuse every name that could lead out of its folder."""
         if location in ("", ".", "..") or re.search(r"[/\\:\0]", location):
             raise CheckError(

@@ -74,25 +74,6 @@ def test_a_saved_model_folder_is_named(tmp_path):
         load_network(tmp_path / "saved_model.pb")
 
 
-@pytest.mark.parametrize(
-    ("flavor", "words"),
-    [
-        ("pytorch", r"load_network\(mlflow\.pytorch\.load_model\(.*\)\)\.save\(\"model\.onnx\"\)"),
-        ("sklearn", r"mlflow\.sklearn\.load_model"),
-        ("keras", r"mlflow\.keras\.load_model\(.*\)\.save\(\"model\.keras\"\)"),
-        ("tensorflow", r"mlflow\.tensorflow\.load_model"),
-        ("onnx", r"onnx\.save\(mlflow\.onnx\.load_model"),
-        ("xgboost", "save it as one file"),
-    ],
-)
-def test_an_mlflow_folder_is_named_with_the_way_for_its_flavor(flavor, words, tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "MLmodel").write_text(f"flavors:\n  {flavor}:\n    data: data\n  python_function:\n    loader: x\n")
-    with pytest.raises(FairmendError, match=f"is an MLflow model folder.*{words}"):
-        load_network(folder)
-
-
 def test_the_model_in_another_folder_is_named(tmp_path):
     with pytest.raises(FairmendError, match=r"is a folder; give the model file in it$"):
         load_network(tmp_path)

@@ -1,8 +1,9 @@
 """Model formats: how networks are read from files and objects, and written to files.
 
 `suffixes` maps the suffix of a file to the module that reads and writes it: add a suffix there. `objects` reads models
-in memory. A format module has `read(path, activation) -> Network` and `to_bytes(network) -> bytes`, and is imported
-when a file with its suffix is read or written. `chain` turns the layers that a format found into a Network.
+in memory. `mlflow` finds the file in a model folder of MLflow. A format module has `read(path, activation) -> Network`
+and `to_bytes(network) -> bytes`, and is imported when a file with its suffix is read or written. `chain` turns the
+layers that a format found into a Network.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.network import Activation, Affine, Network, NetworkSource
 from fairmend.network.form import Form, FormError
+from fairmend.network.formats.mlflow import model_file
 from fairmend.network.formats.suffixes import check_file, format_module, read_object
 from fairmend.network.operations.elementwise import parse_activation
 
@@ -37,7 +39,7 @@ def read_network(source: NetworkSource, activation: str | Activation | None = No
     if isinstance(source, Network):
         return source
     if isinstance(source, (str, PathLike)):
-        path = Path(source)
+        path = model_file(source)
         module = format_module(path, "read")
         check_file(path)
         network: Network = module.read(path, between)

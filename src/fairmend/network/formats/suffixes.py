@@ -93,15 +93,6 @@ _SAVED_MODEL = (
     'model.save("model.keras"), or convert it to ONNX: '
     "python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 )
-_MLFLOW = "is an MLflow model folder. "
-_MLFLOW_FLAVORS = {  # by their keys in the file MLmodel
-    "onnx": 'In Python: onnx.save(mlflow.onnx.load_model(FOLDER), "model.onnx")',
-    "keras": 'In Python: mlflow.keras.load_model(FOLDER).save("model.keras")',
-    "tensorflow": 'In Python: mlflow.tensorflow.load_model(FOLDER).save("model.keras")',
-    "pytorch": 'In Python: fairmend.load_network(mlflow.pytorch.load_model(FOLDER)).save("model.onnx")',
-    "sklearn": 'In Python: fairmend.load_network(mlflow.sklearn.load_model(FOLDER)).save("model.onnx")',
-}
-_MLFLOW_OTHER = 'Load the model with mlflow and save it as one file, for example model.save("model.keras")'
 _HINTS = {
     ".pkl": _PICKLE,
     ".pickle": _PICKLE,
@@ -137,8 +128,6 @@ def check_file(path: Path) -> None:
 
 def _describe_folder(folder: Path) -> str:
     """Say what a folder is and how to get one file from it."""
-    if (folder / "MLmodel").is_file():
-        return _MLFLOW + _mlflow_way_out(folder / "MLmodel").replace("FOLDER", repr(str(folder)))
     if any((folder / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt", "keras_metadata.pb")):
         return _SAVED_MODEL.replace("FOLDER", str(folder))
     try:
@@ -146,12 +135,3 @@ def _describe_folder(folder: Path) -> str:
     except OSError:
         models = []
     return f"this is a folder; give the model file in it{f', for example {models[0]}' if models else ''}"
-
-
-def _mlflow_way_out(description: Path) -> str:
-    try:
-        text = description.read_text(encoding="utf-8", errors="replace")[:100_000]
-    except OSError:
-        return _MLFLOW_OTHER
-    keys = {line.strip().removesuffix(":") for line in text.splitlines() if line.startswith("  ")}
-    return next((way for flavor, way in _MLFLOW_FLAVORS.items() if flavor in keys), _MLFLOW_OTHER)
