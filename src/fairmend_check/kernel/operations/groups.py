@@ -250,6 +250,7 @@ class RootPlanes:
 _ROUNDINGS = 16  # of a normalisation, beside some for each number of a group
 _MOST_EPSILON, _LEAST_EPSILON = 1.0, 2.0**-60
 _OVERFLOWS = 2.0**450  # of larger numbers, squares and their sums may be infinite
+_UNDERFLOWS = 2.0**200  # of larger numbers, the slopes of 1 / sqrt(v) by v may be 0
 
 
 @dataclass(frozen=True)
@@ -320,7 +321,8 @@ class Normalise(Grouped):
         whole = whole + (np.abs(by) @ far[..., None])[..., 0].sum(axis=2)
         off = p_off * q_off[..., None] * (1 + 4 * U) + 2 * slip * (q[..., None] * far + np.abs(p) * whole[..., None])
         flat = [self._grouped(end) for end in self.interval(reads)]
-        usable = np.isfinite(whole)[..., None] & (off + np.abs(p) * q_off[..., None] < flat[1] - flat[0])
+        usable = (np.isfinite(whole) & (size.max(axis=2) < _UNDERFLOWS))[..., None]
+        usable = usable & (off + np.abs(p) * q_off[..., None] < flat[1] - flat[0])
         finite_p, finite_off = np.where(usable, p, 0.0), np.where(usable, off, 0.0)
         return RootPlanes(finite_p, finite(q), finite_off, finite(by), finite(constant), flat[0], flat[1], usable, size)
 
