@@ -40,17 +40,26 @@ class Known:
     def read(self, number: int) -> list[Interval]:
         """Return the intervals of what a node reads, and behind them the ranges of the forms that it asks for."""
         if number not in self.reads:
-            node = self.model.nodes[number]
-            found = [self.intervals[source] for source in node.sources]
-            while isinstance(node.operation, Nonlinear) and (forms := node.operation.asked(found)) is not None:
-                each = np.broadcast_to(forms, (len(found[0][0]), *forms.shape[1:]))
-                ends = [
-                    _lower_bounds(self, Form({node.sources[0]: part}), np.full(part.shape[:2], -np.inf), start_too=True)
-                    for part in (each, -each)
-                ]
-                found.append((ends[0], -ends[1]))
-            self.reads[number] = found
+            self.reads[number] = self.asked(number, [self.intervals[each] for each in self.model.nodes[number].sources])
         return self.reads[number]
+
+    def asked(self, number: int, found: list[Interval], error: Array | None = None) -> list[Interval]:
+        """Return these intervals of what a node reads, and behind them the ranges of the forms that it asks for.
+
+        With an ``error`` (boxes, width), they are those of what is off by so much as well.
+        """
+        operation, sources = self.model.nodes[number].operation, self.model.nodes[number].sources
+        while isinstance(operation, Nonlinear) and (forms := operation.asked(found)) is not None:
+            each = np.broadcast_to(forms, (len(found[0][0]), *forms.shape[1:]))
+            ends = [
+                _lower_bounds(self, Form({sources[0]: part}), np.full(part.shape[:2], -np.inf))
+                for part in (each, -each)
+            ]
+            if error is not None:
+                room = dot(np.abs(each), error) * (1 + 4 * gamma(each.shape[2] + 8)) + TINY
+                ends = [down(end - room) for end in ends]
+            found = [*found, (ends[0], -ends[1])]
+        return found
 
 
 def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:

@@ -111,6 +111,9 @@ class Grouped(Nonlinear):
         return values.reshape(len(values), values.shape[1] // self.size, self.size)
 
 
+_EXP_UNITS = 40  # PyTorch's fused attention computes exp to 20 units in the last place
+
+
 @dataclass(frozen=True)
 class Softmax(Grouped):
     """exp(x_i) / Σ_j exp(x_j) within each group, which is 1 / S_i with S_i = Σ_j exp(x_j - x_i).
@@ -175,16 +178,22 @@ class Softmax(Grouped):
         return down(least - 8 * U), up(most + 8 * U)
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
-        """Return the roundings of a softmax, relative to its probabilities.
+        """Return the roundings of a softmax.
 
-        exp is off by 16 units, and by those of its argument: the number less the maximum, or both scaled, so by some
-        units of the largest number. The sum of all exp, rescalings of parts of it, and a division before or after
-        other sums are off by some units, and by some for each term.
+        Each exp is off by d: 20 units in the last place, and the roundings of its argument, of which each is off by u M
+        or 2 u M: the number and the maximum are scaled and subtracted in whatever order. With exp(x_j) (1 + d_j) for
+        exp(x_j), p_i changes by p_i (d_i - D) / (1 + D) with D = Σ p_j d_j, so by at most 2 p_i (1 - p_i) d / (1 - d):
+        what all have in common cancels out, such as a factor by which parts of a sum are rescaled. The sum, products
+        with such factors and a division, before or after other sums, are off by some units for each term.
         """
         largest = np.repeat(self._grouped(magnitude(*reads[0])).max(axis=2), self.size, axis=1)
-        units = (2 * self.size + 64 + 8 * largest) * kind.u
-        bound = units * self.interval(reads)[1] + (self.size + 4) * kind.tiny
-        return np.where((units < 0.25) & (16 * scaled * largest < kind.largest), 2 * bound, np.inf)
+        (low, high), n = self.interval(reads), self.size
+        each, sums = (_EXP_UNITS + 8 * largest) * kind.u, (2 * n + 8) * kind.u
+        apart = np.where(low > 0.5, high * (1 - low), np.where(high < 0.5, high * (1 - high), 0.25))  # p (1 - p)
+        off = each / (1 - each)  # and so much is exp off if its argument is
+        bound = 2 * apart * off / (1 - off) * (1 + 2 * sums) + high * sums / (1 - sums) + 2 * (n + 4) * kind.tiny
+        fits = (each < 0.125) & (sums < 0.125) & (16 * scaled * largest < kind.largest)
+        return np.where(fits, bound * (1 + 4 * gamma(16)), np.inf)
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Return 2; of infinity programs make NaN."""
@@ -366,22 +375,34 @@ class Normalise(Grouped):
         return down(np.minimum.reduce(ends[:2])), up(np.maximum.reduce(ends[2:]))
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
-        """Return the roundings of a normalisation, with the variance in one pass or two.
+        """Return the roundings of a normalisation, in whatever order and in however many passes.
 
-        The mean of the squares, less the square of the mean, is off by some units of the mean of the squares: once for
-        this mean, twice for the other. That is relative to v + ε, and changes r by half as much; up to a quarter of it,
-        by less than 5/8, so that the r by which a rounded c_i is multiplied is at most 1.25 times the exact one.
+        With A the larger of the sums of all positive and all negative numbers, divided by n, no partial sum is above
+        n A, and the mean is off by N u A with N = 17/16 (n + 16). So is a mean that is updated by each number. The
+        variance is off by N u times
+
+        - v in two passes;
+        - v + m² + 2 |m| A in one pass, mean of squares less square of the mean;
+        - v + 3 A sqrt(v) if it is updated by each number, D_k² (1 - 1/k), where the mean before it was off: the sum of
+          |D_k| times how far that is off is at most sqrt(2 n v) sqrt(n) n u A, as D_k² adds up to no more than 2 n v.
+
+        All are at most v + m² + 3 A max(sqrt(v), |m|), and at most 3 (v + m²). Relative to v + ε that is largest, R,
+        where v is least. It changes r by R (1 + R) / 2 if R is at most a quarter.
         """
-        size, n = self._grouped(magnitude(*reads[0])), self.size
-        units = (n + _ROUNDINGS) * kind.u
-        spread = (self._mean_square(reads, *self._spread(reads)[1])[0] + self.epsilon)[..., None]
-        off = 3 * units * ((size * size).mean(axis=2)[..., None] + self.epsilon)
-        r, y = 1 / np.sqrt(spread), self._grouped(magnitude(*self.interval(reads)))
-        bound = y * (0.625 * off / spread + _ROUNDINGS * kind.u) + 1.25 * r * units * (
-            size + size.mean(axis=2)[..., None]
+        low, high = (self._grouped(end) for end in reads[0])
+        n, size = self.size, magnitude(low, high)
+        units, zero = (n + _ROUNDINGS) * (17 / 16) * kind.u, np.zeros((*size.shape[:2], 1))
+        r = 1 / np.sqrt(self._mean_square(reads, *self._spread(reads)[1])[0] + self.epsilon)[..., None]
+        sums = [part.sum(axis=2, keepdims=True) / n for part in (low, high, np.maximum(high, 0), np.maximum(-low, 0))]
+        mean, most = (magnitude(*sums[:2]), np.maximum(*sums[2:])) if self.centred else (zero, zero)
+        far, side = mean * r, most * r
+        off = units * (1 + np.minimum(2 + 3 * far * far, far * far + 3 * side * np.maximum(far, 1)))
+        y = self._grouped(magnitude(*self.interval(reads)))
+        bound = y * (off * (0.5 + off) + _ROUNDINGS * kind.u) + (1 + off) * (
+            units * side + 4 * kind.u * r * (size + mean)
         )
-        bound = (bound + kind.tiny * (n + 8) * (1 + r) * scaled) * (1 + 4 * gamma(n + 16))
-        fits = (off < spread / 4) & (4 * n * scaled * size.max(axis=2)[..., None] ** 2 < kind.largest)
+        bound = (bound + kind.tiny * (n + 8) * (1 + r) * scaled) * (1 + 4 * units + 4 * gamma(n + 16))
+        fits = (off < 0.25) & (4 * n * scaled * size.max(axis=2)[..., None] ** 2 < kind.largest)
         return np.where(fits, bound, np.inf).reshape(reads[0][0].shape)
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
