@@ -294,3 +294,11 @@ def test_mean_and_deviation_are_computed_in_the_type_of_the_model(dtype, stash, 
     else:
         with pytest.raises(CheckError, match="stash_type"):
             read_onnx(content, tmp_path)
+
+
+@pytest.mark.parametrize("inputs", [["x", "", "g"], ["x", "g", ""]])
+def test_a_layer_normalisation_with_an_input_without_a_name_is_refused(inputs, tmp_path):
+    """The shift would be read as the gain; without a shift, ONNX Runtime 1.31 crashes."""
+    nodes = [helper.make_node("LayerNormalization", inputs, ["y"])]
+    with pytest.raises(CheckError, match="must be a constant"):
+        read_onnx(saved(nodes, {"g": np.ones(COLUMNS, np.float32)}), tmp_path)
