@@ -40,17 +40,23 @@ class Known:
     def read(self, number: int) -> list[Interval]:
         """Return the intervals of what a node reads, and behind them the ranges of the forms that it asks for."""
         if number not in self.reads:
-            node = self.model.nodes[number]
-            found = [self.intervals[source] for source in node.sources]
-            while isinstance(node.operation, Nonlinear) and (forms := node.operation.asked(found)) is not None:
-                each = np.broadcast_to(forms, (len(found[0][0]), *forms.shape[1:]))
-                ends = [
-                    _lower_bounds(self, Form({node.sources[0]: part}), np.full(part.shape[:2], -np.inf), start_too=True)
-                    for part in (each, -each)
-                ]
-                found.append((ends[0], -ends[1]))
-            self.reads[number] = found
+            self.reads[number] = self.asked(number, [self.intervals[each] for each in self.model.nodes[number].sources])
         return self.reads[number]
+
+    def asked(self, number: int, found: list[Interval], error: Array | None = None) -> list[Interval]:
+        """Return these intervals of what a node reads, and behind them the ranges of the forms that it asks for.
+
+        With an ``error`` (boxes, width), they are those of what is off by so much as well.
+        """
+        operation, sources = self.model.nodes[number].operation, self.model.nodes[number].sources
+        while isinstance(operation, Nonlinear) and (forms := operation.asked(found)) is not None:
+            both = np.concatenate([forms, -forms], axis=1)  # lower bounds of each form, and of its negative
+            both = np.broadcast_to(both, (len(found[0][0]), *both.shape[1:]))
+            ends = _lower_bounds(self, Form({sources[0]: both}), np.full(both.shape[:2], -np.inf))
+            if error is not None:
+                ends = down(ends - (dot(np.abs(both), error) * (1 + 4 * gamma(both.shape[2] + 8)) + TINY))
+            found = [*found, (ends[:, : forms.shape[1]], -ends[:, forms.shape[1] :])]
+        return found
 
 
 def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
@@ -211,15 +217,15 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
         # Sums keep bounds on the way close; in models that multiply, those that no function reads are not worth it.
         joins = len(node.sources) > 1 and not model.multiplies
         if node.operation.arithmetic and (number in read or joins):
-            ends = low.copy(), -high  # lower bounds of each value, and of its negative
-            # One end may decide that a function is straight: the nearer one to 0 comes first. That is end 1, the
-            # upper one, where ``first`` is true, and else end 0.
-            first = (middle[number][0] < 0).all(axis=0) if quick else np.zeros(low.shape[1], dtype=np.bool_)
-            for turn in (first, ~first):
-                wanted = _bent(model, number, (ends[0], -ends[1])) if quick else True
-                for end, best in enumerate(ends):
-                    _improve(known, node, best, np.flatnonzero((turn == end) & wanted), (1.0, -1.0)[end])
-            low, high = ends[0], -ends[1]
+            ends, width = np.concatenate([low, -high], axis=1), low.shape[1]  # below each value, and its negative
+            turns = [np.arange(2 * width)]
+            if quick:  # one end may decide that a function is straight: the nearer one to 0 comes first
+                below = (middle[number][0] < 0).all(axis=0)
+                turns = [np.arange(width) + width * upper for upper in (below, ~below)]
+            for turn in turns:
+                wanted = _bent(model, number, (ends[:, :width], -ends[:, width:])) if quick else slice(None)
+                _improve(known, node, ends, turn[wanted])
+            low, high = ends[:, :width], -ends[:, width:]
         known.intervals.append((low, high))
     return known
 
@@ -243,30 +249,31 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
     return np.asarray(np.any([(least < most).any(axis=0) for least, most in slopes], axis=0))
 
 
-def _improve(known: Known, node: Node, best: Array, units: np.ndarray, sign: float) -> None:
-    """Raise lower bounds (boxes, width) of the next node times the sign, for these units, some at a time.
+def _improve(known: Known, node: Node, best: Array, units: np.ndarray) -> None:
+    """Raise lower bounds (boxes, 2 width) of the next node and its negative, for these units, some at a time.
 
     They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads.
     """
     if isinstance(node.operation, Dense) and node.sources == (0,):
         return
-    step = max(1, NUMBERS_AT_ONCE // (max(known.model.widths) * len(best)))
+    step = max(1, NUMBERS_AT_ONCE // (2 * max(known.model.widths) * len(best)))
     for start in range(0, len(units), step):
         part = units[start : start + step]
-        form = _forms_of(known, node, part, sign)
+        form = _forms_of(known, node, part)
         start_too = not isinstance(node.operation, Dense)
         best[:, part] = _lower_bounds(known, form, best[:, part], start_too=start_too)
 
 
-def _forms_of(known: Known, node: Node, units: np.ndarray, sign: float) -> Form:
-    """Return some units of the next node, times the sign, as forms of the nodes that it reads."""
-    boxes = len(known.intervals[0][0])
+def _forms_of(known: Known, node: Node, units: np.ndarray) -> Form:
+    """Return some units of the next node, and behind its width of its negative, as forms of the nodes that it reads."""
+    boxes, width = len(known.intervals[0][0]), known.model.widths[len(known.intervals)]
+    unit, sign = units % width, np.where(units < width, 1.0, -1.0)
     if isinstance(node.operation, Dense):  # its weights are the forms themselves, without a rounding
-        rows, const = sign * node.operation.weight[units], sign * node.operation.bias[units]
+        rows, const = sign[:, None] * node.operation.weight[unit], sign * node.operation.bias[unit]
         return Form(
             {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))}, np.broadcast_to(const, (boxes, len(const)))
         )
-    rows, form = sign * np.eye(known.model.widths[len(known.intervals)])[units], Form({})
+    rows, form = sign[:, None] * np.eye(width)[unit], Form({})
     _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
     return form
 
@@ -283,7 +290,7 @@ def _lower_bounds(known: Known, form: Form, best: Array, *, start_too: bool = Tr
         if number in form.coefficients:
             _substitute(known, number, form.coefficients.pop(number), form)
             done = max(form.coefficients, default=0) == 0
-            if done or not isinstance(known.model.nodes[number].operation, Nonlinear):
+            if done or not (known.model.multiplies or isinstance(known.model.nodes[number].operation, Nonlinear)):
                 best = np.maximum(best, _over_boxes(known, form))
     return best
 

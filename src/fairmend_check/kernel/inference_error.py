@@ -7,11 +7,12 @@ how strongly the outputs depend on each of these roundings.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fairmend_check.kernel.bounds import Intervals, leads
+from fairmend_check.kernel.bounds import Intervals, Known, leads
 from fairmend_check.kernel.model import Dense, Model
 from fairmend_check.kernel.operations.base import Derivatives, Interval, Nonlinear, Read, Rounding
 from fairmend_check.kernel.rounding import TINY, Array, Precision, down, gamma, up
@@ -91,11 +92,14 @@ def _forward(
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
     fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
+    known = Known(model, nodes)
     for number, node in enumerate(model.nodes[1:], start=1):
         reads = [_reading(model, source, found[source], kind) for source in node.sources]
         errors = [found[source].error for source in node.sources]
         if isinstance(node.operation, Nonlinear):
-            rounding = node.operation.in_inference(reads, errors, kind)
+            rounding = node.operation.in_inference(
+                reads, errors, kind, partial(known.asked, number) if thorough else None
+            )
             fits &= (np.maximum(rounding.high, -rounding.low) < kind.largest).all(axis=1)
             own = rounding.own
             if node.operation.arithmetic and number < len(nodes):  # its interval may be traced, and tighter

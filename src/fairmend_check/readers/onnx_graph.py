@@ -512,11 +512,11 @@ class OnnxGraph:
         axis = axis_of(node.attributes["axis"], entry.dims, node.kind)
         if any(isinstance(size, Rows) for size in entry.dims[axis:]):
             raise CheckError(f"node {node.kind} normalises over rows")
-        node.expect("stash_type", 1)
+        node.expect("stash_type", self.element)  # the type in which the standard computes mean and deviation
         size = math.prod(plain(entry.dims[axis:]))
         centred = node.kind == "LayerNormalization"
         value = self.graph.normalise(entry.value, size, node.attributes["epsilon"], centred=centred)
-        parts = [self._constant(name) for name in node.inputs[1:] if name]
+        parts = [self._constant(name) for name in node.inputs[1:]]  # ONNX Runtime 1.31 crashes if one has no name
         if any(part.shape != plain(entry.dims[axis:]) for part in parts):
             raise CheckError(f"node {node.kind} has a gain or shift of another shape")
         gain, shift = (

@@ -69,6 +69,8 @@ def _each(inputs: list[Tensor], compute: Callable[[Any, Any], Any]) -> Tensor:
     """Combine numbers one by one: sizes as they are, floating-point numbers as IEEE 754 rounds them."""
     first, second = inputs
     if object in (first.dtype, second.dtype):
+        if "f" in (first.dtype.kind, second.dtype.kind):
+            raise CheckError("sizes are combined with numbers that are not whole")
         a, b = np.broadcast_arrays(first, second)
         return _objects([compute(_plain(x), _plain(y)) for x, y in zip(a.flat, b.flat, strict=True)], a.shape)
     if first.dtype != second.dtype:
@@ -140,7 +142,7 @@ def _gather(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
     places, sizes = _whole(inputs[1]), inputs[0]
     if attributes["axis"] != 0 or sizes.ndim != 1 or not all(-len(sizes) <= place < len(sizes) for place in places):
         raise CheckError("node Gather chooses sizes that there are not")
-    return _objects([_plain(sizes[place]) for place in places], inputs[1].shape)
+    return sizes[places].reshape(inputs[1].shape)
 
 
 def _slice(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
@@ -196,8 +198,8 @@ def _filled(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
 
 def _where(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
     chosen = np.broadcast_arrays(*inputs)
-    if chosen[0].dtype != np.bool_:
-        raise CheckError("node Where does not choose by truth values")
+    if chosen[0].dtype != np.bool_ or any(each.dtype.kind not in "iO" for each in chosen[1:]):
+        raise CheckError("node Where does not choose whole numbers by truth values")
     triples = zip(*(each.flat for each in chosen), strict=True)
     return _objects([_plain(first if truth else second) for truth, first, second in triples], chosen[0].shape)
 

@@ -76,16 +76,19 @@ def with_asked(operation, reads):
     return found
 
 
-@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize(("asks", "scale"), [(False, 1.0), (True, 1.0), (False, 1e-140), (False, 1e110)])
 @pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
-def test_values_are_within_intervals_and_above_linear_forms(operation, widths, asks):
+def test_values_are_within_intervals_and_above_linear_forms(operation, widths, asks, scale):
+    """Beyond 1e100, the slopes of 1 / sqrt(v) by v are 0 in double precision."""
     rng = np.random.default_rng(1)
-    only = boxes(rng, widths, 25)
+    only = [(low * scale, high * scale) for low, high in boxes(rng, widths, 25 if scale == 1 else 4)]
     reads = with_asked(operation, only) if asks else only
-    low, high = operation.interval(reads)
-    forms = rng.normal(size=(*low.shape[:1], 3, low.shape[1])) * (rng.random((*low.shape[:1], 3, low.shape[1])) < 0.7)
-    form = Form({})
-    parts = operation.substitute(forms, operation.relaxed(reads), form)
+    with np.errstate(all="ignore"):
+        low, high = operation.interval(reads)
+        shape = len(low), 3, low.shape[1]
+        forms = rng.normal(size=shape) * (rng.random(shape) < 0.7)
+        form = Form({})
+        parts = operation.substitute(forms, operation.relaxed(reads), form)
     for turn in range(6):
         shares = [rng.random(low.shape) if turn % 2 else rng.integers(0, 2, low.shape) for low, _ in only]
         points = [np.clip(a + t * (b - a), a, b) for (a, b), t in zip(only, shares, strict=True)]
@@ -133,6 +136,17 @@ def test_without_ends_bounds_are_infinite_and_never_nan(operation, widths):
     assert not any(
         np.isnan(part).any() for part in (low, high, carried, own, *(end for by in derivatives for end in by))
     )
+
+
+def test_a_coefficient_that_underflows_is_within_what_is_lost():
+    """-1e-200 times 1e-200 is 0, but not with a number of 1e300."""
+    reads = [(np.full((1, 1), number), np.full((1, 1), number)) for number in (1e300, 1e-200)]
+    form = Form({})
+    parts = Product(1).substitute(np.full((1, 1, 1), -1e-200), Product(1).relaxed(reads), form)
+    a, b = Fraction(1e300), Fraction(1e-200)
+    below = Fraction(parts[0][0, 0, 0]) * a + Fraction(parts[1][0, 0, 0]) * b
+    below += Fraction(float(form.const[0, 0])) - Fraction(float(form.slip[0, 0]))
+    assert below <= -b * a * b
 
 
 def to_mpf(value):

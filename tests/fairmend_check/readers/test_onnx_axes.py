@@ -251,3 +251,54 @@ def test_before_version_13_a_softmax_is_over_all_axes_from_one_on(tmp_path):
     numbers = {"apart": np.array([-1, 2, 2]), "whole": np.array([-1, 4]), "w": np.ones((4, 1), np.float32)}
     with pytest.raises(CheckError, match="not over the columns of a row"):
         read_onnx(graph_of(nodes, numbers, 12), tmp_path)
+
+
+def saved(nodes, constants, dtype=np.float32):
+    """Return the bytes of a graph from x (rows, 12) to y, and a head after it."""
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    constants = {**constants, "w": np.ones((COLUMNS, 1), dtype)}
+    graph = helper.make_graph(
+        [*nodes, helper.make_node("Gemm", ["y", "w"], ["out"])],
+        "g",
+        [helper.make_tensor_value_info("x", element, ["b", COLUMNS])],
+        [helper.make_tensor_value_info("out", element, ["b", 1])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("kind", ["Gather", "Where"])
+def test_a_constant_that_a_node_chooses_keeps_its_digits(kind, tmp_path):
+    """2.5 was once read as 2: a power of 2.5 as a square."""
+    first = ["c", "i"] if kind == "Gather" else ["t", "c", "c"]
+    nodes = [helper.make_node(kind, first, ["e"]), helper.make_node("Pow", ["x", "e"], ["y"])]
+    for exponent in (2.0, 2.5):
+        constants = {"c": np.array([exponent], np.float32), "i": np.array(0, np.int64), "t": np.array([True])}
+        used = {name: constants[name] for name in dict.fromkeys(first)}
+        if kind == "Gather" and exponent == 2.0:
+            assert [str(each) for each in read_onnx(saved(nodes, used), tmp_path).activations] == ["square"]
+            continue
+        with pytest.raises(CheckError, match=r"another exponent|whole numbers"):
+            read_onnx(saved(nodes, used), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stash", "reads"), [("f4", 1, True), ("f4", 11, False), ("f8", 1, False), ("f8", 11, True)]
+)
+def test_mean_and_deviation_are_computed_in_the_type_of_the_model(dtype, stash, reads, tmp_path):
+    """The standard computes them in float32 by default, in a float64 model as well."""
+    nodes = [helper.make_node("LayerNormalization", ["x", "g"], ["y"], stash_type=stash)]
+    content = saved(nodes, {"g": np.ones(COLUMNS, dtype)}, dtype)
+    if reads:
+        assert read_onnx(content, tmp_path).multiplies
+    else:
+        with pytest.raises(CheckError, match="stash_type"):
+            read_onnx(content, tmp_path)
+
+
+@pytest.mark.parametrize("inputs", [["x", "", "g"], ["x", "g", ""]])
+def test_a_layer_normalisation_with_an_input_without_a_name_is_refused(inputs, tmp_path):
+    """The shift would be read as the gain; without a shift, ONNX Runtime 1.31 crashes."""
+    nodes = [helper.make_node("LayerNormalization", inputs, ["y"])]
+    with pytest.raises(CheckError, match="must be a constant"):
+        read_onnx(saved(nodes, {"g": np.ones(COLUMNS, np.float32)}), tmp_path)

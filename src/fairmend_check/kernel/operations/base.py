@@ -14,7 +14,7 @@ Every bound is rigorous: docs/certificate.md has the rules.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 Interval = tuple[Array, Array]
 Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of sizes: each (boxes, forms, width)
 Bools = NDArray[np.bool_]
+Asking = Callable[[list[Interval], Array], list[Interval]]  # of intervals, and how far what is computed is off
 
 PER_UNIT = 200  # what an input or output of an operation costs, in multiplications
 
@@ -241,9 +242,15 @@ class Nonlinear(Operation):
         """
         raise NotImplementedError
 
-    def in_inference(self, reads: Sequence[Read], errors: Sequence[Array], kind: Precision) -> Rounding:
-        """Return what inference computes, from intervals of what it reads and how far that is off."""
+    def in_inference(
+        self, reads: Sequence[Read], errors: Sequence[Array], kind: Precision, ask: Asking | None = None
+    ) -> Rounding:
+        """Return what inference computes, from intervals of what it reads and how far that is off.
+
+        ``ask`` adds the ranges of the forms that it asks for.
+        """
         ends, scaled = [(read.low, read.high) for read in reads], math.prod(read.scaled for read in reads)
+        ends = ends if ask is None else ask(ends, errors[0] + reads[0].flushed)
         (low, high), slopes, own = self.interval(ends), self.slopes(ends), self.rounding(ends, kind, scaled)
         outward = 1 + 4 * gamma(4)
         if any(read.flushed.any() for read in reads):

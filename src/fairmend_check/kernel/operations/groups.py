@@ -111,6 +111,9 @@ class Grouped(Nonlinear):
         return values.reshape(len(values), values.shape[1] // self.size, self.size)
 
 
+_EXP_UNITS = 40  # PyTorch's fused attention computes exp to 20 units in the last place
+
+
 @dataclass(frozen=True)
 class Softmax(Grouped):
     """exp(x_i) / Σ_j exp(x_j) within each group, which is 1 / S_i with S_i = Σ_j exp(x_j - x_i).
@@ -175,16 +178,22 @@ class Softmax(Grouped):
         return down(least - 8 * U), up(most + 8 * U)
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
-        """Return the roundings of a softmax, relative to its probabilities.
+        """Return the roundings of a softmax.
 
-        exp is off by 16 units, and by those of its argument: the number less the maximum, or both scaled, so by some
-        units of the largest number. The sum of all exp, rescalings of parts of it, and a division before or after
-        other sums are off by some units, and by some for each term.
+        Each exp is off by d: 20 units in the last place, and the roundings of its argument, of which each is off by u M
+        or 2 u M: the number and the maximum are scaled and subtracted in whatever order. With exp(x_j) (1 + d_j) for
+        exp(x_j), p_i changes by p_i (d_i - D) / (1 + D) with D = Σ p_j d_j, so by at most 2 p_i (1 - p_i) d / (1 - d):
+        what all have in common cancels out, such as a factor by which parts of a sum are rescaled. The sum, products
+        with such factors and a division, before or after other sums, are off by some units for each term.
         """
         largest = np.repeat(self._grouped(magnitude(*reads[0])).max(axis=2), self.size, axis=1)
-        units = (2 * self.size + 64 + 8 * largest) * kind.u
-        bound = units * self.interval(reads)[1] + (self.size + 4) * kind.tiny
-        return np.where((units < 0.25) & (16 * scaled * largest < kind.largest), 2 * bound, np.inf)
+        (low, high), n = self.interval(reads), self.size
+        each, sums = (_EXP_UNITS + 8 * largest) * kind.u, (2 * n + 8) * kind.u
+        apart = np.where(low > 0.5, high * (1 - low), np.where(high < 0.5, high * (1 - high), 0.25))  # p (1 - p)
+        off = each / (1 - each)  # and so much is exp off if its argument is
+        bound = 2 * apart * off / (1 - off) * (1 + 2 * sums) + high * sums / (1 - sums) + 2 * (n + 4) * kind.tiny
+        fits = (each < 0.125) & (sums < 0.125) & (16 * scaled * largest < kind.largest)
+        return np.where(fits, bound * (1 + 4 * gamma(16)), np.inf)
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Return 2; of infinity programs make NaN."""
@@ -231,25 +240,34 @@ def _below_exp(low: Array, high: Array) -> Interval:
 class RootPlanes:
     """Planes of values c_i r: q c_i + p_i r - p_i q, less or more ``off``, with planes below and above r.
 
-    Those have slopes ``by`` the c_j (boxes, groups, 2, numbers) and a ``constant`` (boxes, groups, 2). Where it is not
-    ``usable``, a value is between ``low`` and ``high``. ``size`` is how large the numbers can be. All but q, which is
-    one number for each group, are (boxes, groups, numbers).
+    Those have slopes ``by`` the c_j (boxes, groups, 2, numbers) and a ``constant`` (boxes, groups, 2). ``slope`` is q,
+    one number for each group, where this is used; elsewhere ``slope`` and p are 0, and a value is within ``off`` of its
+    ``middle``. ``size`` is how large the numbers can be. All but q are (boxes, groups, numbers).
     """
 
     p: Array
     q: Array
+    slope: Array
+    middle: Array
     off: Array
     by: Array
     constant: Array
-    low: Array
-    high: Array
-    usable: Bools
     size: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Intervals of the c_i and of their squares (boxes, groups, size), and of the mean v of these (boxes, groups)."""
+
+    c: Interval
+    squares: Interval
+    v: Interval
 
 
 _ROUNDINGS = 16  # of a normalisation, beside some for each number of a group
 _MOST_EPSILON, _LEAST_EPSILON = 1.0, 2.0**-60
 _OVERFLOWS = 2.0**450  # of larger numbers, squares and their sums may be infinite
+_UNDERFLOWS = 2.0**200  # of larger numbers, the slopes of 1 / sqrt(v) by v may be 0
 
 
 @dataclass(frozen=True)
@@ -272,10 +290,15 @@ class Normalise(Grouped):
 
     def interval(self, reads: Sequence[Interval]) -> Interval:
         """Enclose c_i / sqrt(c_i² / n + w + ε), which grows with c_i; w is the mean of the other squares."""
-        (low, high), (least, most) = self._spread(reads)
+        low, high = self._values(self._spread(reads))
+        return low.reshape(reads[0][0].shape), high.reshape(reads[0][0].shape)
+
+    def _values(self, spread: Spread) -> Interval:
+        """Enclose the values (boxes, groups, size)."""
+        (low, high), (least, most) = spread.c, spread.squares
         n, slip = self.size, 1 + gamma(4 * self.size + 32)
         largest = np.sqrt(float(n)) * slip  # the norm of all values is less than sqrt(n)
-        mean = [end[..., None] + self.epsilon for end in self._mean_square(reads, least, most)]
+        mean = [end[..., None] + self.epsilon for end in spread.v]
         total = least.sum(axis=2, keepdims=True) / slip, most.sum(axis=2, keepdims=True) * slip
         others = np.maximum(total[0] - least, 0.0) / n, np.maximum(total[1] - most, 0.0) / n
         found = []
@@ -285,14 +308,14 @@ class Normalise(Grouped):
             other = np.where(outward, others[0] / slip, others[1] * slip)
             if self.centred and n > 1:  # the others add up to -c
                 other = np.maximum(other, np.where(outward, square / (n - 1), 0.0) / slip)
-            spread = square + other + self.epsilon
-            value = c / np.sqrt(np.where(outward, np.fmax(spread, mean[0]), np.fmin(spread, mean[1])))
+            whole = square + other + self.epsilon
+            value = c / np.sqrt(np.where(outward, np.fmax(whole, mean[0]), np.fmin(whole, mean[1])))
             value = value + sign * (np.abs(value) * (slip - 1 + 16 * U) + TINY)
             value = np.where(outward & (np.abs(c) > _OVERFLOWS), np.nan, value)  # nothing is known but the norm
             found.append(np.fmin(value, largest) if sign > 0 else np.fmax(value, -largest))
         if self.centred and n == 1:
             found = [np.zeros_like(low)] * 2
-        return down(found[0]).reshape(reads[0][0].shape), up(found[1]).reshape(reads[0][0].shape)
+        return down(found[0]), up(found[1])
 
     def relaxed(self, reads: Sequence[Interval]) -> RootPlanes:
         """Return planes of the product c_i r, and of r.
@@ -300,10 +323,10 @@ class Normalise(Grouped):
         With p and q in the middle of c_i and r, it is q c_i + p r - p q, but for (c_i - p)(r - q). As a function of v,
         r is convex: above its tangents and below its chord. So are the squares c_j², of which v is the mean.
         """
-        (low, high), (least, most) = self._spread(reads)
+        spread = self._spread(reads)
+        (low, high), ends = spread.c, spread.v
         size, n, slip = self._grouped(magnitude(*reads[0])), self.size, gamma(8 * self.size + 64)
         (p, p_off), both = ball(low, high), low + high
-        ends = self._mean_square(reads, least, most)
         roots = [np.sqrt(end + self.epsilon) for end in ends]
         r_low, r_high = (1 - slip) / roots[1], (1 + slip) / roots[0]
         q, q_off = ball(r_low, r_high)
@@ -319,10 +342,13 @@ class Normalise(Grouped):
         whole = q + sum(top + fall * squares for top, fall in zip(tops, falls, strict=True))
         whole = whole + (np.abs(by) @ far[..., None])[..., 0].sum(axis=2)
         off = p_off * q_off[..., None] * (1 + 4 * U) + 2 * slip * (q[..., None] * far + np.abs(p) * whole[..., None])
-        flat = [self._grouped(end) for end in self.interval(reads)]
-        usable = np.isfinite(whole)[..., None] & (off + np.abs(p) * q_off[..., None] < flat[1] - flat[0])
-        finite_p, finite_off = np.where(usable, p, 0.0), np.where(usable, off, 0.0)
-        return RootPlanes(finite_p, finite(q), finite_off, finite(by), finite(constant), flat[0], flat[1], usable, size)
+        flat = self._values(spread)
+        usable = (np.isfinite(whole) & (size.max(axis=2) < _UNDERFLOWS))[..., None]
+        usable = usable & (off + np.abs(p) * q_off[..., None] < flat[1] - flat[0])
+        middle, radius = ball(*flat)
+        chosen = [np.where(usable, *pair) for pair in ((p, 0.0), (q[..., None], 0.0), (0.0, middle), (off, radius))]
+        p, slope, middle, off = chosen
+        return RootPlanes(p, finite(q), slope, middle, off, finite(by), finite(constant), size)
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace every value by its plane, and then r, of which all values of a group have a share, by its own."""
@@ -330,19 +356,17 @@ class Normalise(Grouped):
         boxes, groups, n = planes.size.shape
         whole = np.broadcast_to(coefficients, (boxes, *coefficients.shape[1:]))
         each = whole.reshape(boxes, whole.shape[1], groups, n).transpose(0, 2, 1, 3)  # (boxes, groups, forms, values)
-        usable = planes.usable[:, :, None]
-        used, flat = np.where(usable, each, 0.0), np.where(usable, 0.0, each)
-        share = used @ planes.p[..., None]  # of r: (boxes, groups, forms, 1)
+        sums = each @ np.stack([planes.p, planes.middle], axis=3)
+        sizes = np.abs(each) @ np.stack([planes.off, np.abs(planes.middle)], axis=3)
+        share = sums[..., :1]  # of r: (boxes, groups, forms, 1)
         falling = share < 0
         start = np.where(falling, planes.constant[:, :, None, 1:], planes.constant[:, :, None, :1])
         added = share * (start - planes.q[..., None, None])
-        fixed = np.maximum(flat, 0.0) @ planes.low[..., None] + np.minimum(flat, 0.0) @ planes.high[..., None]
-        sizes = np.abs(flat) @ magnitude(planes.low, planes.high)[..., None] + np.abs(added) + np.abs(fixed)
-        lost = np.abs(used) @ planes.off[..., None] * (1 + gamma(n + 8)) + gamma(n + groups + 16) * sizes
+        lost = sizes[..., :1] * (1 + gamma(n + 8)) + gamma(n + groups + 16) * (np.abs(added) + 2 * sizes[..., 1:])
         room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
-        form.add_constant((added + fixed).sum(axis=(1, 3)), lost.sum(axis=(1, 3)) * (1 + gamma(groups + 4)) + room)
-        steep = np.where(falling, planes.by[:, :, 1:], planes.by[:, :, :1])
-        found = planes.q[..., None, None] * used + share * steep
+        added = (added + sums[..., 1:]).sum(axis=(1, 3))
+        form.add_constant(added, lost.sum(axis=(1, 3)) * (1 + gamma(groups + 4)) + room)
+        found = planes.slope[:, :, None] * each + share * np.where(falling, planes.by[:, :, 1:], planes.by[:, :, :1])
         if self.centred:
             found = found - found.mean(axis=3, keepdims=True)
         return [found.transpose(0, 2, 1, 3).reshape(whole.shape)]
@@ -350,9 +374,10 @@ class Normalise(Grouped):
     def slopes(self, reads: Sequence[Interval]) -> Interval:
         """Enclose r (δ_ij - 1/n - y_i y_j / n) (boxes, groups, i, j)."""
         n, slip = self.size, 1 + gamma(16)
-        v_low, v_high = self._mean_square(reads, *self._spread(reads)[1])
-        r_low, r_high = 1 / np.sqrt(v_high + self.epsilon) / slip, 1 / np.sqrt(v_low + self.epsilon) * slip
-        low, high = (self._grouped(end) for end in self.interval(reads))
+        spread = self._spread(reads)
+        r_high, r_low = (1 / np.sqrt(end + self.epsilon) for end in spread.v)
+        r_low, r_high = r_low / slip, r_high * slip
+        low, high = self._values(spread)
         corners = [first[..., None] * second[:, :, None] for first in (low, high) for second in (low, high)]
         products = np.minimum.reduce(corners), np.maximum.reduce(corners)
         each = np.eye(n, dtype=np.bool_)  # y_i² is not negative
@@ -364,22 +389,35 @@ class Normalise(Grouped):
         return down(np.minimum.reduce(ends[:2])), up(np.maximum.reduce(ends[2:]))
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
-        """Return the roundings of a normalisation, with the variance in one pass or two.
+        """Return the roundings of a normalisation, in whatever order and in however many passes.
 
-        The mean of the squares, less the square of the mean, is off by some units of the mean of the squares: once for
-        this mean, twice for the other. That is relative to v + ε, and changes r by half as much; up to a quarter of it,
-        by less than 5/8, so that the r by which a rounded c_i is multiplied is at most 1.25 times the exact one.
+        With A the larger of the sums of all positive and all negative numbers, divided by n, no partial sum is above
+        n A, and the mean is off by N u A with N = 17/16 (n + 16). So is a mean that is updated by each number. The
+        variance is off by N u times
+
+        - v in two passes;
+        - v + m² + 2 |m| A in one pass, mean of squares less square of the mean;
+        - v + 3 A sqrt(v) if it is updated by each number, D_k² (1 - 1/k), where the mean before it was off: the sum of
+          |D_k| times how far that is off is at most sqrt(2 n v) sqrt(n) n u A, as D_k² adds up to no more than 2 n v.
+
+        All are at most v + m² + 3 A max(sqrt(v), |m|), and at most 3 (v + m²). Relative to v + ε that is largest, R,
+        where v is least. It changes r by R (1 + R) / 2 if R is at most a quarter.
         """
-        size, n = self._grouped(magnitude(*reads[0])), self.size
-        units = (n + _ROUNDINGS) * kind.u
-        spread = (self._mean_square(reads, *self._spread(reads)[1])[0] + self.epsilon)[..., None]
-        off = 3 * units * ((size * size).mean(axis=2)[..., None] + self.epsilon)
-        r, y = 1 / np.sqrt(spread), self._grouped(magnitude(*self.interval(reads)))
-        bound = y * (0.625 * off / spread + _ROUNDINGS * kind.u) + 1.25 * r * units * (
-            size + size.mean(axis=2)[..., None]
+        low, high = (self._grouped(end) for end in reads[0])
+        n, size = self.size, magnitude(low, high)
+        units, zero = (n + _ROUNDINGS) * (17 / 16) * kind.u, np.zeros((*size.shape[:2], 1))
+        spread = self._spread(reads)
+        r = 1 / np.sqrt(spread.v[0] + self.epsilon)[..., None]
+        sums = [part.sum(axis=2, keepdims=True) / n for part in (low, high, np.maximum(high, 0), np.maximum(-low, 0))]
+        mean, most = (magnitude(*sums[:2]), np.maximum(*sums[2:])) if self.centred else (zero, zero)
+        far, side = mean * r, most * r
+        off = units * (1 + np.minimum(2 + 3 * far * far, far * far + 3 * side * np.maximum(far, 1)))
+        y = magnitude(*self._values(spread))
+        bound = y * (off * (0.5 + off) + _ROUNDINGS * kind.u) + (1 + off) * (
+            units * side + 4 * kind.u * r * (size + mean)
         )
-        bound = (bound + kind.tiny * (n + 8) * (1 + r) * scaled) * (1 + 4 * gamma(n + 16))
-        fits = (off < spread / 4) & (4 * n * scaled * size.max(axis=2)[..., None] ** 2 < kind.largest)
+        bound = (bound + kind.tiny * (n + 8) * (1 + r) * scaled) * (1 + 4 * units + 4 * gamma(n + 16))
+        fits = (off < 0.25) & (4 * n * scaled * size.max(axis=2)[..., None] ** 2 < kind.largest)
         return np.where(fits, bound, np.inf).reshape(reads[0][0].shape)
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
@@ -394,7 +432,7 @@ class Normalise(Grouped):
         if self.centred and len(reads) == 1:
             return np.kron(np.eye(groups), self._centring()).astype(np.float64)[None]
         if len(reads) < 2 + self.centred:
-            (low, high), _ = self._spread(reads)
+            low, high = self._spread(reads).c
             steep: Array = finite(low + high) / n @ self._centring()
             return (steep[:, :, None] * np.eye(groups)[None, :, :, None]).reshape(len(steep), groups, -1)
         return None
@@ -404,8 +442,8 @@ class Normalise(Grouped):
         identity: Array = np.eye(self.size)
         return identity - (1 / self.size if self.centred else 0.0)
 
-    def _spread(self, reads: Sequence[Interval]) -> tuple[Interval, Interval]:
-        """Enclose the c_i, and their squares, all (boxes, groups, size)."""
+    def _spread(self, reads: Sequence[Interval]) -> Spread:
+        """Enclose the c_i, their squares and v: by these, or by the sums that were asked for and how far v is off."""
         low, high = (self._grouped(end) for end in reads[0])
         n = self.size
         if self.centred:
@@ -421,18 +459,14 @@ class Normalise(Grouped):
         ends = low * low, high * high
         straddles = (low <= 0) & (high >= 0)
         least = np.where(straddles, 0.0, down(np.minimum(*ends)))
-        return (low, high), (np.clip(least, 0.0, _OVERFLOWS**2), up(np.maximum(*ends)))
-
-    def _mean_square(self, reads: Sequence[Interval], least: Array, most: Array) -> Interval:
-        """Enclose v (boxes, groups): the mean of the squares, or the sums that were asked for and how far v is off."""
-        n, slip = self.size, gamma(4 * self.size + 32)
-        low, high = least.sum(axis=2) / n * (1 - slip), most.sum(axis=2) / n * (1 + slip)
-        if len(reads) < 2 + self.centred:
-            return low, high
-        c_low, c_high = self._spread(reads)[0]
-        both, sizes = finite(c_low + c_high), self._grouped(magnitude(*reads[0]))
-        chord = np.maximum(c_low * c_low - both * c_low, c_high * c_high - both * c_high).mean(axis=2)
-        room = np.abs(both) * (sizes + sizes.mean(axis=2, keepdims=True)) + magnitude(c_low, c_high) ** 2
-        room = 4 * slip * room.mean(axis=2) + TINY * (1 + sizes.sum(axis=2))
-        tangent = -0.25 * (both * both).mean(axis=2)
-        return np.fmax(low, down(reads[-1][0] + tangent - room)), np.fmin(high, up(reads[-1][1] + chord + room))
+        least, most = np.clip(least, 0.0, _OVERFLOWS**2), up(np.maximum(*ends))
+        slip = gamma(4 * n + 32)
+        v = least.sum(axis=2) / n * (1 - slip), most.sum(axis=2) / n * (1 + slip)
+        if len(reads) == 2 + self.centred:
+            both, sizes = finite(low + high), self._grouped(magnitude(*reads[0]))
+            chord = np.maximum(low * low - both * low, high * high - both * high).mean(axis=2)
+            room = np.abs(both) * (sizes + sizes.mean(axis=2, keepdims=True)) + magnitude(low, high) ** 2
+            room = 4 * slip * room.mean(axis=2) + TINY * (1 + sizes.sum(axis=2))
+            tangent = -0.25 * (both * both).mean(axis=2)
+            v = np.fmax(v[0], down(reads[-1][0] + tangent - room)), np.fmin(v[1], up(reads[-1][1] + chord + room))
+        return Spread((low, high), (least, most), v)

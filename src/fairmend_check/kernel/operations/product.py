@@ -24,6 +24,7 @@ from fairmend_check.kernel.operations.base import (
     dot,
     finite,
     magnitude,
+    total,
 )
 from fairmend_check.kernel.rounding import TINY, Array, Precision, ball, down, gamma, up
 
@@ -34,14 +35,15 @@ _ROUNDINGS = 8  # of a product, beside one for each term
 class Planes:
     """Parallel planes around sums of products: slopes by a (..., groups, columns, length), by b (..., rows, length).
 
-    ``low`` and ``high`` (boxes, width) are their constants, and ``lost`` what rounding can change in them.
+    Both are ``off`` from the plane with the constant ``middle`` (boxes, width), with what rounding can change in it;
+    ``underflow`` (boxes, 1) is what is lost in coefficients that underflow.
     """
 
     by_a: Array
     by_b: Array
-    low: Array
-    high: Array
-    lost: Array
+    middle: Array
+    off: Array
+    underflow: Array
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Product(Nonlinear):
         """Enclose every product by those of the ends, and add them up."""
         (a, a_most), (b, b_most) = ([self._split(end, side) for end in ends] for side, ends in enumerate(reads))
         corners = [first[:, :, :, None] * second[:, :, None] for first in (a, a_most) for second in (b, b_most)]
-        low, high = down(np.minimum.reduce(corners)), up(np.maximum.reduce(corners))  # nan becomes infinite
+        low, high = down(np.minimum.reduce(corners) - TINY), up(np.maximum.reduce(corners) + TINY)  # nan is infinite
         if self.length == 1:
             return _flat(low[..., 0]), _flat(high[..., 0])
         slip = gamma(self.length) * magnitude(low, high).sum(axis=4)
@@ -84,19 +86,19 @@ class Product(Nonlinear):
         (p, r), (q, s) = (ball(*ends) for ends in reads)
         sizes = [magnitude(*ends) for ends in reads]
         middle, off, size = self._sums(p, q), self._sums(r, s), self._sums(*sizes)
-        slip = gamma(self.length + 8) * (off + 4 * size) + TINY
-        low, high = down(-middle - off - slip), up(-middle + off + slip)
-        lost = 4 * size * gamma(self.rows + self.columns + self.length + 8) + TINY
-        return Planes(finite(self._split(q, 1)), finite(self._split(p, 0)), low, high, lost)
+        units = gamma(2 * middle.shape[1] + self.rows + self.columns + self.length + 16)
+        off = up(off + units * (off + 8 * size) + TINY)  # nan becomes infinite
+        underflow = TINY * (1 + total(sizes[0]) + total(sizes[1]))
+        return Planes(finite(self._split(q, 1)), finite(self._split(p, 0)), finite(-middle), off, underflow)
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace every product by its planes."""
         planes: Planes = relaxed
         forms, width = coefficients.shape[1:]
-        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
-        added, sizes = dot(positive, planes.low) + dot(negative, planes.high), positive - negative
-        lost = gamma(2 * width + 4) * dot(sizes, magnitude(planes.low, planes.high)) + dot(sizes, planes.lost)
-        form.add_constant(added, lost + TINY)
+        lost = dot(np.abs(coefficients), planes.off) * (1 + gamma(width + 8))
+        form.add_constant(dot(coefficients, planes.middle), lost + planes.underflow)
+        if width == self.groups and self.length == 1:  # elementwise
+            return [coefficients * _flat(part)[:, None] for part in (planes.by_a, planes.by_b)]
         each = coefficients.reshape(len(coefficients), forms, self.groups, self.rows, self.columns)
         by_a, by_b = each @ planes.by_a[:, None], each.swapaxes(3, 4) @ planes.by_b[:, None]
         return [_flat(part, 2) for part in (by_a, by_b)]

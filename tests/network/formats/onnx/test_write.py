@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from fairmend import FairmendError, load_network
-from fairmend.network import Activation, Affine, Columns, Concatenate, Input, Lookup, Network, Node, Scale, Sum
+from fairmend.network import (
+    Activation,
+    Affine,
+    Columns,
+    Concatenate,
+    Input,
+    Lookup,
+    Network,
+    Node,
+    Normalise,
+    Scale,
+    Sum,
+)
 from fairmend.network.folding import Norm
 from fairmend_check.readers.read_model import read_model
 from support.onnx_files import runtime
@@ -56,6 +68,17 @@ def test_hardswish_is_written_in_the_precision_of_the_network(dtype, tmp_path):
     X = RNG.normal(size=(50, 3)).astype(dtype)
     expected = network.logits(X)
     np.testing.assert_allclose(runtime(tmp_path / "m.onnx", X).ravel(), expected, atol=16 * np.finfo(dtype).eps)
+
+
+def test_layer_normalisation_is_written_in_the_precision_of_the_network(tmp_path):
+    """Without a stash_type, the standard computes mean and deviation in float32."""
+    nodes = [Node(Input(6)), Node(Normalise(3, 2.0**-17), (0,)), Node(affine(1, 6), (1,))]
+    network = Network.from_nodes(nodes).astype(np.float64)
+    network.save(tmp_path / "m.onnx")
+    assert read_model(tmp_path / "m.onnx")[0].dtype == "float64"
+    X = RNG.normal(size=(50, 6)) + 100
+    np.testing.assert_allclose(runtime(tmp_path / "m.onnx", X).ravel(), network.logits(X), atol=1e-9)
+    np.testing.assert_allclose(load_network(tmp_path / "m.onnx").logits(X), network.logits(X), atol=1e-12)
 
 
 def test_a_graph_is_not_written_to_formats_of_chains(tmp_path):

@@ -187,9 +187,10 @@ def _normalise(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     epsilon = float(to.dtype.type(norm.epsilon))
     if norm.centred and float(np.float32(epsilon)) == epsilon:
         one = to.constant(f"{to.prefix}/gain", np.ones(norm.group))
+        stash = 1 if to.dtype == np.float32 else 11  # in float32 by default, whatever the network is
 
         def whole(x: str) -> str:
-            return to.operator("LayerNormalization", [x, one], axis=-1, epsilon=epsilon)
+            return to.operator("LayerNormalization", [x, one], axis=-1, epsilon=epsilon, stash_type=stash)
 
         return _in_groups(to, norm.group, sources[0], whole)
 

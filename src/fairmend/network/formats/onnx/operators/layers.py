@@ -153,8 +153,11 @@ def normalised(node: Node, to: Conversion, x: Result, axis: int, epsilon: float,
 
 def _layer_norm(node: Node, to: Conversion) -> Result:
     given, x = attributes(node), to.numbers(node)
-    if given.get("stash_type", 1) != 1:
-        raise to.refuse(node, "computes in another type than float32")
+    wanted = 1 if to.graph.dtype == np.float32 else 11  # the type in which the standard computes mean and deviation
+    if given.get("stash_type", 1) != wanted:
+        raise to.refuse(
+            node, f"has another stash_type than {wanted}: it does not compute in {to.graph.dtype} throughout"
+        )
     axis, epsilon = given.get("axis", -1), float(given.get("epsilon", np.float32(1e-5)))
     found = normalised(node, to, x, axis, epsilon, node.op_type == "LayerNormalization")
     gain = to.for_each(node, to.required(node, 1), x.dims)
