@@ -28,12 +28,14 @@ def inference_error(
     nodes: Intervals,
     margins: Array,
     closing: Array,
+    groups: np.ndarray | None = None,
 ) -> Array:
     """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
 
     ``nodes`` are intervals of every node but the last. What holds over the smallest box around all of them takes no
     time. Only where ``margins`` (boxes,) are positive and not above that, each box has a bound of its own, and only
-    where that is not enough, a tight one. ``closing`` (boxes,) is added for a closing sigmoid or softmax.
+    where that is not enough, a tight one. ``closing`` (boxes,) is added for a closing sigmoid or softmax. With
+    ``groups`` (boxes,), the tight one is that of the smallest box around those of a group and of one class together.
     """
     if not len(classes):
         return np.empty(0)
@@ -43,10 +45,23 @@ def inference_error(
     for thorough in (False, True):
         close = np.flatnonzero((margins > 0) & ~(margins > error))
         if len(close):
-            near, forms = [(low[close], high[close]) for low, high in nodes], leads(model, classes[close])
-            tight = output_errors(model, lower[close], upper[close], near, forms, thorough=thorough)
-            error[close] = up(tight.max(axis=1) + closing[close])
+            near = [(low[close], high[close]) for low, high in (*nodes, (lower, upper))]
+            kind, member = classes[close], np.arange(len(close))
+            if thorough and groups is not None:
+                (_, kind), member = np.unique([groups[close], kind], axis=1, return_inverse=True)
+                member = member.reshape(-1)
+                near = [_around_groups(low, high, member) for low, high in near]
+            tight = output_errors(model, *near[-1], near[:-1], leads(model, kind), thorough=thorough)
+            error[close] = up(tight.max(axis=1)[member] + closing[close])
     return error
+
+
+def _around_groups(low: Array, high: Array, member: np.ndarray) -> Interval:
+    """Return the smallest box around those of each group (groups, width); ``member`` (boxes,) are their numbers."""
+    least, most = np.full((2, member.max() + 1, low.shape[1]), np.inf)
+    np.minimum.at(least, member, low)
+    np.minimum.at(most, member, -high)
+    return least, -most
 
 
 def _around(low: Array, high: Array, count: int) -> Interval:
