@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from fairmend.base.progress import Progress
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
-from fairmend.prove.proof import Proof
+from fairmend.prove.proof import Proof, is_large, most_points
 from fairmend.repairing.blind import (
     blind_at_best_reference,
     columns_of,
@@ -56,6 +57,7 @@ STEP_1_SHARE = 0.5
 
 _MUCH_WORK = 10**9  # products of weights in all steps of step 1; with fewer, it takes seconds
 _MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
+_MOST_PEOPLE = 50_000  # in all neighbourhoods, that step 2 takes one by one where there is no time for linear bounds
 MOST_VALUES = 20
 """The values of whole-number features, at most, that certified training proves one by one in each neighbourhood: two
 tolerances of 1, or one of 9. On synthetic data this proves more neighbourhoods than boxes, and keeps more elsewhere."""
@@ -233,7 +235,7 @@ def _calibrate_and_prove(
         task = replace(task, split=features_to_split(recipe, task))
     warnings: tuple[str, ...] = ()
     if task.cuts_training and not recipe.certified:
-        recipe, warnings = _fit_time_limit(recipe, task, network, columns)
+        recipe, task, warnings = _fit_time_limit(recipe, task, network, columns)
     train = _train_certified if recipe.certified else _calibrate
     trained = train(recipe, task, network, columns, progress)
     calibrated = time.perf_counter()
@@ -268,12 +270,16 @@ def _calibrate_and_prove(
 
 def _fit_time_limit(
     recipe: Recipe, task: RepairTask, network: Network, columns: list[int]
-) -> tuple[Recipe, tuple[str, ...]]:
-    """Say how long step 1 will take if that is long, and let each step take as many regions as fit the time limit."""
+) -> tuple[Recipe, RepairTask, tuple[str, ...]]:
+    """Say how long step 1 will take if that is long, and let each step take as many regions as fit the time limit.
+
+    Then there is little time for step 2 and the proof, too: of large networks, they take people one by one where
+    neighbourhoods are finite, which is exact and takes less time than linear bounds.
+    """
     regions = _blind_regions(task, columns) if columns else task.regions
     work = recipe.steps * len(regions.lower) * sum(affine.size for affine in network.affines)
     if work < _MUCH_WORK or recipe.fairness_weight == 0:
-        return recipe, ()
+        return recipe, task, ()
     X, targets = training_rows(task, recipe.label_weight)
     expected = expected_seconds(
         network,
@@ -288,13 +294,23 @@ def _fit_time_limit(
     _logger.info("step 1 will take about %.0f s: %d steps with %s bounds", expected, recipe.steps, recipe.bounds)
     left = task.deadline.share(STEP_1_SHARE).seconds_left()
     if left is None or expected <= left or recipe.patience is not None:
-        return recipe, ()
+        return recipe, task, ()
     parts = min(regions.count, math.ceil(expected / max(left, 1e-9)))
     taken = (
         f"step 1 would take about {expected:.0f} s, more than half of the time limit of {task.deadline.limit:g} s, so "
         f"each of its steps took one of {parts} parts of the repair inputs; allow more time (time_limit)"
     )
-    return replace(recipe, parts=parts), (taken,)
+    options, warnings = task.head_options, (taken,)
+    if options.features == "linear" and task.spec.finite and is_large(network) and _has_few_points(task):
+        task = replace(task, head_options=replace(options, features="points"))
+        warnings += ("step 2 took the people of each neighbourhood one by one, instead of linear bounds, to save time",)
+    return replace(recipe, parts=parts), task, warnings
+
+
+def _has_few_points(task: RepairTask) -> bool:
+    """Return whether all neighbourhoods together have few enough people to list them."""
+    people = int(np.sum(task.spec.neighbourhood_sizes(task.X_repair, task.network.dtype)))
+    return people <= min(_MOST_PEOPLE, most_points(task.network))
 
 
 def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[str, ...]:
@@ -317,11 +333,12 @@ def _calibrate(
     # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
     units = _Units(*training_units(network, X)) if recipe.distil_steps else _Units.raw(network.inputs)
     end = task.deadline.share(STEP_1_SHARE)
-    trained = calibrate(
-        units.standardise_network(network),
-        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
-        units.standardise(X),
-        targets,
+    standard = replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper))
+    train = partial(
+        calibrate,
+        regions=standard,
+        X_cal=units.standardise(X),
+        y_cal=targets,
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,
         fairness_weight=recipe.fairness_weight,
@@ -335,8 +352,29 @@ def _calibrate(
         is_over=lambda: task.cuts_training and end.passed,
         progress=progress,
     )
+    trained = train(units.standardise_network(network))
+    # Steps that take a part of the inputs reach each of them less often, so training goes on while that helps step 2.
+    while recipe.parts > 1 and not end.passed and _disagrees(units.network_in_raw_inputs(trained.network), task):
+        more = train(trained.network)
+        history = History(trained.history.fair + more.history.fair, trained.history.task + more.history.task)
+        trained = replace(more, history=history, seconds=trained.seconds + more.seconds, cut_short=False)
     found = units.network_in_raw_inputs(trained.network)
     return replace(trained, network=_still_blind(found, columns))
+
+
+def _disagrees(network: Network, task: RepairTask) -> bool:
+    """Return whether people in a neighbourhood get different predictions, where step 2 takes them one by one."""
+    if task.head_options.features != "points":
+        return False
+    for rows, points in task.spec.points(task.X_repair, dtype=network.dtype):
+        _, owner = np.unique(rows, return_inverse=True)
+        classes = network.predict(points)
+        least, most = np.full(owner.max() + 1, classes.max()), np.zeros(owner.max() + 1, classes.dtype)
+        np.minimum.at(least, owner, classes)
+        np.maximum.at(most, owner, classes)
+        if (least < most).any():
+            return True
+    return False
 
 
 def _train_certified(

@@ -37,7 +37,7 @@ MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minute
 _FEW = 16  # boxes with single whole numbers in them, which are taken at once
 _HALVINGS = 4  # of a box that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
-_LARGE = 10**8  # multiplications for a box, from which on single points are tried first
+LARGE = 10**8  # multiplications for a box, from which on single points are tried first
 _WIDE = 128  # units of a layer, for which quick linear bounds take less time than tight ones
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
@@ -146,7 +146,7 @@ class Cover:
 
     def batches_of_points(self, X: Array) -> Iterator[Boxes]:
         """Return the points of finite neighbourhoods, in batches, where all of them take less work than their boxes."""
-        if self.most_boxes > MAX_WORK // _LARGE:
+        if self.most_boxes > MAX_WORK // LARGE:
             return iter(())
         around = enumerate(neighbourhoods(self.spec, X, self.model.dtype))
         valid = ((row, each) for row, each in around if not isinstance(each, NotConfirmedError))
@@ -156,7 +156,7 @@ class Cover:
         """Return whether a neighbourhood is finite, and its points take less work than its boxes; count them if so."""
         count, boxes = (count_boxes(around, each_whole=each_whole) for each_whole in (True, False))
         finite = all(axis.feature.whole for each in around for axis in each.axes)
-        few = count * point_work(self.model) <= boxes * box_work(self.model)
+        few = count * point_work(self.model) <= boxes * box_work(self.model) and not _is_small(around)
         if not finite or not few or self.points + count > self.most_points:
             return False
         self.points += count
@@ -210,7 +210,7 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     classes = _classes(cover.model, threshold, X)
     margin, excess, hopeless = _prove_points(cover, threshold, classes, X)  # excess over the error of inference
-    done = hopeless | ((excess > 0) & (margin > 0))
+    done = ~np.isneginf(margin)  # a box, or a part of it, has no larger margin than its points, and no smaller error
     margin, excess = np.where(done, margin, np.inf), np.where(done, excess, np.inf)
     for boxes in cover.batches(X, first, done):
         below = min(least, float(margin.min()))
@@ -219,7 +219,7 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
         np.minimum.at(excess, boxes.owner, over)
         hopeless[boxes.owner[lost]] = True  # the corner of a box is in one of the boxes with single whole numbers
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of an input without boxes
-    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)) & ~hopeless)
+    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)) & ~hopeless & ~done)
     again = np.full(len(X), np.inf), np.full(len(X), np.inf)
     for boxes in cover.batches_again(X, doubtful, each_whole=True) if not cover.reasons else ():
         bound, over, _ = box_margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
