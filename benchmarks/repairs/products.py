@@ -19,6 +19,7 @@ smallest network, 10 people and few training steps.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -124,7 +125,7 @@ class Ensemble(nn.Module):
         self.head = nn.Linear(width, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x[:, None, :] * self.before[0]
+        y = x[:, None, :].expand(-1, len(self.before[0]), -1) * self.before[0]
         y = torch.relu(self.layers[0](y) * self.after[0])
         y = torch.relu(self.layers[1](y * self.before[1]) * self.after[1])
         return self.head(y.mean(1))
@@ -132,6 +133,7 @@ class Ensemble(nn.Module):
 
 def keras_attention(X: np.ndarray, y: np.ndarray, epochs: int) -> Any:
     """Return a trained Keras model with an attention layer, or None if Keras is not there."""
+    os.environ.setdefault("KERAS_BACKEND", "torch")
     try:
         import keras
     except ImportError:
@@ -206,9 +208,9 @@ def repair(
 def certify(network: Network, spec: Spec, X: np.ndarray, seconds: float) -> list[str]:
     """Return how many people are fair, unfair and unknown, and the seconds of processor time."""
     started = time.process_time()
-    verdicts = [str(verdict) for verdict in fairmend.certify(network, spec, X, time_limit=seconds).verdicts]
+    verdicts = [verdict.value for verdict in fairmend.certify(network, spec, X, time_limit=seconds).verdicts]
     spent = time.process_time() - started
-    return [*(str(verdicts.count(kind)) for kind in ("FAIR", "UNFAIR", "UNKNOWN")), f"{spent:.1f}"]
+    return [*(str(verdicts.count(kind)) for kind in ("fair", "unfair", "unknown")), f"{spent:.1f}"]
 
 
 def main(given: list[str] | None = None) -> int:
