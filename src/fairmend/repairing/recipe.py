@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -44,7 +43,7 @@ from fairmend.repairing.demands import (
 )
 from fairmend.repairing.distil import Student, distil, expected_training_rows, training_rows
 from fairmend.repairing.head.solve import HeadSolution
-from fairmend.repairing.task import RepairTask
+from fairmend.repairing.task import Deadline, RepairTask
 from fairmend.repairing.training import History
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -58,6 +57,7 @@ STEP_1_SHARE = 0.5
 _MUCH_WORK = 10**9  # products of weights in all steps of step 1; with fewer, it takes seconds
 _MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
 _MOST_PEOPLE = 50_000  # in all neighbourhoods, that step 2 takes one by one where there is no time for linear bounds
+_SETTLING, _SETTLING_STEPS, _SETTLING_ROWS = 20, 20, 1000  # rounds, and steps and rows of each, in `_settle`
 MOST_VALUES = 20
 """The values of whole-number features, at most, that certified training proves one by one in each neighbourhood: two
 tolerances of 1, or one of 9. On synthetic data this proves more neighbourhoods than boxes, and keeps more elsewhere."""
@@ -333,12 +333,11 @@ def _calibrate(
     # The paper trains in the inputs as they are, whatever their scale; a distilled network goes on as it was distilled.
     units = _Units(*training_units(network, X)) if recipe.distil_steps else _Units.raw(network.inputs)
     end = task.deadline.share(STEP_1_SHARE)
-    standard = replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper))
-    train = partial(
-        calibrate,
-        regions=standard,
-        X_cal=units.standardise(X),
-        y_cal=targets,
+    trained = calibrate(
+        units.standardise_network(network),
+        replace(regions, lower=units.standardise(regions.lower), upper=units.standardise(regions.upper)),
+        units.standardise(X),
+        targets,
         steps=recipe.steps,
         learning_rate=recipe.learning_rate,
         fairness_weight=recipe.fairness_weight,
@@ -352,29 +351,46 @@ def _calibrate(
         is_over=lambda: task.cuts_training and end.passed,
         progress=progress,
     )
-    trained = train(units.standardise_network(network))
-    # Steps that take a part of the inputs reach each of them less often, so training goes on while that helps step 2.
-    while recipe.parts > 1 and not end.passed and _disagrees(units.network_in_raw_inputs(trained.network), task):
-        more = train(trained.network)
-        history = History(trained.history.fair + more.history.fair, trained.history.task + more.history.task)
-        trained = replace(more, history=history, seconds=trained.seconds + more.seconds, cut_short=False)
     found = units.network_in_raw_inputs(trained.network)
-    return replace(trained, network=_still_blind(found, columns))
+    return _settle(replace(trained, network=_still_blind(found, columns)), recipe, task, X, targets, task.deadline.share(STEP_1_SHARE))
 
 
-def _disagrees(network: Network, task: RepairTask) -> bool:
-    """Return whether people in a neighbourhood get different predictions, where step 2 takes them one by one."""
-    if task.head_options.features != "points":
-        return False
-    for rows, points in task.spec.points(task.X_repair, dtype=network.dtype):
-        _, owner = np.unique(rows, return_inverse=True)
-        classes = network.predict(points)
-        least, most = np.full(owner.max() + 1, classes.max()), np.zeros(owner.max() + 1, classes.dtype)
-        np.minimum.at(least, owner, classes)
-        np.maximum.at(most, owner, classes)
-        if (least < most).any():
-            return True
-    return False
+def _settle(
+    trained: Calibration, recipe: Recipe, task: RepairTask, X: FloatArray, targets: np.ndarray, end: Deadline
+) -> Calibration:
+    """Train on the people in the neighbourhoods too, each towards the class of most of theirs, until they agree.
+
+    It takes the place of steps that fell to the time limit, where step 2 takes people one by one. The smallest change
+    of the head for neighbourhoods that disagree is often one that makes the network constant.
+    """
+    if recipe.parts == 1 or task.head_options.features != "points" or task.spec.regression or recipe.blind_to:
+        return trained
+    parts = list(task.spec.points(task.X_repair, dtype=trained.network.dtype))
+    owner, points = (np.concatenate(part) for part in zip(*parts, strict=True))
+    outputs = max(2, trained.network.outputs)
+    for _ in range(_SETTLING):
+        classes = trained.network.predict(points)
+        votes = np.zeros((len(task.X_repair), outputs), np.int64)
+        np.add.at(votes, (owner, classes), 1)
+        if (votes.max(axis=1) == votes.sum(axis=1)).all() or end.passed:
+            break
+        wanted = votes.argmax(axis=1)[owner]
+        settled = calibrate(
+            trained.network,
+            task.regions,
+            np.concatenate([X, points]),
+            np.concatenate([targets, wanted if targets.ndim == 1 else np.eye(outputs)[wanted]]),
+            steps=_SETTLING_STEPS,
+            learning_rate=recipe.learning_rate,
+            fairness_weight=0.0,
+            bounds="interval",
+            batch_size=_SETTLING_ROWS,
+            seed=task.seed,
+            device=task.device,
+            is_over=lambda: end.passed,
+        )
+        trained = replace(trained, network=settled.network, seconds=trained.seconds + settled.seconds)
+    return trained
 
 
 def _train_certified(

@@ -146,7 +146,7 @@ class Cover:
 
     def batches_of_points(self, X: Array) -> Iterator[Boxes]:
         """Return the points of finite neighbourhoods, in batches, where all of them take less work than their boxes."""
-        if self.most_boxes > MAX_WORK // LARGE:
+        if box_work(self.model) < LARGE:
             return iter(())
         around = enumerate(neighbourhoods(self.spec, X, self.model.dtype))
         valid = ((row, each) for row, each in around if not isinstance(each, NotConfirmedError))
