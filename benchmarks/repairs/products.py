@@ -1,7 +1,7 @@
 """Repair networks that multiply activations, trained on Adult, and certify people in them.
 
     python benchmarks/repairs/products.py [ft-transformer|dcn-v2|reglu-resnet|tabm|keras-attention ...]
-        [--methods prof,auto] [--seconds 60] [--quick]
+        [--methods prof,auto] [--seconds 60] [--quick] [--widths]
 
 Small networks, as plain PyTorch modules: an FT-Transformer (a token for each column, attention, a gated layer), DCN-v2
 (two cross layers beside two hidden ones), a ResNet of two gated blocks (ReGLU) with layer normalisation, and TabM (four
@@ -13,7 +13,9 @@ The table has the repair inputs that are proven, whether the certificate is VALI
 balanced accuracy on held-out people before and after, the seconds of processor time of the repair, and the verdicts of
 `certify` on 100 held-out people in the original network: fair, unfair and unknown, with a time limit for all of them
 (--seconds). Exits with 1 if a repair input is not proven, or a certificate is not VALID. --quick is a smoke test: the
-smallest network, 10 people and few training steps.
+smallest network, 10 people and few training steps. --widths compares the bounds that step 1 trains with to those of the
+proof instead: for random networks of `benchmarks/common/products.py` and boxes of three radii, the median of the widths
+of the output, divided by those of the proof.
 """
 
 from __future__ import annotations
@@ -36,18 +38,22 @@ from torch import nn
 import fairmend
 from fairmend import FairmendError, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
+from fairmend.bounds import Boxes, feature_bounds
 from fairmend.network import Network, load_network
 from fairmend.paper.protocol import TOLERANCES
+from fairmend.prove.kernel_bounds import kernel_model
+from fairmend_check.kernel.bounds import form_bounds
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.common import settings
+from benchmarks.common.products import Attention, Gated, Normalised
 from benchmarks.common.tabular import Table, load_table
 from benchmarks.repairs.graphs import train
 
 PROTECTED, TOLERANCE = ("sex",), TOLERANCES["A1"]
 METHODS = ("prof", "auto")
-EPOCHS, PEOPLE = 4, 100
+EPOCHS, TRAINING, PEOPLE = 8, 10_000, 100
 HEADINGS = ("network", "weights", "method", "proven", "certificate", "accuracy", "after", "balanced", "after", "CPU s",
             "fair", "unfair", "unknown", "CPU s")  # fmt: skip
 
@@ -205,6 +211,45 @@ def repair(
     return cells, valid and result.proven == len(X_repair)
 
 
+class _Around(nn.Module):
+    """A network between two layers, so that its output is a feature of the head."""
+
+    def __init__(self, inner: nn.Module, inputs: int) -> None:
+        super().__init__()
+        self.first, self.inner, self.head = nn.Linear(inputs, inputs), inner, nn.Linear(1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.inner(self.first(x)))
+
+
+def width_ratios(radius: float, boxes: int = 20) -> dict[str, float]:
+    """Return the median of widths in training, in units of those of the proof, by the name of a network."""
+    torch.manual_seed(0)
+    modules = {"gated": (Gated(8), 8), "layer normalisation": (Normalised(8), 8), "attention": (Attention(4, 4), 16),
+               "attention, normalised and gated": (Attention(4, 4, whole=True), 16)}  # fmt: skip
+    ratios = {}
+    for name, (inner, inputs) in modules.items():
+        network = load_network(_Around(inner, inputs).eval()).astype(np.float64)
+        reach = radius * (np.arange(inputs) < 3)
+        X = np.random.default_rng(0).normal(size=(boxes, inputs))
+        parameters = [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in network.affines[:-1]]
+        low, high = feature_bounds(network, parameters, Boxes.from_arrays(X - reach, X + reach, torch.float64))
+        both = np.tile(np.array([[1.0], [-1.0]]), (boxes, 1, 1))
+        least, _ = form_bounds(kernel_model(network), both, X - reach, X + reach)
+        proven = -least.sum(axis=1) / abs(float(network.head.weight[0, 0]))
+        ratios[name] = float(np.median((high - low)[:, 0].numpy() / proven))
+    return ratios
+
+
+def print_widths() -> None:
+    radii = (0.02, 0.1, 0.3)
+    found = [width_ratios(radius) for radius in radii]
+    printed = Printed("network", *(f"radius {radius}" for radius in radii), title="widths in training / in the proof")
+    for name in found[0]:
+        printed.add_row(name, *(f"{each[name]:.2f}" for each in found))
+    Console(width=160).print(printed)
+
+
 def certify(network: Network, spec: Spec, X: np.ndarray, seconds: float) -> list[str]:
     """Return how many people are fair, unfair and unknown, and the seconds of processor time."""
     started = time.process_time()
@@ -220,7 +265,11 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="time limit of certify for 100 people (default: 60)")
     parser.add_argument("--table", default="adult", help="adult, or synthetic-SEED, which needs no data (default: adult)")
     parser.add_argument("--quick", action="store_true", help="a smoke test")
+    parser.add_argument("--widths", action="store_true", help="compare bounds of training and proof instead")
     options = parser.parse_args(given)
+    if options.widths:
+        print_widths()
+        return 0
     methods = options.methods.split(",")
     unknown = {*options.names} - {*NETWORKS} or {*methods} - {*METHODS}
     if unknown:
@@ -233,12 +282,12 @@ def main(given: list[str] | None = None) -> int:
     protected = [name for name in PROTECTED if name in names] or [table.features[0].name]
     spec = table.spec(protected, {name: reach for name, reach in TOLERANCE.items() if name in names}, scaled=True)
     parts = people(table, spec)
-    count, epochs, training = PEOPLE, EPOCHS, {}
+    count, epochs, rows, training = PEOPLE, EPOCHS, TRAINING, {}
     if options.quick:
-        count, epochs, methods, options.names = 10, 1, ["prof"], options.names or ["dcn-v2"]
+        count, epochs, rows, methods, options.names = 10, 1, 2000, ["prof"], options.names or ["dcn-v2"]
         parts["repair"] = parts["repair"][0][:count], parts["repair"][1][:count]
-        parts["training"] = parts["training"][0][:2000], parts["training"][1][:2000]
         training = {"training": fairmend.TrainingOptions(steps=10)}
+    parts["training"] = parts["training"][0][:rows], parts["training"][1][:rows]
     printed = Printed(*HEADINGS, title=f"{table.name}, {', '.join(protected)} protected; percent")
     for name in options.names or NETWORKS:
         network = make_network(name, *parts["training"], epochs)
