@@ -207,7 +207,13 @@ def repair(
             valid = fairmend.check(certificate, model).valid
     decided = [each.predict(X) for each in (network, result.network)]
     figures = [f"{100 * score(y, classes):.2f}" for score in (accuracy, balanced_accuracy) for classes in decided]
-    cells = [method, f"{result.proven} of {len(X_repair)}", "VALID" if valid else "not valid", *figures, f"{seconds:.1f}"]
+    cells = [
+        method,
+        f"{result.proven} of {len(X_repair)}",
+        "VALID" if valid else "not valid",
+        *figures,
+        f"{seconds:.1f}",
+    ]
     return cells, valid and result.proven == len(X_repair)
 
 
@@ -263,7 +269,9 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)} (default: all)")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seconds", type=float, default=60, help="time limit of certify for 100 people (default: 60)")
-    parser.add_argument("--table", default="adult", help="adult, or synthetic-SEED, which needs no data (default: adult)")
+    parser.add_argument(
+        "--table", default="adult", help="adult, or synthetic-SEED, which needs no data (default: adult)"
+    )
     parser.add_argument("--quick", action="store_true", help="a smoke test")
     parser.add_argument("--widths", action="store_true", help="compare bounds of training and proof instead")
     options = parser.parse_args(given)

@@ -352,7 +352,14 @@ def _calibrate(
         progress=progress,
     )
     found = units.network_in_raw_inputs(trained.network)
-    return _settle(replace(trained, network=_still_blind(found, columns)), recipe, task, X, targets, task.deadline.share(STEP_1_SHARE))
+    return _settle(
+        replace(trained, network=_still_blind(found, columns)),
+        recipe,
+        task,
+        X,
+        targets,
+        task.deadline.share(STEP_1_SHARE),
+    )
 
 
 def _settle(

@@ -127,7 +127,7 @@ class Cover:
     def batches(self, X: Array, first: int, done: np.ndarray | None = None) -> Iterator[Boxes]:
         """Return boxes around the inputs X (inputs, width), in batches; none around one with a reason against it.
 
-        ``first`` is the number of the first input in the certificate. Those that are ``done``, bool (inputs,), get none.
+        ``first`` is the number of the first input in the certificate. Those that are ``done`` (inputs,) get none.
         """
         self.inputs += len(X)
         return self._batches(self._counted(X, first, np.zeros(len(X), dtype=np.bool_) if done is None else done))
@@ -230,9 +230,7 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     return ProvenMargins(margin, excess)
 
 
-def _prove_points(
-    cover: Cover, threshold: Threshold, classes: np.ndarray, X: Array
-) -> tuple[Array, Array, np.ndarray]:
+def _prove_points(cover: Cover, threshold: Threshold, classes: np.ndarray, X: Array) -> tuple[Array, Array, np.ndarray]:
     """Return margins, what they exceed the error of inference by, and which inputs have a person of another class.
 
     Of neighbourhoods whose points take less work than their boxes, point by point; of others they are -inf. The error

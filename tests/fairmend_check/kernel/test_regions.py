@@ -297,7 +297,9 @@ def test_points_before_boxes_find_the_person_of_another_class(monkeypatch):
     first = Affine(np.array([[1.0, 0.0]] * 3, np.float32), -kinks)
     head = Affine(np.array([[-2.0, 4.0, -2.0]], np.float32), np.array([1.0], np.float32))
     network = Network([first, head], [NetworkActivation("relu")])
-    spec = Spec([Feature("value", "integer", (0, 20), tolerance=3), Feature("group", "integer", (0, 1), protected=True)])
+    spec = Spec(
+        [Feature("value", "integer", (0, 20), tolerance=3), Feature("group", "integer", (0, 1), protected=True)]
+    )
     large(monkeypatch)
     cover = Cover(kernel_model(network), kernel_spec(spec))
     proven = regions.prove(cover, np.column_stack([values, np.zeros(21)]), 0)

@@ -92,7 +92,11 @@ class RootPlanes(NamedTuple):
         falling, q, constant = share < 0, self.q[:, None, :, None], self.constant.unsqueeze(1)
         added = share * (torch.where(falling, constant[..., 1:], constant[..., :1]) - q)
         rising = flat.clamp(min=0)
-        fixed = rising * self.low.unsqueeze(1) + (flat - rising) * self.high.unsqueeze(1) - used.abs() * self.off.unsqueeze(1)
+        fixed = (
+            rising * self.low.unsqueeze(1)
+            + (flat - rising) * self.high.unsqueeze(1)
+            - used.abs() * self.off.unsqueeze(1)
+        )
         by = self.by.unsqueeze(1)
         found = q * used + share * torch.where(falling, by[..., 1, :], by[..., 0, :])
         if self.centred:
@@ -358,7 +362,9 @@ class Normalise(_Grouped):
         roots = [(end + self.epsilon).sqrt() for end in ends]
         r_low, r_high = 1 / roots[1], 1 / roots[0]
         q, q_off = (r_low + r_high) / 2, (r_high - r_low) / 2
-        at = (both * p + chord).mean(-1).maximum(ends[0]).minimum(ends[1]) + self.epsilon  # the tangent of r touches here
+        at = (both * p + chord).mean(-1).maximum(ends[0]).minimum(
+            ends[1]
+        ) + self.epsilon  # the tangent of r touches here
         falls = 0.5 * at**-1.5, 1 / (roots[0] * roots[1] * (roots[0] + roots[1]))
         tops = 1.5 * at.rsqrt(), (r_high + falls[1] * ends[0]).maximum(r_low + falls[1] * ends[1])
         by = torch.stack([-falls[0][..., None] * both, -falls[1][..., None] * both], dim=-2) / self.group
