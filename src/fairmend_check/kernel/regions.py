@@ -106,6 +106,7 @@ class Cover:
     parts: int = 0
     boxes: int = 0
     points: int = 0
+    tried: int = 0
 
     @cached_property
     def most_numbers(self) -> int:
@@ -148,18 +149,26 @@ class Cover:
         """Return the points of finite neighbourhoods, in batches, where all of them take less work than their boxes."""
         if box_work(self.model) < LARGE:
             return iter(())
-        around = enumerate(neighbourhoods(self.spec, X, self.model.dtype))
-        valid = ((row, each) for row, each in around if not isinstance(each, NotConfirmedError))
-        return self._batches((row, each, True) for row, each in valid if self._has_few_points(each))
+        return self._batches((row, each, True) for row, each in self._divided(X) if self._has_few_points(each))
+
+    def _divided(self, X: Array) -> Iterator[tuple[int, Sequence[Product]]]:
+        """Return the neighbourhoods of inputs, up to the limit of their parts."""
+        parts = self.parts
+        for row, around in enumerate(neighbourhoods(self.spec, X, self.model.dtype)):
+            if not isinstance(around, NotConfirmedError):
+                parts += len(around) * (1 + len(self.spec.links))
+                if parts > MAX_PARTS:
+                    return
+                yield row, around
 
     def _has_few_points(self, around: Sequence[Product]) -> bool:
         """Return whether a neighbourhood is finite, and its points take less work than its boxes; count them if so."""
         count, boxes = (count_boxes(around, each_whole=each_whole) for each_whole in (True, False))
         finite = all(axis.feature.whole for each in around for axis in each.axes)
         few = count * point_work(self.model) <= boxes * box_work(self.model) and not _is_small(around)
-        if not finite or not few or self.points + count > self.most_points:
+        if not finite or not few or self.tried + count > self.most_points:
             return False
-        self.points += count
+        self.tried += count
         return True
 
     def _batches(self, around: Iterator[tuple[int, Sequence[Product], bool]], room: int = 1) -> Iterator[Boxes]:
