@@ -300,11 +300,13 @@ def _fit_time_limit(
         f"step 1 would take about {expected:.0f} s, more than half of the time limit of {task.deadline.limit:g} s, so "
         f"each of its steps took one of {parts} parts of the repair inputs; allow more time (time_limit)"
     )
-    options, warnings = task.head_options, (taken,)
+    options, warnings = task.head_options, [taken]
     if options.features == "linear" and task.spec.finite and is_large(network) and _has_few_points(task):
         task = replace(task, head_options=replace(options, features="points"))
-        warnings += ("step 2 took the people of each neighbourhood one by one, instead of linear bounds, to save time",)
-    return replace(recipe, parts=parts), task, warnings
+        warnings.append(
+            "step 2 took the people of each neighbourhood one by one, instead of linear bounds, to save time"
+        )
+    return replace(recipe, parts=parts), task, tuple(warnings)
 
 
 def _has_few_points(task: RepairTask) -> bool:

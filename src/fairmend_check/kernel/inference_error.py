@@ -77,7 +77,7 @@ def _tighten(
         around = [(np.repeat(low, len(forms), axis=0), np.repeat(high, len(forms), axis=0)) for low, high in near]
         tight = float(output_errors(model, *around[-1], around[:-1], forms, thorough=True).max())
         error[part] = np.minimum(error[part], up(tight + closing[part]))
-        return part[~(margins[part] > error[part])]
+        return np.asarray(part[~(margins[part] > error[part])])
 
     left = trace(rows)
     if not len(left) or len(trace(left[[margins[left].argmin()]])):
