@@ -1,6 +1,7 @@
 """A recipe ends in a proven network, or in an error."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,3 +154,35 @@ def test_blind_regions_have_the_linked_pieces_once():
     for row in range(len(X)):
         mine = np.column_stack([regions.lower, regions.upper])[regions.owner == row]
         assert len(np.unique(mine, axis=0)) == len(mine)
+
+
+@pytest.mark.parametrize("which", ["tolerance", "several"])
+def test_large_networks_take_people_one_by_one_where_the_time_limit_leaves_no_time(which, monkeypatch):
+    network, spec, X, X_cal, y_cal = case(SPECS[which], seed=16)
+    monkeypatch.setattr(recipe, "_MUCH_WORK", 0)
+    monkeypatch.setattr(recipe, "expected_seconds", lambda *_, **__: 600_000.0)
+    monkeypatch.setattr(recipe, "is_large", lambda network: True)
+    result = repair(network, spec, X, X_cal, y_cal, steps=4, time_limit=1e6)
+    check(network, result, spec, X)
+    assert ("one by one" in str(result.warnings)) == spec.finite
+    unlimited = repair(network, spec, X, X_cal, y_cal, steps=4)
+    assert "one by one" not in str(unlimited.warnings)
+
+
+def test_training_on_the_people_of_neighbourhoods_makes_them_agree():
+    network, spec, X, X_cal, y_cal = case(SPECS["several"], seed=16)
+    assert spec.finite
+    options = HeadOptions(features="points")
+    task = prepare_task(network, spec, X, X_cal, y_cal, options, 0)
+    started = recipe.Calibration(network, recipe.History(), 0, 0.0)
+    wide = replace(recipe.Recipe(), parts=2, learning_rate=0.01)
+    settled = recipe._settle(started, wide, task, task.X_cal, task.y_cal, task.deadline)
+
+    def unequal(network):
+        points = [(rows, network.predict(points)) for rows, points in spec.points(task.X_repair, dtype=network.dtype)]
+        rows, classes = (np.concatenate(part) for part in zip(*points, strict=True))
+        return sum(len(np.unique(classes[rows == row])) > 1 for row in range(len(X)))
+
+    assert unequal(settled.network) < unequal(network)
+    same = recipe._settle(started, recipe.Recipe(), task, task.X_cal, task.y_cal, task.deadline)
+    assert same is started, "without a time limit nothing changes"

@@ -29,7 +29,7 @@ from fairmend.network import Activation, Concatenate, Lookup, Network, Sum
 from fairmend.network.functions import Lines
 from fairmend.network.graph import describe
 from fairmend.network.operations.base import Numbers, Operation, as_like
-from fairmend.network.operations.products import PLANAR, GroupPlanes, ProductPlanes
+from fairmend.network.operations.products import PLANAR, Normalise, Planes, Product, Softmax
 
 __all__ = ["METHODS", "Boxes", "Forms", "Parameters", "Propagation", "feature_bounds", "propagate", "takes_symbols"]
 
@@ -130,7 +130,7 @@ class _Graph:
         self.exact: dict[int, Forms] = {}
         self.hulls: dict[int, Forms] = {}
         self.lines: dict[int, Lines] = {}
-        self.planes: dict[int, ProductPlanes | GroupPlanes] = {}
+        self.planes: dict[int, Planes] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
         for i, node in enumerate(self.nodes):
@@ -198,8 +198,31 @@ class _Graph:
                 if self._symbols is not None:
                     self._symbols.add(i, self.lines[i])
             elif isinstance(node.operation, PLANAR):
-                lower, upper = zip(*(self.forms(source).concretise() for source in node.sources), strict=True)
-                self.planes[i] = node.operation.relax(lower, upper)
+                self.planes[i] = self._planes(node.operation, node.sources)
+
+    def _planes(self, operation: Product | Softmax | Normalise, sources: Sequence[int]) -> Planes:
+        """Return planes of a product, or of another function of several numbers."""
+        if not isinstance(operation, Normalise):
+            lower, upper = zip(*(self.forms(source).concretise() for source in sources), strict=True)
+            return operation.relax(lower, upper)
+        like, source = self.boxes.first, sources[0]
+        groups = torch.eye(self.widths[source] // operation.group, dtype=like.dtype, device=like.device)
+        low, high = self._combined(source, torch.kron(groups, operation.centring(like))[None]).concretise()
+        steepest = operation.steepest(low, high)
+        sums = self._combined(source, (steepest.unsqueeze(2) * groups[..., None]).transpose(1, 2).flatten(2))
+        return operation.relax([low], [high], sums.concretise())
+
+    def _combined(self, source: int, matrix: Tensor) -> Forms:
+        """Return forms of combinations ``(pieces, rows, width)`` of a node's numbers, by a backward pass."""
+        first, rows = self.boxes.first, _Rows(self.boxes.first.new_zeros(matrix.shape[1]))
+        rows.carry(source, matrix, matrix)
+        for i in range(source, -1, -1):
+            if i in rows.carried:
+                self._substitute(rows, i)
+        return Forms(
+            torch.addcmul(total(rows.lower), first, rows.lower_value),
+            torch.addcmul(total(rows.upper), first, rows.upper_value),
+        )
 
     def _relax(self, i: int, activation: Activation, source: int) -> Lines:
         lower, upper = self.forms(source).concretise()

@@ -20,8 +20,11 @@ from fairmend.network import Model, Network
 from fairmend.prove.kernel_bounds import kernel_model
 from fairmend.spec import Claim, Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, leads
 from fairmend_check.kernel.claim import ScoreClaim
-from fairmend_check.kernel.regions import MAX_WORK, Cover, point_work, prove, prove_scores
+from fairmend_check.kernel.inference_error import output_errors
+from fairmend_check.kernel.model import Model as KernelModel
+from fairmend_check.kernel.regions import LARGE, MAX_WORK, Cover, box_work, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.kernel.spec import Spec as KernelSpec
 from fairmend_check.kernel.spec import read_spec
@@ -96,6 +99,37 @@ def prove_inputs(network: Network, spec: Spec, X: FloatArray, progress: Progress
             progress("certificate", min(first + _BLOCK, len(X)), len(X))
     margin, error, holds, covers = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Proof(margin, error, holds, covers, prover.classes(X))
+
+
+def error_guess(network: Network, spec: Spec, X: FloatArray) -> float:
+    """Return about how large a margin must be to cover inference in the neighbourhoods of inputs ``(inputs, width)``.
+
+    It is the largest error over the neighbourhoods of these inputs: over the people in them if they are finite. To find
+    it takes as long as a proof for each of them, so give a few.
+    """
+    model, wide = kernel_model(network), X.astype(network.dtype).astype(np.float64)
+    largest = 0.0
+    for row in range(len(wide)):
+        if spec.finite:
+            points = np.concatenate([part for _, part in spec.points(X[[row]], dtype=network.dtype)]).astype(np.float64)
+            nodes = [(low.min(axis=0)[None], high.max(axis=0)[None]) for low, high in _point_layers(model, points)]
+            lower, upper = points.min(axis=0)[None], points.max(axis=0)[None]
+        else:
+            lower, upper = (ends.astype(np.float64) for ends in spec.hull(X[[row]], network.dtype))
+            _, nodes = form_bounds(model, leads(model, np.zeros(1, np.int64)), lower, upper, quick=True)
+        forms = leads(model, np.zeros(1, np.int64))
+        largest = max(largest, float(output_errors(model, lower, upper, nodes, forms, thorough=True).max()))
+    return largest
+
+
+def _point_layers(model: KernelModel, points: Floats) -> Intervals:
+    with np.errstate(all="ignore"):
+        return interval_layers(model, points, points)[:-1]
+
+
+def is_large(network: Network) -> bool:
+    """Return whether a proof with linear bounds takes long for each neighbourhood: a tenth of a second and more."""
+    return box_work(kernel_model(network)) >= LARGE
 
 
 _Found = tuple[Floats, Floats, Bools, Bools]

@@ -19,7 +19,7 @@ from fairmend.base.progress import Progress
 from fairmend.network import Activation, Affine, Network, Node
 from fairmend.network.decision import closing_gaps
 from fairmend.network.graph import reached_columns
-from fairmend.prove.proof import Proof, prove_inputs
+from fairmend.prove.proof import Proof, error_guess, is_large, prove_inputs
 from fairmend.repairing.blind import columns_of
 from fairmend.repairing.head.features import Box, FeatureSet, Linear, Points, require_few_points
 from fairmend.repairing.head.problem import KeptRows
@@ -37,6 +37,9 @@ MOST_RELAXED, WORTH_MORE = 2, 1.05
 """Differences may be this much wider in another attempt, or it is not made, and there are so many attempts at most."""
 
 _MOST_ATTEMPTS = 40
+_GUESSED, _MORE_THAN_GUESSED = 4, 2
+"""Inputs from whose errors the margin of a large network is guessed, and how many times as large it is."""
+
 _LEAST_SOLVER_SECONDS = 0.1
 """What step 2 gets where training used up the time limit: enough for a change that can be proven."""
 
@@ -104,6 +107,9 @@ class ClassDemands(Demands):
         # No smaller margin covers inference.
         closing = min(closing_gaps(network.threshold, network.dtype))
         least = 2 * closing if task.head_options.cover_inference else 0.0
+        if task.head_options.cover_inference and is_large(network):  # an attempt that is not proven takes minutes
+            rows = np.linspace(0, count - 1, min(count, _GUESSED)).astype(np.int64)
+            least += _MORE_THAN_GUESSED * error_guess(network, task.spec, task.X_repair[rows])
         self.amount = np.full(count, max(task.head_options.margin, least))
 
     def solve(self, head: HeadToChange, seconds: float | None, progress: Progress | None) -> HeadSolution:

@@ -21,7 +21,7 @@ from fairmend.base.progress import Progress
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
-from fairmend.prove.proof import Proof
+from fairmend.prove.proof import Proof, is_large, most_points
 from fairmend.repairing.blind import (
     blind_at_best_reference,
     columns_of,
@@ -43,7 +43,7 @@ from fairmend.repairing.demands import (
 )
 from fairmend.repairing.distil import Student, distil, expected_training_rows, training_rows
 from fairmend.repairing.head.solve import HeadSolution
-from fairmend.repairing.task import RepairTask
+from fairmend.repairing.task import Deadline, RepairTask
 from fairmend.repairing.training import History
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -56,6 +56,8 @@ STEP_1_SHARE = 0.5
 
 _MUCH_WORK = 10**9  # products of weights in all steps of step 1; with fewer, it takes seconds
 _MOST_NUMBERS = 1_000_000  # in the intervals of all pieces that certified training holds at once
+_MOST_PEOPLE = 50_000  # in all neighbourhoods, that step 2 takes one by one where there is no time for linear bounds
+_SETTLING, _SETTLING_STEPS, _SETTLING_ROWS = 20, 20, 1000  # rounds, and steps and rows of each, in `_settle`
 MOST_VALUES = 20
 """The values of whole-number features, at most, that certified training proves one by one in each neighbourhood: two
 tolerances of 1, or one of 9. On synthetic data this proves more neighbourhoods than boxes, and keeps more elsewhere."""
@@ -233,7 +235,7 @@ def _calibrate_and_prove(
         task = replace(task, split=features_to_split(recipe, task))
     warnings: tuple[str, ...] = ()
     if task.cuts_training and not recipe.certified:
-        recipe, warnings = _fit_time_limit(recipe, task, network, columns)
+        recipe, task, warnings = _fit_time_limit(recipe, task, network, columns)
     train = _train_certified if recipe.certified else _calibrate
     trained = train(recipe, task, network, columns, progress)
     calibrated = time.perf_counter()
@@ -268,12 +270,16 @@ def _calibrate_and_prove(
 
 def _fit_time_limit(
     recipe: Recipe, task: RepairTask, network: Network, columns: list[int]
-) -> tuple[Recipe, tuple[str, ...]]:
-    """Say how long step 1 will take if that is long, and let each step take as many regions as fit the time limit."""
+) -> tuple[Recipe, RepairTask, tuple[str, ...]]:
+    """Say how long step 1 will take if that is long, and let each step take as many regions as fit the time limit.
+
+    Then there is little time for step 2 and the proof, too: of large networks, they take people one by one where
+    neighbourhoods are finite, which is exact and takes less time than linear bounds.
+    """
     regions = _blind_regions(task, columns) if columns else task.regions
     work = recipe.steps * len(regions.lower) * sum(affine.size for affine in network.affines)
     if work < _MUCH_WORK or recipe.fairness_weight == 0:
-        return recipe, ()
+        return recipe, task, ()
     X, targets = training_rows(task, recipe.label_weight)
     expected = expected_seconds(
         network,
@@ -288,13 +294,25 @@ def _fit_time_limit(
     _logger.info("step 1 will take about %.0f s: %d steps with %s bounds", expected, recipe.steps, recipe.bounds)
     left = task.deadline.share(STEP_1_SHARE).seconds_left()
     if left is None or expected <= left or recipe.patience is not None:
-        return recipe, ()
+        return recipe, task, ()
     parts = min(regions.count, math.ceil(expected / max(left, 1e-9)))
     taken = (
         f"step 1 would take about {expected:.0f} s, more than half of the time limit of {task.deadline.limit:g} s, so "
         f"each of its steps took one of {parts} parts of the repair inputs; allow more time (time_limit)"
     )
-    return replace(recipe, parts=parts), (taken,)
+    options, warnings = task.head_options, [taken]
+    if options.features == "linear" and task.spec.finite and is_large(network) and _has_few_points(task):
+        task = replace(task, head_options=replace(options, features="points"))
+        warnings.append(
+            "step 2 took the people of each neighbourhood one by one, instead of linear bounds, to save time"
+        )
+    return replace(recipe, parts=parts), task, tuple(warnings)
+
+
+def _has_few_points(task: RepairTask) -> bool:
+    """Return whether all neighbourhoods together have few enough people to list them."""
+    people = int(np.sum(task.spec.neighbourhood_sizes(task.X_repair, task.network.dtype)))
+    return people <= min(_MOST_PEOPLE, most_points(task.network))
 
 
 def _cut_short(recipe: Recipe, task: RepairTask, trained: Calibration) -> tuple[str, ...]:
@@ -336,7 +354,52 @@ def _calibrate(
         progress=progress,
     )
     found = units.network_in_raw_inputs(trained.network)
-    return replace(trained, network=_still_blind(found, columns))
+    return _settle(
+        replace(trained, network=_still_blind(found, columns)),
+        recipe,
+        task,
+        X,
+        targets,
+        task.deadline.share(STEP_1_SHARE),
+    )
+
+
+def _settle(
+    trained: Calibration, recipe: Recipe, task: RepairTask, X: FloatArray, targets: np.ndarray, end: Deadline
+) -> Calibration:
+    """Train on the people in the neighbourhoods too, each towards the class of most of theirs, until they agree.
+
+    It takes the place of steps that fell to the time limit, where step 2 takes people one by one. The smallest change
+    of the head for neighbourhoods that disagree is often one that makes the network constant.
+    """
+    if recipe.parts == 1 or task.head_options.features != "points" or task.spec.regression or recipe.blind_to:
+        return trained
+    parts = list(task.spec.points(task.X_repair, dtype=trained.network.dtype))
+    owner, points = (np.concatenate(part) for part in zip(*parts, strict=True))
+    outputs = max(2, trained.network.outputs)
+    for _ in range(_SETTLING):
+        classes = trained.network.predict(points)
+        votes = np.zeros((len(task.X_repair), outputs), np.int64)
+        np.add.at(votes, (owner, classes), 1)
+        if (votes.max(axis=1) == votes.sum(axis=1)).all() or end.passed:
+            break
+        wanted = votes.argmax(axis=1)[owner]
+        settled = calibrate(
+            trained.network,
+            task.regions,
+            np.concatenate([X, points]),
+            np.concatenate([targets, wanted if targets.ndim == 1 else np.eye(outputs)[wanted]]),
+            steps=_SETTLING_STEPS,
+            learning_rate=recipe.learning_rate,
+            fairness_weight=0.0,
+            bounds="interval",
+            batch_size=_SETTLING_ROWS,
+            seed=task.seed,
+            device=task.device,
+            is_over=lambda: end.passed,
+        )
+        trained = replace(trained, network=settled.network, seconds=trained.seconds + settled.seconds)
+    return trained
 
 
 def _train_certified(

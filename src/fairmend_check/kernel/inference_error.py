@@ -29,25 +29,70 @@ def inference_error(
     nodes: Intervals,
     margins: Array,
     closing: Array,
+    groups: np.ndarray | None = None,
 ) -> Array:
     """Return bounds of the error of margins of these classes over boxes (boxes,); inf where inference may overflow.
 
     ``nodes`` are intervals of every node but the last. What holds over the smallest box around all of them takes no
     time. Only where ``margins`` (boxes,) are positive and not above that, each box has a bound of its own, and only
-    where that is not enough, a tight one. ``closing`` (boxes,) is added for a closing sigmoid or softmax.
+    where that is not enough, a tight one. ``closing`` (boxes,) is added for a closing sigmoid or softmax. With
+    ``groups`` (boxes,), tight ones are found for many boxes of a group together.
     """
     if not len(classes):
         return np.empty(0)
     kinds, kind = np.unique(classes, return_inverse=True)
     around = [_around(low, high, len(kinds)) for low, high in (*nodes, (lower, upper))]
     error = up(output_errors(model, *around[-1], around[:-1], leads(model, kinds)).max(axis=1)[kind] + closing)
-    for thorough in (False, True):
+    for thorough in (False, True) if groups is None else (False,):
         close = np.flatnonzero((margins > 0) & ~(margins > error))
         if len(close):
             near, forms = [(low[close], high[close]) for low, high in nodes], leads(model, classes[close])
             tight = output_errors(model, lower[close], upper[close], near, forms, thorough=thorough)
             error[close] = up(tight.max(axis=1) + closing[close])
+    if groups is not None:
+        close = np.flatnonzero((margins > 0) & ~(margins > error))
+        for group in np.unique(groups[close]):
+            rows = close[groups[close] == group]
+            _tighten(model, classes, [*nodes, (lower, upper)], margins, closing, error, rows)
     return error
+
+
+def _tighten(
+    model: Model,
+    classes: np.ndarray,
+    ends: Intervals,
+    margins: Array,
+    closing: Array,
+    error: Array,
+    rows: np.ndarray,
+) -> None:
+    """Make the errors of some boxes, those of one input, tight: of all together, or of halves where that is too much.
+
+    ``ends`` are intervals of every node but the last, and the boxes. It is over if the box with the least margin, by
+    itself, has a larger error.
+    """
+
+    def trace(part: np.ndarray) -> np.ndarray:
+        near = [(low[part].min(axis=0)[None], high[part].max(axis=0)[None]) for low, high in ends]
+        forms = leads(model, np.unique(classes[part]))
+        around = [(np.repeat(low, len(forms), axis=0), np.repeat(high, len(forms), axis=0)) for low, high in near]
+        tight = float(output_errors(model, *around[-1], around[:-1], forms, thorough=True).max())
+        error[part] = np.minimum(error[part], up(tight + closing[part]))
+        return np.asarray(part[~(margins[part] > error[part])])
+
+    left = trace(rows)
+    if not len(left) or len(trace(left[[margins[left].argmin()]])):
+        return
+    waiting = [left]
+    while waiting:
+        part = waiting.pop()
+        part = part[~(margins[part] > error[part])]
+        for half in np.array_split(part, 2) if len(part) else ():
+            left = trace(half) if len(half) else half
+            if len(left) and len(half) == 1:
+                return
+            if len(left):
+                waiting.append(left)
 
 
 def _around(low: Array, high: Array, count: int) -> Interval:

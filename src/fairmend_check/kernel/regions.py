@@ -37,6 +37,7 @@ MAX_PARTS = 10**7  # of all neighbourhoods together, for each link: a few minute
 _FEW = 16  # boxes with single whole numbers in them, which are taken at once
 _HALVINGS = 4  # of a box that linear bounds do not decide
 _HALVED = 2**10  # boxes that are halved at once
+LARGE = 10**8  # multiplications for a box, from which on single points are tried first
 _WIDE = 128  # units of a layer, for which quick linear bounds take less time than tight ones
 _BATCH = 2**20  # numbers in a batch of boxes, at the widest layer or for all pairs of outputs
 MAX_OUTPUTS = 1000  # of a model: bounds of a box need memory for all pairs of them
@@ -105,6 +106,7 @@ class Cover:
     parts: int = 0
     boxes: int = 0
     points: int = 0
+    tried: int = 0
 
     @cached_property
     def most_numbers(self) -> int:
@@ -123,13 +125,13 @@ class Cover:
         """How many boxes can be checked, however few inputs there are."""
         return MAX_WORK // box_work(self.model)
 
-    def batches(self, X: Array, first: int) -> Iterator[Boxes]:
+    def batches(self, X: Array, first: int, done: np.ndarray | None = None) -> Iterator[Boxes]:
         """Return boxes around the inputs X (inputs, width), in batches; none around one with a reason against it.
 
-        ``first`` is the number of the first input in the certificate.
+        ``first`` is the number of the first input in the certificate. Those that are ``done`` (inputs,) get none.
         """
         self.inputs += len(X)
-        return self._batches(self._counted(X, first))
+        return self._batches(self._counted(X, first, np.zeros(len(X), dtype=np.bool_) if done is None else done))
 
     def batches_again(self, X: Array, rows: np.ndarray, *, room: int = 1, each_whole: bool = False) -> Iterator[Boxes]:
         """Return boxes around some of these inputs again, in batches that leave ``room`` for so many in place of each.
@@ -143,20 +145,48 @@ class Cover:
             return self._batches(((row, each, True) for row, each in valid if self._can_separate(each)), room)
         return self._batches(((row, each, _is_small(each)) for row, each in valid), room)
 
+    def batches_of_points(self, X: Array) -> Iterator[Boxes]:
+        """Return the points of finite neighbourhoods, in batches, where all of them take less work than their boxes."""
+        if box_work(self.model) < LARGE:
+            return iter(())
+        return self._batches((row, each, True) for row, each in self._divided(X) if self._has_few_points(each))
+
+    def _divided(self, X: Array) -> Iterator[tuple[int, Sequence[Product]]]:
+        """Return the neighbourhoods of inputs, up to the limit of their parts."""
+        parts = self.parts
+        for row, around in enumerate(neighbourhoods(self.spec, X, self.model.dtype)):
+            if not isinstance(around, NotConfirmedError):
+                parts += len(around) * (1 + len(self.spec.links))
+                if parts > MAX_PARTS:
+                    return
+                yield row, around
+
+    def _has_few_points(self, around: Sequence[Product]) -> bool:
+        """Return whether a neighbourhood is finite, and its points take less work than its boxes; count them if so."""
+        count, boxes = (count_boxes(around, each_whole=each_whole) for each_whole in (True, False))
+        finite = all(axis.feature.whole for each in around for axis in each.axes)
+        few = count * point_work(self.model) <= boxes * box_work(self.model) and not _is_small(around)
+        if not finite or not few or self.tried + count > self.most_points:
+            return False
+        self.tried += count
+        return True
+
     def _batches(self, around: Iterator[tuple[int, Sequence[Product], bool]], room: int = 1) -> Iterator[Boxes]:
         for owner, lower, upper in batches(around, max(1, _BATCH // (self.most_numbers * room))):
             yield Boxes(owner, lower, upper)
 
-    def _counted(self, X: Array, first: int) -> Iterator[tuple[int, Sequence[Product], bool]]:
+    def _counted(self, X: Array, first: int, done: np.ndarray) -> Iterator[tuple[int, Sequence[Product], bool]]:
         for row, around in enumerate(neighbourhoods(self.spec, X, self.model.dtype)):
             if isinstance(around, NotConfirmedError):
                 self.reasons.append(f"input {first + row}: {around}")
                 continue
             self.parts += len(around) * (1 + len(self.spec.links))
-            small = _is_small(around)
-            self.boxes += count_boxes(around, each_whole=small)
             if self.parts > MAX_PARTS:
                 raise CheckError(f"links divide the neighbourhoods into more parts than the limit ({MAX_PARTS:,})")
+            if done[row]:
+                continue
+            small = _is_small(around)
+            self.boxes += count_boxes(around, each_whole=small)
             most = max(self.most_boxes, _BOXES_EACH * self.inputs)
             if self.boxes > most:
                 raise CheckError(f"there are more boxes to check than the limit for this model ({most:,})")
@@ -188,16 +218,17 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     """
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
     classes = _classes(cover.model, threshold, X)
-    margin, excess = np.full(len(X), np.inf), np.full(len(X), np.inf)  # excess over the error of inference
-    hopeless = np.zeros(len(X), dtype=np.bool_)
-    for boxes in cover.batches(X, first):
+    margin, excess, hopeless = _prove_points(cover, threshold, classes, X)  # excess over the error of inference
+    done = ~np.isneginf(margin)  # a box, or a part of it, has no larger margin than its points, and no smaller error
+    margin, excess = np.where(done, margin, np.inf), np.where(done, excess, np.inf)
+    for boxes in cover.batches(X, first, done):
         below = min(least, float(margin.min()))
         bound, over, lost = box_margins(cover.model, threshold, classes[boxes.owner], boxes, below)
         np.minimum.at(margin, boxes.owner, bound)
         np.minimum.at(excess, boxes.owner, over)
         hopeless[boxes.owner[lost]] = True  # the corner of a box is in one of the boxes with single whole numbers
     margin[np.isposinf(margin)] = -np.inf  # nothing is confirmed of an input without boxes
-    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)) & ~hopeless)
+    doubtful = np.flatnonzero(~((excess > 0) & (margin > 0)) & ~hopeless & ~done)
     again = np.full(len(X), np.inf), np.full(len(X), np.inf)
     for boxes in cover.batches_again(X, doubtful, each_whole=True) if not cover.reasons else ():
         bound, over, _ = box_margins(cover.model, threshold, classes[boxes.owner], boxes, -np.inf, halvings=1)
@@ -206,6 +237,27 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     for found, better in zip((margin, excess), again, strict=True):
         found[:] = np.where(np.isposinf(better), found, np.maximum(found, better))
     return ProvenMargins(margin, excess)
+
+
+def _prove_points(cover: Cover, threshold: Threshold, classes: np.ndarray, X: Array) -> tuple[Array, Array, np.ndarray]:
+    """Return margins, what they exceed the error of inference by, and which inputs have a person of another class.
+
+    Of neighbourhoods whose points take less work than their boxes, point by point; of others they are -inf. The error
+    is as tight as it is for all points of an input together.
+    """
+    margin, excess = np.full(len(X), np.inf), np.full(len(X), np.inf)
+    hopeless = np.zeros(len(X), dtype=np.bool_)
+    for boxes in cover.batches_of_points(X):
+        kinds, layers = classes[boxes.owner], _intervals(cover.model, boxes.lower, boxes.upper)
+        bound = threshold.margins(interval_margins(cover.model, kinds, *layers[-1]), kinds)
+        most = threshold.margins(interval_margins(cover.model, kinds, *reversed(layers[-1])), kinds)
+        hopeless[boxes.owner[most < 0]] = True
+        bound = np.where(hopeless[boxes.owner], np.minimum(bound, 0.0), bound)  # their error is not worth the work
+        error = _error(cover.model, threshold, kinds, boxes, layers, bound, boxes.owner)
+        np.minimum.at(margin, boxes.owner, bound)
+        np.minimum.at(excess, boxes.owner, _above(bound, error))
+    nothing = np.isposinf(margin)
+    return np.where(nothing, -np.inf, margin), np.where(nothing, -np.inf, excess), hopeless
 
 
 def _classes(model: Model, threshold: Threshold, X: Array) -> np.ndarray:
@@ -320,10 +372,20 @@ def _intervals(model: Model, lower: Array, upper: Array) -> Intervals:
 
 
 def _error(
-    model: Model, threshold: Threshold, classes: np.ndarray, boxes: Boxes, layers: Intervals, bound: Array
+    model: Model,
+    threshold: Threshold,
+    classes: np.ndarray,
+    boxes: Boxes,
+    layers: Intervals,
+    bound: Array,
+    groups: np.ndarray | None = None,
 ) -> Array:
-    """Return the error of inference over boxes (boxes,), as tight as it takes to be below the bounds of the margins."""
-    return inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, threshold.closing(classes))
+    """Return the error of inference over boxes (boxes,), as tight as it takes to be below the bounds of the margins.
+
+    With ``groups`` (boxes,), the tight one is for all boxes of a group together.
+    """
+    closing = threshold.closing(classes)
+    return inference_error(model, classes, boxes.lower, boxes.upper, layers, bound, closing, groups)
 
 
 def _above(bound: Array, error: Array) -> Array:

@@ -363,3 +363,21 @@ def test_memory_does_not_grow_with_the_number_of_layers(monkeypatch):
     x = np.zeros((300, 1))
     output_errors(deep, x, x, interval_layers(deep, x, x)[:-1], np.ones((300, 1, 1)))
     assert rows == [100, 100, 100]
+
+
+def test_errors_of_groups_are_no_smaller_than_those_of_single_points_and_decide_the_same():
+    """Margins between the two errors of a point: tracing many points together must not lose or invent a proof."""
+    rng = np.random.default_rng(3)
+    model = model_of(random_network(rng, 3, [12] * 6))
+    points = np.repeat(rng.normal(size=(4, 3)), 10, axis=0) + rng.integers(0, 3, (40, 3))
+    layers, classes, closing = interval_layers(model, points, points), np.ones(40, np.int64), np.zeros(40)
+    forms = np.ones((40, 1, 1))
+    single = output_errors(model, points, points, layers[:-1], forms, thorough=True)[:, 0]
+    groups = np.repeat(np.arange(4), 10)
+    for factor, proven in ((1.001, True), (0.999, False)):
+        margins = single * factor
+        each = inference_error(model, classes, points, points, layers[:-1], margins, closing)
+        grouped = inference_error(model, classes, points, points, layers[:-1], margins, closing, groups)
+        assert (grouped >= single * (1 - 1e-9)).all()
+        assert ((margins > each) == proven).all()
+        assert np.array_equal([(margins > grouped)[groups == group].all() for group in range(4)], [proven] * 4)

@@ -6,7 +6,8 @@ import pytest
 from fairmend.network import Activation as NetworkActivation
 from fairmend.network import Affine, Network
 from fairmend.prove.certificate import certificate_of_inputs
-from fairmend.prove.proof import Proof
+from fairmend.prove.kernel_bounds import kernel_model
+from fairmend.prove.proof import Proof, kernel_spec
 from fairmend.spec import Feature, Spec
 from fairmend_check import check
 from fairmend_check.errors import CheckError
@@ -268,3 +269,50 @@ def test_fewer_points_of_deep_models_are_evaluated_at_once():
     deep = make_model([layer] * 500, [Activation("relu")] * 499)
     boxes = next(Cover(deep, spec).batches_again(np.zeros((1, 1)), np.array([0]), each_whole=True))
     assert len(boxes.owner) * sum(deep.widths) <= 2**23
+
+
+def large(monkeypatch):
+    """Let every network count as one whose boxes take much work, so that points come first."""
+    monkeypatch.setattr(regions, "LARGE", 0)
+    monkeypatch.setattr(regions, "_FEW", 0)
+    monkeypatch.setattr(regions, "box_work", lambda model: 10**9)
+
+
+@pytest.mark.parametrize("kind", [POINTS, {"spec": "tolerance"}, {"outputs": 3}])
+def test_points_before_boxes_prove_no_more_than_the_worst_point_allows(kind, tmp_path, monkeypatch):
+    made, spec, model, X = read(kind, tmp_path)
+    whole = regions.prove(Cover(model, spec), X, 0)
+    large(monkeypatch)
+    proven = regions.prove(Cover(model, spec), X, 0)
+    assert (proven.covers >= whole.covers).all()
+    for x, margin in zip(X, proven.margin, strict=True):
+        points = neighbours(made.spec, x, "float32", np.random.default_rng(0))
+        assert 0 < margin <= margin_of(made.network, points, class_of(made.network, x))
+
+
+def test_points_before_boxes_find_the_person_of_another_class(monkeypatch):
+    """The output is negative at one of 21 values: near others it is proven, and near this one never."""
+    values = np.arange(21.0)
+    kinks = np.array([9.0, 10.0, 11.0], np.float32)
+    first = Affine(np.array([[1.0, 0.0]] * 3, np.float32), -kinks)
+    head = Affine(np.array([[-2.0, 4.0, -2.0]], np.float32), np.array([1.0], np.float32))
+    network = Network([first, head], [NetworkActivation("relu")])
+    spec = Spec(
+        [Feature("value", "integer", (0, 20), tolerance=3), Feature("group", "integer", (0, 1), protected=True)]
+    )
+    large(monkeypatch)
+    cover = Cover(kernel_model(network), kernel_spec(spec))
+    proven = regions.prove(cover, np.column_stack([values, np.zeros(21)]), 0)
+    assert np.array_equal(proven.covers, np.abs(values - 10) > 3)
+    assert not (proven.margin[~proven.covers] > 0).any()
+    assert cover.boxes == 0, "points decided all"
+
+
+def test_inputs_that_are_none_have_a_reason_also_where_points_come_first(monkeypatch):
+    network = random_network(np.random.default_rng(0), 1, [3])
+    spec = Spec([Feature("value", "integer", (0, 20), protected=True)])
+    large(monkeypatch)
+    cover = Cover(kernel_model(network), kernel_spec(spec))
+    proven = regions.prove(cover, np.array([[3.0], [99.0]]), 0)
+    assert len(cover.reasons) == 1
+    assert not proven.margin[1] > 0

@@ -59,6 +59,51 @@ class GroupPlanes(NamedTuple):
         return [part], _constants(A, self.low, self.high, above)
 
 
+class RootPlanes(NamedTuple):
+    """Planes of values c_i r: q c_i + p_i r - p_i q, less or more ``off``, with planes below and above r.
+
+    Those have slopes ``by`` the c_j ``(pieces, groups, 2, numbers)`` and a ``constant (pieces, groups, 2)``. Where it
+    is not ``usable``, a value is between ``low`` and ``high``. All but q ``(pieces, groups)`` are ``(pieces, groups,
+    numbers)``.
+    """
+
+    p: Tensor
+    q: Tensor
+    off: Tensor
+    by: Tensor
+    constant: Tensor
+    low: Tensor
+    high: Tensor
+    usable: Tensor
+    centred: bool
+
+    def substitute(self, A: Tensor, *, above: bool) -> tuple[list[Tensor], Tensor]:
+        """Return coefficients of the node, and constants, of planes on one side of forms ``(pieces, rows, width)``.
+
+        All values of a group have a share of r, which is replaced once.
+        """
+        import torch
+
+        sign = -1 if above else 1
+        each = sign * A.reshape(*A.shape[:2], *self.p.shape[1:])
+        used = torch.where(self.usable.unsqueeze(1), each, 0.0)
+        flat = each - used
+        share = (used * self.p.unsqueeze(1)).sum(-1, keepdim=True)
+        falling, q, constant = share < 0, self.q[:, None, :, None], self.constant.unsqueeze(1)
+        added = share * (torch.where(falling, constant[..., 1:], constant[..., :1]) - q)
+        rising = flat.clamp(min=0)
+        fixed = (
+            rising * self.low.unsqueeze(1)
+            + (flat - rising) * self.high.unsqueeze(1)
+            - used.abs() * self.off.unsqueeze(1)
+        )
+        by = self.by.unsqueeze(1)
+        found = q * used + share * torch.where(falling, by[..., 1, :], by[..., 0, :])
+        if self.centred:
+            found = found - found.mean(-1, keepdim=True)
+        return [sign * found.flatten(2)], sign * (added.sum((-1, -2)) + fixed.sum((-1, -2)))
+
+
 def _split(values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the last axis of a tensor as several; -1 stands for as many groups as there are."""
     groups = values.shape[-1] // shape[-1] if shape[0] == -1 else shape[0]
@@ -287,30 +332,48 @@ class Normalise(_Grouped):
         low, high = (end.flatten(-2) for end in self._ends(low, high, least, most))
         return low, high
 
-    def relax(self, lower: Sequence[Tensor], upper: Sequence[Tensor]) -> GroupPlanes:
-        """Return parallel planes by the mean value theorem, or the interval where that is narrower."""
+    def centring(self, like: Tensor) -> Tensor:
+        """Return the matrix ``(group, group)`` that takes x - m from the numbers of a group."""
         import torch
 
-        n = self.group
-        ends = self._spread(lower[0], upper[0])
-        low, high = self._ends(*ends)
-        r_low, r_high = ((squares.mean(-1) + self.epsilon).rsqrt()[..., None, None] for squares in (ends[3], ends[2]))
-        corners = [first.unsqueeze(-1) * second.unsqueeze(-2) for first in (low, high) for second in (low, high)]
-        least = corners[0].minimum(corners[1]).minimum(corners[2].minimum(corners[3]))
-        most = corners[0].maximum(corners[1]).maximum(corners[2].maximum(corners[3]))
-        each = torch.eye(n, dtype=low.dtype, device=low.device)
-        fixed = each - (1 / n if self.centred else 0.0)
-        below, above = fixed - most / n, fixed - torch.where(each > 0, least.clamp(min=0), least) / n
-        least, most = torch.minimum(below * r_low, below * r_high), torch.maximum(above * r_low, above * r_high)
-        slope = (least + most) / 2
-        centre, radius = (lower[0] + upper[0]) / 2, (upper[0] - lower[0]) / 2
-        off = ((most - least) / 2 @ _split(radius, (-1, n)).unsqueeze(-1)).squeeze(-1)
-        line = (slope @ _split(centre, (-1, n)).unsqueeze(-1)).squeeze(-1)
-        at = _split(self.torch([centre]), (-1, n)) - line
-        better = 2 * off < high - low
-        slope = torch.where(better.unsqueeze(-1), slope, 0.0)
-        low, high = torch.where(better, at - off, low), torch.where(better, at + off, high)
-        return GroupPlanes(slope, slope, low.flatten(-2), high.flatten(-2))
+        identity = torch.eye(self.group, dtype=like.dtype, device=like.device)
+        return identity - 1 / self.group if self.centred else identity
+
+    def steepest(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """Return sums of numbers, one for each group, as steep as v in the middle of the ends of x - m."""
+        low, high = (_split(end, (-1, self.group)) for end in (lower, upper))
+        return ((low + high) / self.group @ self.centring(low)).detach()
+
+    def relax(
+        self, lower: Sequence[Tensor], upper: Sequence[Tensor], sums: tuple[Tensor, Tensor] | None = None
+    ) -> RootPlanes:
+        """Return planes of the product c_i r with r = 1 / sqrt(v + ε), and of r, from the ends of c = x - m.
+
+        ``sums`` are the ends of what `steepest` asks for: a bound of v, beside the one from the ends of each c_i.
+        """
+        import torch
+
+        low, high, least, most = self._squares(*(_split(end[0], (-1, self.group)) for end in (lower, upper)))
+        both, p = low + high, (low + high) / 2
+        chord = -low * high  # c² is at most both c + chord
+        ends = least.mean(-1), most.mean(-1)
+        if sums is not None:
+            ends = ends[0].maximum(sums[0] - p.square().mean(-1)), ends[1].minimum(sums[1] + chord.mean(-1))
+        roots = [(end + self.epsilon).sqrt() for end in ends]
+        r_low, r_high = 1 / roots[1], 1 / roots[0]
+        q, q_off = (r_low + r_high) / 2, (r_high - r_low) / 2
+        at = (both * p + chord).mean(-1).maximum(ends[0]).minimum(
+            ends[1]
+        ) + self.epsilon  # the tangent of r touches here
+        falls = 0.5 * at**-1.5, 1 / (roots[0] * roots[1] * (roots[0] + roots[1]))
+        tops = 1.5 * at.rsqrt(), (r_high + falls[1] * ends[0]).maximum(r_low + falls[1] * ends[1])
+        by = torch.stack([-falls[0][..., None] * both, -falls[1][..., None] * both], dim=-2) / self.group
+        above = chord.mean(-1) + self.epsilon, -p.square().mean(-1)
+        constant = torch.stack([top - fall * mean for top, fall, mean in zip(tops, falls, above, strict=True)], dim=-1)
+        off = (high - low) / 2 * q_off[..., None]
+        flat = self._ends(low, high, least, most)
+        usable = off + p.abs() * q_off[..., None] < flat[1] - flat[0]
+        return RootPlanes(p, q, off, by, constant, *flat, usable, self.centred)
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
         """Add the normalisation."""
@@ -322,6 +385,10 @@ class Normalise(_Grouped):
         if self.centred:
             sums = low.sum(-1, keepdim=True), high.sum(-1, keepdim=True)
             low, high = low - (sums[1] - high + low) / self.group, high - (sums[0] - low + high) / self.group
+        return self._squares(low, high)
+
+    def _squares(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the ends of x_i - m, and those of their squares."""
         most = low.square().maximum(high.square())
         return low, high, low.clamp(min=0).square() + high.clamp(max=0).square(), most
 
@@ -336,6 +403,8 @@ class Normalise(_Grouped):
             found.append(c * (square + torch.where(outward, near, others[1]) + self.epsilon).rsqrt())
         return found[0], found[1]
 
+
+Planes = ProductPlanes | GroupPlanes | RootPlanes
 
 PLANAR = (Product, Softmax, Normalise)
 """The operations that have planes: `relax`."""
