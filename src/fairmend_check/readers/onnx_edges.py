@@ -25,11 +25,15 @@ from fairmend_check.readers.onnx_memory import (
     Axes,
     Operator,
     Products,
+    are_sizes,
     check_concat,
     check_memory,
     empty_axes,
+    gives_sizes,
     has_entries,
     keeps_entries,
+    rank,
+    whole_numbers,
 )
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
 from fairmend_check.readers.protobuf import Message
@@ -37,7 +41,6 @@ from fairmend_check.readers.protobuf import Message
 MAX_BYTES = 2**31
 _OPSETS, _ML_OPSETS, _IR_VERSIONS = range(7, 29), range(1, 6), range(4, 15)
 _SAME_DOMAIN = ("", "ai.onnx")
-_INT64 = 7  # the type of a tensor
 _SETTINGS = "ort_config"  # a note in a file from which ONNX Runtime may take its settings
 _INLINED = "_inlfunc_"  # how names begin that ONNX Runtime gives to the values of a function
 
@@ -65,9 +68,10 @@ class Scope:
     """The values that a node can read by name, and which of them it must not; with those of the graphs around it.
 
     ``constants`` are those among them whose value the file gives, and ``full`` those and forms of them that have
-    entries. ``empty`` says along which axes values may be empty although the batch is not. ``where`` is the place in
-    words, for messages. In a function, ``later`` are those that nodes still to come compute: a program that puts the
-    nodes of the function into the graph that calls it, one after the other, may take such a name for one of that graph.
+    entries. ``empty`` says along which axes values may be empty although the batch is not, and ``sizes`` are whole
+    numbers that are then not 0; ``ranks`` has the numbers of axes that are known. ``where`` is the place in words, for
+    messages. In a function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the
+    function into the graph that calls it, one after the other, may take such a name for one of that graph.
     """
 
     where: str
@@ -76,6 +80,8 @@ class Scope:
     constants: Mapping[str, Message] = field(default_factory=dict)
     full: frozenset[str] = frozenset()
     empty: dict[str, Axes] = field(default_factory=dict)
+    sizes: set[str] = field(default_factory=set)
+    ranks: dict[str, int] = field(default_factory=dict)
     later: set[str] | None = None
     outer: Scope | None = None
 
@@ -100,13 +106,21 @@ class Scope:
 
     def numbers(self, name: str) -> list[int] | None:
         """Return the whole numbers of a constant of int64; None if it is none."""
-        tensor = self.constant(name) or {}
-        if tensor.get("data_type") != _INT64 or not {"raw_data", "int64_data"} & tensor.keys():
-            return None
-        if "int64_data" in tensor:
-            return protobuf.unpack_integers(tensor["int64_data"], 64)
-        raw = bytes(tensor["raw_data"])
-        return list(struct.unpack(f"<{len(raw) // 8}q", raw)) if len(raw) % 8 == 0 else None
+        return whole_numbers(self.constant(name) or {})
+
+    def is_size(self, name: str) -> bool:
+        """Return whether a value is whole numbers other than 0."""
+        return any(name in scope.sizes for scope in self.around()) or are_sizes(self.numbers(name))
+
+    def rank(self, name: str) -> int | None:
+        """Return how many axes a value has; None if that is not known."""
+        return next((scope.ranks[name] for scope in self.around() if name in scope.ranks), None)
+
+    def note_rank(self, node: Message) -> None:
+        """Keep how many axes the outputs of a node have, if that is known."""
+        found = rank(node, self.rank, self.numbers)
+        if found is not None:
+            self.ranks.update({name: found for name in node.get("output", []) if name})
 
     def is_full(self, name: str) -> bool:
         """Return whether a name is a constant with entries, in some form."""
@@ -209,17 +223,37 @@ def _check_graph(graph: Message, outer: Scope, file: File, skipped: int = 0) -> 
     if skipped:  # the graph of the model, whose inputs have the rows of the batch
         empty |= {each.get("name", ""): FULL for each in graph.get("input", [])}
         empty |= {name: FULL for node in nodes[:skipped] for name in node["output"]}
-    scope = Scope(outer.where, outer.hidden, frozenset([*names, *computed]), constants, full, empty, later, outer)
+    values = frozenset([*names, *computed])
+    ranks = {name: len(tensor.get("dims", [])) for name, tensor in constants.items() if tensor}
+    if skipped:
+        ranks |= _declared_ranks(graph)
+    scope = Scope(outer.where, outer.hidden, values, constants, full, empty, set(), ranks, later, outer)
+    for node in nodes[:skipped]:
+        scope.note_rank(node)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
         _check_node(node, number, scope, file)
-        found = None if _operator(node) in file.local else empty_axes(node, scope.empty_axes, scope.numbers)
-        scope.empty.update({name: found for name in node.get("output", []) if name})
+        if _operator(node) not in file.local:
+            found = empty_axes(node, scope.empty_axes, scope.numbers, scope.is_size)
+            scope.empty.update({name: found for name in node.get("output", []) if name})
+            scope.note_rank(node)
+            if gives_sizes(node, scope.empty_axes, scope.is_size):
+                scope.sizes.update(node.get("output", [])[:1])
         if later is not None:
             later.difference_update(node.get("output", []))
     for each in graph.get("output", []):
         _check_read(each.get("name", ""), f"an output {scope.where}is", scope)
+
+
+def _declared_ranks(graph: Message) -> dict[str, int]:
+    """Return how many axes the inputs of a model have; ONNX Runtime takes no others."""
+    found: dict[str, int] = {}
+    for each in graph.get("input", []):
+        kind = protobuf.read_message("Type", each.get("type", b"")).get("tensor_type", {})
+        if "shape" in kind:
+            found[each.get("name", "")] = len(kind["shape"].get("dim", []))
+    return found
 
 
 def _with_entries(nodes: Sequence[Message], constants: Mapping[str, Message], outer: Scope) -> frozenset[str]:
@@ -258,7 +292,7 @@ def _check_node(node: Message, number: int, scope: Scope, file: File) -> None:
         if switch is None or not is_false(switch):
             raise CheckError(f"{what} is random unless its training mode is a constant that is false")
     if (domain, kind) == ("", "Concat"):
-        check_concat(node, what, scope.empty_axes)
+        check_concat(node, what, scope.empty_axes, scope.rank)
     if (domain, kind) not in file.local:
         check_memory((domain, kind), node.get("input", []), what, scope.is_full, file.products)
     for attribute in node.get("attribute", []):

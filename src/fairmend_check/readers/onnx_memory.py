@@ -8,14 +8,16 @@ DequantizeLinear, because ONNX Runtime may turn these into products of whole num
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fairmend_check.errors import CheckError
 from fairmend_check.readers.onnx_operators import MICROSOFT
-from fairmend_check.readers.protobuf import Message
+from fairmend_check.readers.protobuf import Message, unpack_integers
 
 Operator = tuple[str, str]  # domain and name
+_INT64 = 7
 
 # Products of whole numbers, and which of their inputs are the factors; then those that may become such products.
 _WHOLE: dict[Operator, tuple[int, ...]] = {
@@ -133,7 +135,47 @@ _FULL_NAMES = """
 _SAME_SHAPE, _FULL_OF_FULL = frozenset(_SAME_SHAPE_NAMES.split()), frozenset(_FULL_NAMES.split())
 
 
-def empty_axes(node: Message, axes_of: Callable[[str], Axes], numbers_of: Callable[[str], list[int] | None]) -> Axes:
+# Sizes that are computed: what only moves whole numbers that are not 0 gives such numbers. Sums and products may
+# overflow to 0. (A negative size is an error, or stands for that of the input.)
+_MOVES_SIZES = frozenset(("Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"))
+
+
+def gives_sizes(node: Message, axes_of: Callable[[str], Axes], is_size: Callable[[str], bool]) -> bool:
+    """Return whether the outputs of a node are whole numbers other than 0; ``is_size`` says it of a name."""
+    kind = node.get("op_type", "")
+    inputs = node.get("input", [])
+    if kind == "Shape":
+        return axes_of(inputs[0]) == FULL if inputs else False
+    if kind == "ConstantOfShape":
+        values = [each.get("t", {}) for each in node.get("attribute", []) if each.get("name") == "value"]
+        return len(values) == 1 and are_sizes(whole_numbers(values[0]))
+    if kind in _MOVES_SIZES:
+        return bool(inputs) and is_size(inputs[0])
+    chosen = inputs[1:] if kind == "Where" else inputs if kind == "Concat" else []
+    return bool(chosen) and all(is_size(name) for name in chosen)
+
+
+def are_sizes(numbers: list[int] | None) -> bool:
+    """Return whether a constant holds whole numbers other than 0."""
+    return bool(numbers) and 0 not in numbers  # type: ignore[operator]
+
+
+def whole_numbers(tensor: Message) -> list[int] | None:
+    """Return the numbers of a tensor of int64; None if it is none."""
+    if tensor.get("data_type") != _INT64 or not {"raw_data", "int64_data"} & tensor.keys():
+        return None
+    if "int64_data" in tensor:
+        return unpack_integers(tensor["int64_data"], 64)
+    raw = bytes(tensor["raw_data"])
+    return list(struct.unpack(f"<{len(raw) // 8}q", raw)) if len(raw) % 8 == 0 else None
+
+
+def empty_axes(
+    node: Message,
+    axes_of: Callable[[str], Axes],
+    numbers_of: Callable[[str], list[int] | None],
+    is_size: Callable[[str], bool],
+) -> Axes:
     """Return along which axes the outputs of a node may be empty; ``numbers_of`` gives a constant of whole numbers."""
     kind = node.get("op_type", "")
     inputs = [name for name in node.get("input", []) if name]
@@ -144,6 +186,8 @@ def empty_axes(node: Message, axes_of: Callable[[str], Axes], numbers_of: Callab
         return FULL if any(has_entries(each.get("t", {})) for each in node.get("attribute", [])) else None
     if kind == "Shape":
         return frozenset([0])
+    if kind in ("Expand", "ConstantOfShape") and len(inputs) == (2 if kind == "Expand" else 1):
+        return FULL if is_size(inputs[-1]) and (kind != "Expand" or first == FULL) else None
     if kind in _SAME_SHAPE:
         return first
     if kind == "Gather" and len(given) == 2 and first is not None and given[1] == FULL:
@@ -158,12 +202,39 @@ def empty_axes(node: Message, axes_of: Callable[[str], Axes], numbers_of: Callab
     return FULL if kind in _FULL_OF_FULL and all(each == FULL for each in given) else None
 
 
-def check_concat(node: Message, what: str, axes_of: Callable[[str], Axes]) -> None:
+_KEEP_RANK = frozenset(("Concat", "Slice", "Softmax", "Split", "Transpose"))
+_BROADCAST = frozenset(("Add", "And", "Div", "Equal", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Sum", "Where"))
+
+
+def rank(
+    node: Message, rank_of: Callable[[str], int | None], numbers_of: Callable[[str], list[int] | None]
+) -> int | None:
+    """Return how many axes the outputs of a node have; None if that is not known."""
+    kind = node.get("op_type", "")
+    inputs = [name for name in node.get("input", []) if name]
+    ranks = [rank_of(name) for name in inputs]
+    first = ranks[0] if ranks else None
+    if kind in _SAME_SHAPE or kind in _KEEP_RANK:
+        return first
+    if kind in _BROADCAST and None not in ranks:
+        return max((each for each in ranks if each is not None), default=None)
+    if kind == "Unsqueeze" and first is not None and len(inputs) == 2:
+        added = numbers_of(inputs[1])
+        return None if added is None else first + len(added)
+    if kind == "Gather" and first is not None and len(ranks) == 2 and ranks[1] is not None:
+        return first + ranks[1] - 1
+    return None
+
+
+def check_concat(
+    node: Message, what: str, axes_of: Callable[[str], Axes], rank_of: Callable[[str], int | None]
+) -> None:
     """Refuse a Concat of a value that may be empty along another axis."""
     axis = next((each.get("i", 0) for each in node.get("attribute", []) if each.get("name") == "axis"), 0)
     for name in node.get("input", []):
-        axes = axes_of(name)
-        if axes is None or not axes <= {axis}:
+        axes, axes_there = axes_of(name), rank_of(name)
+        same = {axis} if axes_there is None else {axis, axis % axes_there, axis % axes_there - axes_there}
+        if axes is None or not axes <= same:
             raise CheckError(
                 f'{what} joins "{name[:60]}", which may be empty along another axis than {axis}: ONNX Runtime then '
                 "leaves in the output what was in memory"
