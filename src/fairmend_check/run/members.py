@@ -18,7 +18,7 @@ from fairmend_check.kernel.neighbourhood import encode, encode_one_hot, slack
 from fairmend_check.kernel.rounding import Array
 from fairmend_check.kernel.spec import Feature, Spec
 from fairmend_check.run.compare import ModelRun, NotRunError, Runtime, run_job
-from fairmend_check.run.sample import values_between
+from fairmend_check.run.sample import values_as_is, values_between
 
 PEOPLE = 256
 VARIANTS = 6  # of everyone, the first of which is the person; the last half has anything in columns that are cut
@@ -89,6 +89,8 @@ def _port_of(entry: Entry, feature: Feature) -> Port:
 
 def _anyone(feature: Feature, port: Port, people: int, rng: np.random.Generator) -> Array:
     """Return random values of a feature, every other one at an end of its range."""
+    if feature.as_is:
+        return encode(feature, values_as_is(people, rng), np.dtype(port.type))
     low, high = (np.full(people, float(end)) for end in (feature.low, feature.high))
     values = values_between(feature, low, high, rng)
     values = np.where(rng.random(people) < 0.5, values, np.where(rng.random(people) < 0.5, low, high))
