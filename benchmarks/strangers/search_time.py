@@ -146,7 +146,10 @@ def main() -> int:
             for split in (False, True):
                 seconds, result = measure(columns, layout, split)
                 failed += seconds > options.seconds or result != "found"
-                print(f"{columns:>7}  {layout:<16}{'3/4' if split else 'all rows':<12}{seconds:>7.1f}  {result}", flush=True)
+                print(
+                    f"{columns:>7}  {layout:<16}{'3/4' if split else 'all rows':<12}{seconds:>7.1f}  {result}",
+                    flush=True,
+                )
     return 1 if failed else 0
 
 

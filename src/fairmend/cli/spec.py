@@ -109,9 +109,9 @@ def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, jso
     DATA is a .csv, .csv.gz or .parquet file, or several of them, as with --data of other commands. Kinds, ranges and
     categories are guessed; comments in the spec give the reasons and say what to review. With the scores that the model
     gave (--scores), or the matrix that it read (--encoded), the encoding and the order of the columns are searched and
-    verified. Columns of the matrix that a spec cannot describe, such as logarithms, need --data-out: they are written to
-    a new table and read as they are. A column name with a comma is written in double quotes. Exits with 1 if the spec was written but does not
-    fit the model, or if several encodings fit.
+    verified. Columns of the matrix that a spec cannot describe, such as logarithms, need --data-out: they are written
+    to a new table and read as they are. A column name with a comma is written in double quotes. Exits with 1 if the
+    spec was written but does not fit the model, or if several encodings fit.
     """
     from fairmend.cli.console import progress_bars
     from fairmend.workflows.spec import draft_spec_file
@@ -139,8 +139,9 @@ def from_sklearn(
 
     PIPELINE is a file with a fitted ColumnTransformer, or with a Pipeline that contains one: .skops, or .joblib or .pkl
     if you trust it. With --data-out, columns that a spec cannot describe, such as logarithms or target encodings, are
-    written to a new table as the pipeline encodes them, and read as they are. With the scores that the model gave for the rows of the data (--scores), the spec is verified, or
-    refused if spec and model do not reproduce them. Exits with 1 if the spec was written but does not fit the model.
+    written to a new table as the pipeline encodes them, and read as they are. With the scores that the model gave for
+    the rows of the data (--scores), the spec is verified, or refused if spec and model do not reproduce them. Exits
+    with 1 if the spec was written but does not fit the model.
     """
     from fairmend.workflows.spec import draft_pipeline_spec
 

@@ -137,9 +137,9 @@ def _useful_error(network: Network, spec: Spec, X: FloatArray) -> float | None:
 def _margin_error(network: Network, spec: Spec, X: FloatArray) -> float:
     """Return a bound of how far margins on the page and in any program that runs the network lie apart.
 
-    It holds for all values that the page takes: those of the spec's ranges, and of X where there is no range. A margin is the lead of a class over another one, with one or two
-    outputs over the log-odds of the threshold. The kernel bounds the error of both, and what a closing sigmoid or
-    softmax may add to that of the program.
+    It holds for all values that the page takes: those of the spec's ranges, and of X where there is no range. A margin
+    is the lead of a class over another one, with one or two outputs over the log-odds of the threshold. The kernel
+    bounds the error of both, and what a closing sigmoid or softmax may add to that of the program.
     """
     model = kernel_model(network)
     lower, upper = _whole_range(spec, network, X)

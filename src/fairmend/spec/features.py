@@ -63,8 +63,8 @@ class Feature:
     names : what people call the values, such as {1: "male", 2: "female"}; not for continuous features
     bands : similar people may have any value of the same band. A number has their lower ends, the last band ends with
         the range; {"width": w} stands for the ends at equal distances. A categorical feature has groups of categories.
-    columns : the columns of data that is one-hot already, one for each category but the dropped one, in their order; the
-        data then has these columns of 0 and 1 instead of one with the feature's name
+    columns : the columns of data that is one-hot already, one for each category but the dropped one, in their
+        order; the data then has these columns of 0 and 1 instead of one with the feature's name
     """
 
     name: str
@@ -312,16 +312,14 @@ def _require_bare(f: Feature, where: str) -> None:
     role = next((name for name, given in roles if given), None)
     if role is not None:
         raise FairmendError(
-            f'{where}: kind = "{AS_IS}" says nothing about its values, so it cannot have {role}. Describe it with another '
-            "kind, a range or categories, and the scale that the model reads."
+            f'{where}: kind = "{AS_IS}" says nothing about its values, so it cannot have {role}. Describe it '
+            "with another kind, a range or categories, and the scale that the model reads."
         )
     told = ("range", "categories", "scale", "dropped", "indicates", "names", "columns")
     key = next((name for name in told if getattr(f, name) is not None), None)
     key = "encoding" if key is None and f.encoding != "ordinal" else key
     if key is not None:
-        raise FairmendError(
-            f'{where}: kind = "{AS_IS}" passes the column on unchanged and takes no {key}. Remove it, or change the kind.'
-        )
+        raise FairmendError(f'{where}: kind = "{AS_IS}" passes the column on unchanged and takes no {key}. Remove it.')
 
 
 def _columns(f: Feature, checked: Mapping[str, Any], where: str) -> tuple[str, ...]:
@@ -495,8 +493,8 @@ def _require_own_columns(features: Sequence[Feature], label: Label | None) -> No
         for name in feature.columns or ():
             if name in owners:
                 raise FairmendError(
-                    f'feature "{feature.name}": its column "{name}" is {owners[name]} already. Name each column once, and '
-                    "the feature differently."
+                    f'feature "{feature.name}": its column "{name}" is {owners[name]} already. Name each column '
+                    "once, and the feature differently."
                 )
             owners[name] = f'a column of "{feature.name}"'
 

@@ -215,7 +215,7 @@ def _change(feature: Feature, change: object, where: str) -> dict[str, Any]:
         return mapping
     if feature.as_is:
         raise FairmendError(
-            f'{where}: kind = "as-is" says nothing about its values, so a link cannot set it. Give it a range and a scale.'
+            f'{where}: kind = "as-is" says nothing about its values, so a link cannot set it. Give it a range.'
         )
     if len(change) != 1 or next(iter(change)) not in ("range", "offset"):
         raise FairmendError(f"{where} is a number and needs either range or offset, got {dict(change)!r}")

@@ -42,7 +42,7 @@ def columns_of_model(model: RunModel, frame: pd.DataFrame) -> ReadColumns:
 
 
 def columns_of_network(net: Network, frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return the columns of the data that the inputs of a network are named after, in its order; none if not all are."""
+    """Return the columns of the data that the inputs of a network are named after, in order; none if not all are."""
     source = net.nodes[0].operation
     assert isinstance(source, Input)
     return tuple(_spelled_alike([name for name, _ in source.names], [str(name) for name in frame.columns]))

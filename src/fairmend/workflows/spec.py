@@ -31,7 +31,7 @@ from fairmend.evaluate.encoding.given import (
     require_informative,
 )
 from fairmend.evaluate.encoding.search import draft_from_scores
-from fairmend.evaluate.encoding.tables import tables_of, with_spare_rows
+from fairmend.evaluate.encoding.tables import mark_spare_rows, tables_of
 from fairmend.evaluate.people import choose_policy, naming_file
 from fairmend.models import ModelSource, RunModel, load_model
 from fairmend.network import Model, Network
@@ -50,7 +50,6 @@ from fairmend.spec.draft.draft import Draft
 from fairmend.spec.draft.from_data import draft_from_data, guess_claim, label_from_options
 from fairmend.spec.draft.from_matrix import draft_from_matrix
 from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, read_scales, transformed
-from fairmend.spec.draft.readings import Reading
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import FIRST_ROW, local_files, read_table
 from fairmend.tables.csv_files import write_csv
@@ -61,8 +60,8 @@ Warn = Callable[[str], None]
 
 ROWS_NAMED = 5  # of those that differ
 _AS_IS = (
-    " Or pass --data and --data-out FILE: such columns are then written to a table as the pipeline encodes them, and read "
-    "as they are."
+    " Or pass --data and --data-out FILE: such columns are then written to a table as the pipeline encodes them, and "
+    "read as they are."
 )
 
 
@@ -494,7 +493,7 @@ def _draft_from_matrix(
     added: dict[str, Floats] | None = None if data_out is None else {}
     made = draft_from_matrix(draft, frame, matrix, Path(source).name, names=names, added=added)
     if isinstance(net, Network):
-        made = _with_spare_rows(made, net)
+        made = mark_spare_rows(made, tables_of(net))
     if added:
         frame = pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
     match = match_matrix(made.spec.encode(frame, np.float64), matrix, made.spec.column_names)
@@ -504,18 +503,6 @@ def _draft_from_matrix(
     if data_out is not None:
         write_csv(data_out, frame)
     return made, match, frame
-
-
-def _with_spare_rows(draft: Draft, net: Network) -> Draft:
-    """Return the draft, in which codes from 0 say so where the network's table has more rows than categories."""
-    tables, start, features = tables_of(net), 0, []
-    for drafted in draft.features:
-        feature = drafted.feature
-        if start in tables and not feature.one_hot:
-            feature = with_spare_rows(Reading(feature, ()), tables[start]).feature
-        features.append(replace(drafted, feature=feature))
-        start += feature.width
-    return replace(draft, features=tuple(features))
 
 
 def _match_scores(draft: Draft, frame: pd.DataFrame, net: Model, scores: Path, data: DataSource) -> ScoreMatch:

@@ -332,7 +332,9 @@ def _one_hot_columns(entry: dict[str, Any], encoding: str, count: int, where: st
     if encoding != "one-hot" or "missing" in entry:
         raise CheckError(f"{where}.columns needs the encoding one-hot, and no value for missing data")
     if len(given) != count or not all(type(name) is str and name for name in given):
-        raise CheckError(f"{where}.columns must name a column for each of its {count} categories, without the dropped one")
+        raise CheckError(
+            f"{where}.columns must name a column for each of its {count} categories, without the dropped one"
+        )
     return tuple(given)
 
 

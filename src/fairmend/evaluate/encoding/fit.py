@@ -148,9 +148,7 @@ class _Slot:
     missing: Bools
 
 
-def fit_scales(
-    state: State, distance: Distance, frame: pd.DataFrame, looked_up: Collection[int] = ()
-) -> State | None:
+def fit_scales(state: State, distance: Distance, frame: pd.DataFrame, looked_up: Collection[int] = ()) -> State | None:
     """Return the state with fitted scales; None if there is nothing to fit, or too few rows to fit it.
 
     ``frame`` holds the rows of ``distance``. Inputs that are ``looked_up`` in tables are codes, and stay.

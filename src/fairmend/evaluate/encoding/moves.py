@@ -94,7 +94,7 @@ class Distance:
         return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
 
     def slopes(self, X: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the residual (rows, outputs), and in the inputs (rows, inputs) its slopes: times itself, and in sum."""
+        """Return the residual (rows, outputs), and in the inputs (rows, inputs) its slopes times itself, and alone."""
         values = forward(self._net, X)
         residual = self._in_form(scores_of(values[-1], "logit")) - self._target
         last = len(values) - 1

@@ -22,7 +22,7 @@ from fairmend.evaluate.encoding.fit import assign_order, fit_scales
 from fairmend.evaluate.encoding.given import ScoreMatch, match_scores
 from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend, order_moves
 from fairmend.evaluate.encoding.soft_order import soft_orders
-from fairmend.evaluate.encoding.tables import fits_tables, place_in_tables, tables_of
+from fairmend.evaluate.encoding.tables import fits_tables, mark_spare_rows, place_in_tables, tables_of
 from fairmend.network import Network
 from fairmend.spec.draft.draft import Draft, DraftFeature
 
@@ -122,8 +122,8 @@ def draft_from_scores(
             f"none of {count(found.tried)} encodings reproduces the scores. The nearest, {_shown(found)}, is "
             f"{match}. Check that this model gave the scores for these rows, in this order. Leave out the columns that "
             "the model does not read with --drop; name the columns in the order in which the model reads them with "
-            "--order, and --categorical or --scaler; or pass the matrix that the model read with --encoded, which takes "
-            "no search."
+            "--order, and --categorical or --scaler; or pass the matrix that the model read with --encoded, which "
+            "takes no search."
         )
     before = {drafted.feature.name: drafted for drafted in draft.features}
     features = []
@@ -141,7 +141,7 @@ def draft_from_scores(
         )
     left_out = tuple((name, reason) for name, reason in draft.left_out if name not in used)
     made = replace(draft, features=tuple(features), review=tuple(review), left_out=left_out, several=bool(found.others))
-    return made, found.match
+    return mark_spare_rows(made, tables_of(net)), found.match
 
 
 def _shown(found: FoundEncoding) -> str:
@@ -222,7 +222,7 @@ class _Search:
         return self._descend(starts)
 
     def _soft(self, starts: list[State]) -> State | None:
-        """Return a state in another order that reproduces the scores, by descent over soft orders; None if none does."""
+        """Return a state in another order that reproduces the scores, from soft orders; None if none does."""
         kinds = [state for state in starts if not any(reading.feature.indicates for reading in state)]
         kinds = sorted(kinds[: _HALVING[0][1]], key=_rarity)
         rows = min(len(self.frame), max(_SOFT_ROWS, 10 * self.net.inputs))

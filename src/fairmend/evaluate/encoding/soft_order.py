@@ -1,8 +1,8 @@
 """The order of the columns from the scores, by descent over soft orders.
 
 A soft order gives every input of the network a weighted mean of the encoded columns: a doubly stochastic matrix, of
-which a permutation is a corner. The scores have derivatives in its entries, so all columns move at once, where a
-search by exchanges tries them one by one. Multiplicative steps and Sinkhorn's scaling keep the matrix doubly stochastic.
+which a permutation is a corner. The scores have derivatives in its entries, so all columns move at once, where a search
+by exchanges tries them one by one. Multiplicative steps and Sinkhorn's scaling keep the matrix doubly stochastic.
 Starts are random: a start that ends between permutations costs a fraction of a second, and others do not.
 """
 

@@ -1,7 +1,7 @@
 """The inputs that a network looks up in tables, such as embeddings: which data columns they can read, and how.
 
-Such an input reads the number of a row, so it can only be a code: of a category from 0 or, where the table has a row for
-unknown values, from 1, or a column of whole numbers. An encoding that puts anything else there is not tried.
+Such an input reads the number of a row, so it can only be a code: of a category from 0 or, where the table has a row
+for unknown values, from 1, or a column of whole numbers. An encoding that puts anything else there is not tried.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from fairmend.evaluate.encoding.candidates import Column, State
 from fairmend.network import Lookup, Network
 from fairmend.network.input_columns import passed_columns
+from fairmend.spec.draft.draft import Draft
 from fairmend.spec.draft.readings import Reading
 from fairmend.spec.features import Feature
 
@@ -118,13 +119,17 @@ def _of_rows(codes: Sequence[Reading], rows: int) -> Reading | None:
     if not fitting:
         return None
     shifted = [r for r in fitting if r.style[0] == "ordinal from 1" and len(r.feature.categories or ()) + 1 == rows]
-    chosen = shifted[0] if shifted else fitting[0]
-    return with_spare_rows(chosen, rows)
+    return shifted[0] if shifted else fitting[0]
 
 
-def with_spare_rows(reading: Reading, rows: int) -> Reading:
-    """Return the reading; one of codes from 0 with fewer categories than rows says so by its scale."""
-    feature = reading.feature
-    if feature.scale is None and feature.categories and len(feature.categories) < rows:
-        return Reading(replace(feature, scale={"mean": 0.0, "std": 1.0}), reading.style)
-    return reading
+def mark_spare_rows(draft: Draft, tables: Tables) -> Draft:
+    """Return a verified draft, in which codes from 0 say so by a scale if the table has more rows than categories."""
+    start, features = 0, []
+    for drafted in draft.features:
+        feature = drafted.feature
+        if start in tables and feature.scale is None and not feature.one_hot and feature.categories:
+            spare = len(feature.categories) < tables[start]
+            feature = replace(feature, scale={"mean": 0.0, "std": 1.0} if spare else None)
+        features.append(replace(drafted, feature=feature))
+        start += feature.width
+    return replace(draft, features=tuple(features))

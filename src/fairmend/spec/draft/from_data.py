@@ -158,8 +158,8 @@ def _require_whole_groups(wanted: Sequence[str], groups: Mapping[str, Sequence[s
             if name in members:
                 shown = ", ".join(members[:_MOST_VALUES]) + (", …" if len(members) > _MOST_VALUES else "")
                 raise FairmendError(
-                    f'"{name}" cannot be protected alone: it is one of the one-hot columns {shown}, of which one is 1 in '
-                    f"every row. Protect all of them by their common name: --protected {group}"
+                    f'"{name}" cannot be protected alone: it is one of the one-hot columns {shown}, of which one is 1 '
+                    f"in every row. Protect all of them by their common name: --protected {group}"
                 )
 
 

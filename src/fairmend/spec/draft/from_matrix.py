@@ -82,8 +82,8 @@ def draft_from_matrix(
         if not options:
             raise FairmendError(
                 f"column {start} of {where} is no column of the data, as a number or in a common encoding. Give the "
-                "data that the matrix was made from, with all its columns. Or pass --data-out FILE: columns that a spec "
-                "cannot describe are then written to a table as the model reads them, and read as they are."
+                "data that the matrix was made from, with all its columns. Or pass --data-out FILE: columns that a "
+                "spec cannot describe are then written to a table as the model reads them, and read as they are."
             )
         drafted = max(options, key=lambda option: option.feature.width)
         wide = [option for option in options if option.feature.width == drafted.feature.width]
@@ -99,8 +99,8 @@ def draft_from_matrix(
     review = [line for line in draft.review if line.startswith("claim")]
     if added:
         review.append(
-            f"{', '.join(list(added)[:_MOST_NAMED])}{', …' if len(added) > _MOST_NAMED else ''}: read as they are. Check "
-            "that none of them is computed from a protected column: for similar people they stay the same."
+            f"{', '.join(list(added)[:_MOST_NAMED])}{', …' if len(added) > _MOST_NAMED else ''}: read as they are. "
+            "Check that none of them is computed from a protected column: for similar people they stay the same."
         )
     review += [f"{sentence}: they are the same in all rows. Check which one it is." for sentence in same]
     return replace(
@@ -126,9 +126,9 @@ def _as_is(
     for source in sources.values():
         if source.feature.protected and np.ptp(column) > 0 and _is_determined(column, source):
             raise FairmendError(
-                f'column {start} of {where} is computed from "{source.feature.name}", which is protected, in a way that a '
-                "spec cannot describe: one-hot columns behind a scaler, or a target encoding. Encode it one-hot or as a "
-                "number with a scale, and train the model again."
+                f'column {start} of {where} is computed from "{source.feature.name}", which is protected, in a way '
+                "that a spec cannot describe: one-hot columns behind a scaler, or a target encoding. Encode it "
+                "one-hot or as a number with a scale, and train the model again."
             )
     name = f"encoded_{start}" if names is None else str(names[start])
     while name in frame.columns or name in added:

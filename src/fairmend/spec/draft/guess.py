@@ -191,7 +191,9 @@ def grouped_feature(name: str, columns: Sequence[str], protected: bool) -> Draft
     feature = Feature(
         name, "categorical", categories=categories, encoding="one-hot", protected=protected, columns=tuple(columns)
     )
-    return DraftFeature(feature, (f"one-hot already: {len(columns)} columns of 0 and 1, of which one is 1 in every row",))
+    return DraftFeature(
+        feature, (f"one-hot already: {len(columns)} columns of 0 and 1, of which one is 1 in every row",)
+    )
 
 
 def _present_values(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
