@@ -227,8 +227,7 @@ class _Search:
         kinds = sorted(kinds[: _HALVING[0][1]], key=_rarity)
         rows = min(len(self.frame), max(_SOFT_ROWS, 10 * self.net.inputs))
         distance = self._distance(np.sort(np.random.default_rng(1).permutation(len(self.frame))[:rows]))
-        seen: set[tuple[tuple[str, tuple[str, ...]], ...]] = set()
-        kinds = [s for s in kinds if not ((key := _kind(s)) in seen or seen.add(key))]
+        kinds = list({_kind(state): state for state in reversed(kinds)}.values())[::-1]  # the first of each
         # The commonest kind comes more often than all others.
         turns = [(0, seed) for seed in range(_SOFT_STARTS)]
         turns += [(place, seed) for seed in range(2) for place in range(1, len(kinds))]
@@ -300,7 +299,7 @@ class _Search:
 
     def _arranged(self, states: list[State], sweeps: int) -> list[State]:
         """Return the states with their columns in a better order, the nearest first."""
-        found = []
+        found: list[tuple[State, float]] = []
         for number, state in enumerate(states):
             if self._late and found:
                 break
