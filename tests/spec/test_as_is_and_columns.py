@@ -1,4 +1,4 @@
-"""Columns that are read as they are, and data that is one-hot already: what a spec says of them, and what it refuses."""
+"""Columns that are read as they are, and data that is one-hot already: what a spec says of them, and refuses."""
 
 import numpy as np
 import pandas as pd
@@ -123,9 +123,9 @@ def test_specs_with_other_columns_are_other_specs():
 
 def network(weights):
     rng = np.random.default_rng(0)
-    first = np.asarray(weights, np.float32) * np.ones((4, 1), np.float32) * rng.normal(size=(4, 5)).astype(np.float32)
-    return Network([Affine(first, np.zeros(4, np.float32)), Affine(np.ones((1, 4), np.float32), np.zeros(1, np.float32))],
-                   [Activation("relu")])  # fmt: skip
+    first = (np.asarray(weights) * rng.normal(size=(4, 5))).astype(np.float32)
+    layers = [Affine(first, np.zeros(4, np.float32)), Affine(np.ones((1, 4), np.float32), np.zeros(1, np.float32))]
+    return Network(layers, [Activation("relu")])
 
 
 def test_a_claim_for_everyone_holds_for_every_number_of_such_a_column(tmp_path):
