@@ -53,11 +53,11 @@ FUNCTIONS = {
     "out_of_range= command= progress=",
     "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation= "
     "outputs=",
-    "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= scores= trust_pickle= label= positive= "
-    "delta= on= model= activation= outputs= force= warn=",
+    "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= data_out= scores= trust_pickle= label= "
+    "positive= delta= on= model= activation= outputs= force= warn=",
     "fairmend.workflows.draft_spec_file": "data protected out= * label= positive= delta= on= drop= categorical= "
-    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= outputs= force= progress= "
-    "warn=",
+    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= outputs= data_out= force= "
+    "progress= warn=",
     "fairmend.workflows.export_files": "model spec data out * rows= timeout= most_boxes= seed= out_of_range= "
     "threshold= activation= ignore_scores=",
     "fairmend.workflows.quantify_files": "model spec data= * keep_going= seconds= share= boxes= samples= jobs= "
@@ -71,7 +71,7 @@ FUNCTIONS = {
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
-    "indicates= input= names= bands=",
+    "indicates= input= names= bands= columns=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
     "fairmend.Label": "column positive= threshold= score= classes= favourable=",

@@ -1,4 +1,4 @@
-"""Input gradients of the fairness testers: NumPy (`fairmend.searching.testers`) against PyTorch's autograd.
+"""Input gradients of the fairness testers: NumPy (`fairmend.network.gradients`) against PyTorch's autograd.
 
     python benchmarks/speed/gradients.py [SETTING ...]
 

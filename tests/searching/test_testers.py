@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from fairmend.base.device import compute_on
 from fairmend.base.gpu import CPU
-from fairmend.network import Activation, Affine, Network
-from fairmend.searching import testers
+from fairmend.network import Activation, Affine, Network, gradients
 from fairmend.searching.oracle import Oracle
 from fairmend.searching.result import DiscoveredInstances
 from fairmend.searching.testers import (
@@ -80,7 +79,7 @@ def test_loss_rises_and_the_probability_falls_towards_the_decision(outputs):
 
 
 def test_products_on_a_device_give_the_same_gradients(monkeypatch):
-    monkeypatch.setattr(testers, "_WORTH_MOVING", 0)
+    monkeypatch.setattr(gradients, "_WORTH_MOVING", 0)
     rng = np.random.default_rng(5)
     net = random_network(rng, 4, [6, 5], 3)
     X = rng.normal(size=(7, 4)).astype(np.float32)

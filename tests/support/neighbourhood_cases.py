@@ -74,6 +74,8 @@ def random_bands(rng: np.random.Generator, feature: Feature) -> Feature:
 
 
 def random_feature(rng: np.random.Generator, name: str, protected: bool) -> Feature:
+    if not protected and rng.random() < 0.15:
+        return Feature(name, "as-is", missing=float(rng.normal()) if rng.random() < 0.3 else None)
     feature = _random_feature(rng, name, protected)
     return random_bands(rng, feature) if not protected and rng.random() < 0.4 else feature
 
@@ -84,6 +86,9 @@ def _random_feature(rng: np.random.Generator, name: str, protected: bool) -> Fea
         categories = tuple("abcdef"[: int(rng.integers(2, 6))])
         dropped = str(rng.choice(categories)) if kind == "one-hot" and rng.random() < 0.5 else None
         missing = str(rng.choice(categories)) if rng.random() < 0.2 else None
+        columns = None  # of data that is one-hot already
+        if kind == "one-hot" and missing is None and rng.random() < 0.5:
+            columns = tuple(f"{name}_{category}" for category in categories if category != dropped)
         return Feature(
             name,
             "categorical",
@@ -93,6 +98,7 @@ def _random_feature(rng: np.random.Generator, name: str, protected: bool) -> Fea
             protected=protected,
             dropped=dropped,
             missing=missing,
+            columns=columns,
         )
     scale = random_scale(rng)
     low = int(rng.integers(-40, 40))
@@ -134,6 +140,10 @@ def random_people(spec: Spec, rng: np.random.Generator, count: int, dtype: type)
         column[how == 3] = nudged[how == 3]
         off = rng.normal(size=count) * 2.0**-20 * (abs(offset) + np.abs(value)) / factor  # about what is still valid
         column[how == 4] += off.astype(dtype)[how == 4]
+        if feature.as_is:  # any number of float32, and beyond it, where both refuse
+            largest = float(np.finfo(np.float32).max)
+            sizes = [0.0, 1e-45, 1e30, largest, -largest, np.nextafter(largest, np.inf), 1.0001 * largest]
+            column[how == 0] = rng.choice(sizes, count).astype(dtype)[how == 0]
         if feature.kind == "continuous" and feature.bands:  # at the edges of bands, and just below them
             edges = feature.scaled(np.array(feature.lower_ends)).astype(dtype)
             at = rng.choice(np.concatenate([edges, np.nextafter(edges[1:], dtype(-np.inf))]), count)

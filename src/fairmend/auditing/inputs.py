@@ -210,6 +210,7 @@ class GivenInputs:
         cls, spec: Spec, samples: int, seed: int, dtype: npt.DTypeLike, witnesses: Witnesses | None
     ) -> GivenInputs:
         """Return uniform samples of the input space."""
+        spec.require_ranges("an audit of random samples", "Audit data (--data), or give them a range or categories.")
         return cls(sample_blocks(spec, samples, seed, dtype), samples, witnesses)
 
     def read(self, number: int) -> GivenInputs:

@@ -331,7 +331,7 @@ def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
     """Return X (rows, width) in the user's own values, by feature; continuous ones with as many digits as X has."""
     digits = np.finfo(X.dtype).precision + 1
     values = {f.name: decode_columns(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
-    continuous = [f.name for f in spec.features if f.kind == "continuous"]
+    continuous = [f.name for f in spec.features if not f.whole]
     return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in continuous}
 
 

@@ -67,6 +67,13 @@ _drafting_options = add_options(
 )
 
 
+_data_out_option = click.option(
+    "--data-out",
+    type=FILE,
+    help="File for the data with the columns that a spec cannot describe, as the model reads them (as-is), .csv.",
+)
+
+
 @click.group("spec", cls=Group, modules="fairmend.cli.spec_", summaries=_COMMANDS)
 def command() -> None:
     """Write or check a spec.
@@ -94,6 +101,7 @@ def command() -> None:
 @scores_option
 @click.option("--score-column", help="Column of the data with the scores of the model; the spec keeps its name.")
 @encoded_option
+@_data_out_option
 @_drafting_options
 @click.pass_context
 def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, json_output: bool, **options: Any) -> None:
@@ -102,8 +110,9 @@ def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, jso
     DATA is a .csv, .csv.gz or .parquet file, or several of them, as with --data of other commands. Kinds, ranges and
     categories are guessed; comments in the spec give the reasons and say what to review. With the scores that the model
     gave (--scores), or the matrix that it read (--encoded), the encoding and the order of the columns are searched and
-    verified. A column name with a comma is written in double quotes. Exits with 1 if the spec was written but does not
-    fit the model, or if several encodings fit.
+    verified. Columns of the matrix that a spec cannot describe, such as logarithms, need --data-out: they are written
+    to a new table and read as they are. A column name with a comma is written in double quotes. Exits with 1 if the
+    spec was written but does not fit the model, or if several encodings fit.
     """
     from fairmend.cli.console import progress_bars
     from fairmend.workflows.spec import draft_spec_file
@@ -120,6 +129,7 @@ def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, jso
 @click.argument("pipeline", type=FILE)
 @click.option("--data", type=DATA, help=f"Raw rows for the ranges of numeric features, {DATA_FORMATS}")
 @scores_option
+@_data_out_option
 @click.option("--trust-pickle", is_flag=True, help="Read .joblib and .pkl files, which can run any code.")
 @_drafting_options
 @click.pass_context
@@ -129,8 +139,10 @@ def from_sklearn(
     """Derive the spec from a fitted scikit-learn pipeline.
 
     PIPELINE is a file with a fitted ColumnTransformer, or with a Pipeline that contains one: .skops, or .joblib or .pkl
-    if you trust it. With the scores that the model gave for the rows of the data (--scores), the spec is verified, or
-    refused if spec and model do not reproduce them. Exits with 1 if the spec was written but does not fit the model.
+    if you trust it. With --data-out, columns that a spec cannot describe, such as logarithms or target encodings, are
+    written to a new table as the pipeline encodes them, and read as they are. With the scores that the model gave for
+    the rows of the data (--scores), the spec is verified, or refused if spec and model do not reproduce them. Exits
+    with 1 if the spec was written but does not fit the model.
     """
     from fairmend.workflows.spec import draft_pipeline_spec
 

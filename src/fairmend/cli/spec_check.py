@@ -173,10 +173,10 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
         if spec.threshold != DEFAULT_THRESHOLD:
             screen.print(Text(f"It is predicted from a probability of {spec.threshold!r} on."))
-    if spec.label is not None and spec.label.favourable is not None:
-        screen.print(Text(f'Good for a person is "{spec.label.favourable}".'))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))
+    if spec.label is not None and spec.label.favourable is not None:
+        screen.print(Text(f'Good for a person is "{spec.label.favourable}".'))
 
 
 def _show_problems(screen: Console, check: SpecCheck, name: str) -> None:

@@ -92,7 +92,7 @@ def describe_collapse(result: RepairResult, spec: Spec, calibration_rows: int) -
 
 
 def _unscaled(spec: Spec) -> list[str]:
-    numbers = [feature for feature in spec.features if not feature.one_hot]
+    numbers = [feature for feature in spec.features if not feature.one_hot and not feature.as_is]
     return [f.name for f in numbers if np.abs(f.scaled(np.array(f.bounds))).max() > _LARGE]
 
 

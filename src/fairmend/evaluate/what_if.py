@@ -88,7 +88,7 @@ def add_what_if(
         return replace(document, page=replace(page, what_if_left_out=reason))
     kind = "Sample" if isinstance(document, AuditDocument) and document.sampled else "Row"
     described = WhatIf(
-        features=[_feature(feature, spec.features) for feature in spec.features],
+        features=[_feature(feature, spec, X) for feature in spec.features],
         links=[_link(link, spec.features) for link in spec.links],
         before=_carry(before, spec, X),
         after=None if after is None else _carry(after, spec, X),
@@ -116,7 +116,7 @@ def _reason_to_leave_out(spec: Spec, networks: Sequence[Network]) -> str:
 def _carry(network: Network, spec: Spec, X: FloatArray) -> CarriedNetwork:
     described = describe_network(network, stored=False)
     described.steps[0].pop("inputs", None)  # names of a model's inputs
-    error = None if spec.regression else _useful_error(network, spec, X[:_TYPICAL_ROWS])
+    error = None if spec.regression else _useful_error(network, spec, X)
     tensors = {key: CarriedTensor(**entry) for key, entry in packed(described.tensors).items()}
     return CarriedNetwork(network.dtype.name, described.steps, tensors, error)
 
@@ -124,24 +124,25 @@ def _carry(network: Network, spec: Spec, X: FloatArray) -> CarriedNetwork:
 def _useful_error(network: Network, spec: Spec, X: FloatArray) -> float | None:
     """Return `_margin_error`; None where it is too large to tell people apart, or where the kernel has no bound."""
     try:
-        error = _margin_error(network, spec)
+        error = _margin_error(network, spec, X)
     except FairmendError:
         return None
     if not np.isfinite(error):
         return None
-    _, margins = compute_margins(network, X, network.predict(X))
+    some = X[:_TYPICAL_ROWS]
+    _, margins = compute_margins(network, some, network.predict(some))
     return error if error <= _USEFUL * (np.median(margins) if len(margins) else np.inf) else None
 
 
-def _margin_error(network: Network, spec: Spec) -> float:
+def _margin_error(network: Network, spec: Spec, X: FloatArray) -> float:
     """Return a bound of how far margins on the page and in any program that runs the network lie apart.
 
-    It holds for all values in the spec's ranges. A margin is the lead of a class over another one, with one or two
-    outputs over the log-odds of the threshold. The kernel bounds the error of both, and what a closing sigmoid or
-    softmax may add to that of the program.
+    It holds for all values that the page takes: those of the spec's ranges, and of X where there is no range. A margin
+    is the lead of a class over another one, with one or two outputs over the log-odds of the threshold. The kernel
+    bounds the error of both, and what a closing sigmoid or softmax may add to that of the program.
     """
     model = kernel_model(network)
-    lower, upper = _whole_range(spec, network)
+    lower, upper = _whole_range(spec, network, X)
     several = network.outputs > 2
     forms = np.eye(network.outputs)[None] if several else leads(model, np.ones(1, np.int64))
     _, nodes = form_bounds(model, forms, lower, upper)
@@ -152,25 +153,34 @@ def _margin_error(network: Network, spec: Spec) -> float:
     return float(sum(errors) * (2 if several else 1) + closing + _LOG_ODDS)
 
 
-def _whole_range(spec: Spec, network: Network) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest number of each column that the spec allows: each (1, width)."""
+def _whole_range(spec: Spec, network: Network, X: FloatArray) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest number of each column that the page takes: each (1, width)."""
     ends = np.tile([[0.0], [1.0]], spec.width)
     for feature in spec.features:
         if not feature.one_hot:
+            values = np.array(_ends(feature, spec, X), np.float64)
             ends[:, spec.columns(feature.name)] = np.sort(
-                encode_column(feature, np.array(feature.bounds, np.float64), network.dtype).reshape(2, 1), axis=0
+                encode_column(feature, values, network.dtype).reshape(2, 1), axis=0
             )
     return ends[:1], ends[1:]
 
 
-def _feature(feature: Feature, features: Sequence[Feature]) -> WhatIfFeature:
-    categories = feature.categories or ()
+def _ends(feature: Feature, spec: Spec, X: FloatArray) -> tuple[float, float]:
+    """Return the lowest and the highest value that the page takes; without a range, those of the people in X."""
+    if not feature.as_is:
+        return feature.bounds
+    column = X[:, spec.columns(feature.name)]
+    return (float(column.min()), float(column.max())) if len(column) else (0.0, 0.0)
+
+
+def _feature(feature: Feature, spec: Spec, X: FloatArray) -> WhatIfFeature:
+    categories, features = feature.categories or (), spec.features
     offset, factor = scale_parameters(feature.scale)
-    low, high = feature.bounds
+    low, high = _ends(feature, spec, X)
     missing = feature.missing
     return WhatIfFeature(
         name=short(feature.name),
-        kind=feature.kind,
+        kind="continuous" if feature.as_is else feature.kind,
         low=float(low),
         high=float(high),
         categories=[short(feature.show(category)) for category in categories],
@@ -275,7 +285,7 @@ def _value(feature: Feature, columns: FloatArray) -> float:
     if feature.one_hot:
         return float(feature.category_of(columns[None])[0])
     value = float(feature.nearest(columns)[0])
-    if feature.kind != "continuous":
+    if feature.whole or feature.as_is:
         return value
     # The user wrote 34.7, and float32 holds 34.70000076: the shortest number that means the same is what was written.
     shortened = (float(f"{value:.{digits}g}") for digits in range(1, 17))

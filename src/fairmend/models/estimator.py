@@ -92,7 +92,8 @@ class EstimatorRunner(Runner):
     def takes_people(self, spec: Spec) -> bool:
         """Return whether the columns that it was fitted on are the features of a spec."""
         names = self._names or ()
-        return set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
+        same = set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
+        return same and not any(f.columns for f in spec.features)
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
@@ -165,14 +166,13 @@ def _frame(X: FloatArray, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _dummy_names(spec: Spec) -> list[str]:
-    """Return the names that pandas.get_dummies and OneHotEncoder give one-hot columns: "race_White"."""
-    return [
-        name
-        for f in spec.features
-        for name in (
-            [f"{f.name}_{each}" for each in f.categories or () if each != f.dropped] if f.one_hot else [f.name]
-        )
-    ]
+    """Return the names of one-hot columns in the data, or that pandas.get_dummies and OneHotEncoder give them."""
+    return [name for f in spec.features for name in f.columns or _dummies(f)]
+
+
+def _dummies(f: Feature) -> list[str]:
+    """Return names such as "race_White"."""
+    return [f"{f.name}_{each}" for each in f.categories or () if each != f.dropped] if f.one_hot else [f.name]
 
 
 def _fitted_names(estimator: Any) -> tuple[str, ...] | None:

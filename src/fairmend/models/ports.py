@@ -181,8 +181,8 @@ def _problem(feature: Feature, kind: str) -> str:
         if feature.categories is None:
             return 'holds numbers; make it kind = "categorical"'
         return 'is one-hot; write encoding = "ordinal"' if feature.one_hot else ""
-    if feature.kind == "continuous":
-        return 'is continuous; make it kind = "integer"'
+    if not feature.whole:
+        return f'is {feature.kind}; make it kind = "integer"'
     if feature.scale is not None:
         return "has a scale; remove it: such an input reads whole numbers"
     low, high = (0, 1) if feature.one_hot else feature.bounds

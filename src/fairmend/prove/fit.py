@@ -81,6 +81,17 @@ def _require_named_inputs(net: Network, spec: Spec, network: str, spec_name: str
             )
 
 
+def why_no_codes(net: Model, spec: Spec) -> str:
+    """Return why a network cannot look up the values of the spec in its tables; empty if it can, or has none."""
+    if not isinstance(net, Network) or net.inputs != spec.width:
+        return ""
+    try:
+        _require_codes(net, spec, "the model", "the spec")
+    except FairmendError as error:
+        return str(error)
+    return ""
+
+
 def _require_codes(net: Network, spec: Spec, network: str, spec_name: str) -> None:
     """Refuse features whose values are not rows of the table that the network looks them up in."""
     passed = passed_columns(net)
@@ -96,7 +107,7 @@ def _require_codes(net: Network, spec: Spec, network: str, spec_name: str) -> No
         rows = len(operation.table)
         where = f"{network} looks up feature {feature.name!r} in a table of {rows} rows"
         offset, factor = scale_parameters(feature.scale)
-        if feature.kind == "continuous" or factor != 1 or not offset.is_integer() or low < 0 or high >= rows:
+        if not feature.whole or factor != 1 or not offset.is_integer() or low < 0 or high >= rows:
             raise FairmendError(
                 f"{where}, so {spec_name} must give it as whole numbers from 0 to {rows - 1}; it has "
                 f"{_words(feature)}. A scale may only shift them: {_SHIFT} adds 1"

@@ -120,6 +120,7 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
     require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
     spec.require_outputs(network.outputs)
+    spec.require_ranges("quantify", "Give them a kind with a range or categories, or audit data.")
     if not (isinstance(seconds, int | float) and math.isfinite(seconds) and seconds > 0):
         raise FairmendError(f"seconds must be a number above 0, got {seconds!r}")
     if share is not None and not 0 <= share < 1:

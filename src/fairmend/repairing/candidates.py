@@ -205,7 +205,7 @@ def _unequal_rows(
 ) -> tuple[list[UnequalInputs], float]:
     """Return who is treated unequally in each fold, and the rate among uniform samples; neither needs labels."""
     rng = np.random.default_rng(task.seed)
-    samples = task.spec.sample_inputs(SAMPLES, rng, task.model.dtype)
+    samples = task.spec.sample_inputs(SAMPLES, rng, task.model.dtype, task.X_cal)
     parts = np.array_split(samples, len(networks))
     on_samples = [unequal_rows(network, task, part).rate for network, part in zip(networks, parts, strict=True)]
     return _unequal_in_folds(networks, task, folds), float(np.mean(on_samples))

@@ -37,7 +37,7 @@ class ValueSpace:
     Attributes
     ----------
     low, high, step : (features,), the range of each feature and the length of a step in it
-    free : bool (features,), whether a tester may change the feature: not protected, more than one value
+    free : bool (features,), whether a tester may change the feature: not protected, more than one value, and a range
     """
 
     def __init__(self, spec: Spec, dtype: npt.DTypeLike) -> None:
@@ -46,10 +46,11 @@ class ValueSpace:
         ends = np.array([f.bounds for f in self.features], dtype=np.float64)
         self.low, self.high = ends[:, 0].copy(), ends[:, 1].copy()
         continuous = np.array([f.kind == "continuous" for f in self.features])
-        self.step = np.where(continuous, (self.high - self.low) / _PARTS, 1.0)
+        as_is = np.array([f.as_is for f in self.features])  # nothing is known of their values but those of the seeds
+        self.step = np.where(continuous, (self.high - self.low) / _PARTS, np.where(as_is, 0.0, 1.0))
         self._continuous = np.flatnonzero(continuous & (self.low < self.high))
         self.protected = np.array([f.protected for f in self.features])
-        self.free = ~self.protected & (self.low < self.high)
+        self.free = ~self.protected & (self.low < self.high) & ~as_is
         self._groups = [(i, f, spec.columns(f.name)) for i, f in enumerate(self.features) if f.one_hot]
         self._plain = [(i, f, spec.columns(f.name).start) for i, f in enumerate(self.features) if not f.one_hot]
         columns = [range(spec.width)[spec.columns(f.name)] for f in self.features if not f.protected]

@@ -214,7 +214,7 @@ def encode_any_value(spec: Spec, frame: pd.DataFrame, dtype: npt.DTypeLike) -> F
 
 def _widened(feature: Feature, frame: pd.DataFrame) -> Feature:
     """Return the feature with a range that contains all numbers in the frame."""
-    if feature.categories or feature.name not in frame.columns:
+    if feature.categories or feature.as_is or feature.name not in frame.columns:
         return feature
     values = pd.to_numeric(frame[feature.name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
     values = values[np.isfinite(values)]

@@ -42,7 +42,8 @@ def _with_name(feature: Feature) -> Callable[[str], str]:
 def describe_encoding(feature: Feature, digits: int | None = None) -> str:
     """Return what the model reads for a feature; scales in full, or with so many digits."""
     if feature.one_hot:
-        return "one-hot" if feature.dropped is None else f'one-hot, all 0 for "{feature.dropped}"'
+        columns = "" if feature.columns is None else f", the columns {listed(feature.columns, most=_MOST_CATEGORIES)}"
+        return ("one-hot" if feature.dropped is None else f'one-hot, all 0 for "{feature.dropped}"') + columns
     base = "the number of the category" if feature.categories else "the value"
     if feature.scale is None:
         return base

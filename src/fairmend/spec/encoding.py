@@ -104,7 +104,7 @@ def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.f
 
 def decode_columns(feature: Feature, x: FloatArray) -> NDArray[Any]:
     """Return the user's values (rows,) nearest to encoded columns x (rows, columns of the feature)."""
-    if feature.kind == "continuous":
+    if not feature.whole:
         return feature.nearest(x[:, 0])
     values = feature.category_of(x) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
@@ -121,7 +121,7 @@ def check_encoded(feature: Feature, x: FloatArray, first_row: RowNumber = 0) -> 
         return
     column = x[:, 0]
     # Between the ends of a continuous feature every value is possible, so its lowest and highest number tell.
-    if feature.kind == "continuous" and len(x) and not _is_off(feature, np.array([column.min(), column.max()])).any():
+    if not feature.whole and len(x) and not _is_off(feature, np.array([column.min(), column.max()])).any():
         return
     off, values = _is_off(feature, column), feature.unscaled(column)
     lo, hi = feature.bounds

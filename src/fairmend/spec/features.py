@@ -29,12 +29,14 @@ _Number = TypeVar("_Number", bound=np.floating[Any])
 MOST_FEATURES = 10_000
 """A spec that describes more is refused before the work, which would take minutes for each pass over the features."""
 
-_KINDS = ("continuous", "integer", "categorical")
+AS_IS = "as-is"
+_KINDS = ("continuous", "integer", "categorical", AS_IS)
 _ENCODINGS = ("ordinal", "one-hot")
 _SCALES = (("mean", "std"), ("min", "max"))
 _EXACT = 2.0**53  # whole numbers up to here are exact in float64
 _SCALING_ERROR = 4 * float(np.finfo(np.float32).eps)  # of scaling in float32, relative to the operands
 _TINY = float(np.finfo(np.float32).tiny)  # below it, rounding errors are no longer relative
+_LARGEST = float(np.finfo(np.float32).max)  # of a column that is passed on as it is
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,7 +48,8 @@ class Feature:
     Attributes
     ----------
     name : the column in your data
-    kind : "continuous", "integer" or "categorical"
+    kind : "continuous", "integer", "categorical", or "as-is" for a column that the network reads as the data has it, of
+        which nothing else is said: any number that fits in float32, and the same for similar people
     range : the lowest and highest value; numeric kinds only
     categories : the values as text, in the order of their codes; categorical only
     encoding : "ordinal" (one column) or "one-hot" (one column per category; categorical only)
@@ -60,6 +63,8 @@ class Feature:
     names : what people call the values, such as {1: "male", 2: "female"}; not for continuous features
     bands : similar people may have any value of the same band. A number has their lower ends, the last band ends with
         the range; {"width": w} stands for the ends at equal distances. A categorical feature has groups of categories.
+    columns : the columns of data that is one-hot already, one for each category but the dropped one, in their
+        order; the data then has these columns of 0 and 1 instead of one with the feature's name
     """
 
     name: str
@@ -76,6 +81,7 @@ class Feature:
     input: str | None = None
     names: Mapping[str, str] | None = field(default=None, hash=False)
     bands: Bands | Mapping[str, float] | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Validate every field, and store numbers, tuples and categories in their canonical form."""
@@ -102,6 +108,16 @@ class Feature:
     def one_hot(self) -> bool:
         """Whether the feature has one column per category (except a dropped one)."""
         return self.encoding == "one-hot"
+
+    @property
+    def as_is(self) -> bool:
+        """Whether the network reads the column as the data has it, and nothing else is known about its values."""
+        return self.kind == AS_IS
+
+    @property
+    def whole(self) -> bool:
+        """Whether its values are whole numbers; codes of categories count as such."""
+        return self.kind in ("integer", "categorical")
 
     @property
     def width(self) -> int:
@@ -143,7 +159,9 @@ class Feature:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and highest value; for a categorical feature, the lowest and highest code."""
+        """The lowest and highest value, or code of a category; of a column that is read as it is, those of float32."""
+        if self.as_is:
+            return -_LARGEST, _LARGEST
         return self.range if self.range is not None else (0, len(self.categories or ()) - 1)
 
     @property
@@ -151,6 +169,8 @@ class Feature:
         """The values in a few words: "17 to 90" or "(3 categories)"."""
         if self.categories:
             return f"({len(self.categories)} categories)"
+        if self.as_is:
+            return "any number"
         return "{:.10g} to {:.10g}".format(*self.bounds)
 
     @property
@@ -196,7 +216,7 @@ class Feature:
     def nearest(self, x: FloatArray) -> NDArray[np.float64]:
         """Return the possible values (or codes) nearest to those of encoded x."""
         values = np.clip(self.unscaled(x), *self.bounds)
-        return values if self.kind == "continuous" else np.rint(values)
+        return np.rint(values) if self.whole else values
 
     def slack(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far, in the feature's own units, values may be off if they were scaled in float32."""
@@ -232,6 +252,8 @@ def _checked(f: Feature) -> dict[str, Any]:
         if f.range is not None:
             raise FairmendError(f"{where}: a categorical feature has categories, not a range. Remove its range.")
         checked["categories"] = _categories(f, where)
+    elif f.kind == AS_IS:
+        _require_bare(f, where)
     else:
         if f.categories is not None or f.encoding == "one-hot":
             what = "categories needs" if f.categories is not None else 'encoding "one-hot" needs'
@@ -241,6 +263,8 @@ def _checked(f: Feature) -> dict[str, Any]:
         checked["scale"] = _scale(f, where)
     if f.dropped is not None:
         checked["dropped"] = _dropped(f, checked.get("categories", ()), where)
+    if f.columns is not None:
+        checked["columns"] = _columns(f, checked, where)
     if f.missing is not None:
         checked["missing"] = _missing(f, checked, where)
     if f.indicates is not None:
@@ -249,6 +273,8 @@ def _checked(f: Feature) -> dict[str, Any]:
         raise FairmendError(f"{where}: input must be the name of one of the model's inputs, got {f.input!r}")
     if f.names is not None:
         checked["names"] = _names(f, checked, where)
+    if f.kind == AS_IS:
+        return checked
     offset, factor = scale_parameters(checked.get("scale"))
     with np.errstate(all="ignore"):
         lo, hi = checked.get("range") or (0, len(checked["categories"]))
@@ -278,6 +304,47 @@ def _bands(f: Feature, checked: Mapping[str, Any], where: str) -> Bands:
     ends = read_lower_ends(f.bands, checked["range"], whole, where)
     require_distinct([(after - 1 if whole else before, after) for before, after in pairwise(ends)], scale, whole, where)
     return ends
+
+
+def _require_bare(f: Feature, where: str) -> None:
+    """Raise an error for a column that is read as it is and of which the spec says more."""
+    roles = [("protected", f.protected), ("tolerance", f.tolerance), ("bands", f.bands is not None)]
+    role = next((name for name, given in roles if given), None)
+    if role is not None:
+        raise FairmendError(
+            f'{where}: kind = "{AS_IS}" says nothing about its values, so it cannot have {role}. Describe it '
+            "with another kind, a range or categories, and the scale that the model reads."
+        )
+    told = ("range", "categories", "scale", "dropped", "indicates", "names", "columns")
+    key = next((name for name in told if getattr(f, name) is not None), None)
+    key = "encoding" if key is None and f.encoding != "ordinal" else key
+    if key is not None:
+        raise FairmendError(f'{where}: kind = "{AS_IS}" passes the column on unchanged and takes no {key}. Remove it.')
+
+
+def _columns(f: Feature, checked: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Return the columns of data that is one-hot already; one for each category that has one."""
+    if not f.one_hot:
+        raise FairmendError(
+            f'{where}: columns are those of data that is one-hot already. Set kind = "categorical" and encoding = '
+            '"one-hot", or remove columns.'
+        )
+    if f.missing is not None:
+        raise FairmendError(f"{where}: one-hot columns mark missing values by all 0. Remove missing, and set dropped.")
+    columns = as_list(f.columns)
+    if not columns or not all(isinstance(name, str) and name for name in columns):
+        raise FairmendError(f'{where}: columns must be a list of names, such as ["sex_F", "sex_M"], got {f.columns!r}')
+    twice = first_repeated(columns)
+    if twice is not None:
+        raise FairmendError(f'{where}: columns has "{twice}" twice. Remove one.')
+    count = len(checked["categories"]) - (f.dropped is not None)
+    if len(columns) != count:
+        besides = " besides the dropped one" if f.dropped is not None else ""
+        raise FairmendError(
+            f"{where}: columns has {len(columns)} names for {count} categories{besides}. List one for each, in their "
+            "order. If one category has no column, add it to categories and set dropped to it."
+        )
+    return tuple(columns)
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:
@@ -344,12 +411,12 @@ def _missing(f: Feature, checked: Mapping[str, Any], where: str) -> float | str:
             hint = suggest(text, checked["categories"])
             raise FairmendError(f'{where}: missing is "{text}", which is not one of its categories{hint}')
         return text
-    value, (lo, hi) = as_number(f.missing, f"{where}: missing"), checked["range"]
+    value, (lo, hi) = as_number(f.missing, f"{where}: missing"), checked.get("range") or (-_LARGEST, _LARGEST)
     if not lo <= value <= hi:
         raise FairmendError(
             f"{where}: missing = {value:g} is outside the range {lo:g} to {hi:g}. Use one in the range."
         )
-    if f.kind == "continuous":
+    if f.kind != "integer":
         return value
     if not value.is_integer():
         raise FairmendError(f"{where}: missing must be a whole number, as the feature is an integer, got {value:g}")
@@ -408,12 +475,28 @@ def validate_features_together(features: Sequence[Feature], label: Label | None)
     twice = first_repeated(names)
     if twice is not None:
         raise FairmendError(f'feature "{twice}" is listed twice. Rename or remove one.')
+    _require_own_columns(features, label)
     if not any(f.protected for f in features):
         raise FairmendError("no feature is protected. Set protected = true for at least one, such as gender or age.")
     if label is not None and label.column in names:
         raise FairmendError(f'"{label.column}" is both a feature and the label. Remove one of the two.')
     if label is not None and label.score in names:
         raise FairmendError(f'"{label.score}" is both a feature and the score of [label]. Remove one of the two.')
+
+
+def _require_own_columns(features: Sequence[Feature], label: Label | None) -> None:
+    """Raise an error for a one-hot column that has another meaning already."""
+    owners = {f.name: f'the feature "{f.name}"' for f in features}
+    if label is not None:
+        owners |= {name: "[label]" for name in (label.column, label.score) if name is not None}
+    for feature in features:
+        for name in feature.columns or ():
+            if name in owners:
+                raise FairmendError(
+                    f'feature "{feature.name}": its column "{name}" is {owners[name]} already. Name each column '
+                    "once, and the feature differently."
+                )
+            owners[name] = f'a column of "{feature.name}"'
 
 
 def validate_id_column(name: str | None, features: Sequence[Feature], label: Label | None) -> str | None:

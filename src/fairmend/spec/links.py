@@ -213,6 +213,10 @@ def _change(feature: Feature, change: object, where: str) -> dict[str, Any]:
         if all(value == own for own, value in mapping.items()):
             raise FairmendError(f"{where} changes nothing: every category stays. Remove it.")
         return mapping
+    if feature.as_is:
+        raise FairmendError(
+            f'{where}: kind = "as-is" says nothing about its values, so a link cannot set it. Give it a range.'
+        )
     if len(change) != 1 or next(iter(change)) not in ("range", "offset"):
         raise FairmendError(f"{where} is a number and needs either range or offset, got {dict(change)!r}")
     if feature.bounds[0] == feature.bounds[1]:

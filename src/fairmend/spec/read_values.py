@@ -155,6 +155,8 @@ def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[ColumnVal
     if feature.indicates is not None and feature.name not in frame.columns:
         marked = find_column(frame, feature.indicates, f'feature "{feature.name}"')
         return ColumnValues(np.asarray(marked.isna(), dtype=bool)), []
+    if feature.columns is not None and not _has_single_column(feature, frame):
+        return _marked_codes(feature, frame)
     series = find_column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 
@@ -181,6 +183,41 @@ def places_of(names: Sequence[str]) -> dict[str, int]:
     """Return the place of each name, also by the text that fairmend writes for it to a CSV file."""
     written = {spreadsheet_text(name): place for place, name in enumerate(names)}
     return written | {name: place for place, name in enumerate(names)}
+
+
+def _has_single_column(feature: Feature, frame: pd.DataFrame) -> bool:
+    """Return whether the data has the categories of a feature in one column, as files have that fairmend writes."""
+    return feature.name in frame.columns and not any(name in frame.columns for name in feature.columns or ())
+
+
+def _marked_codes(feature: Feature, frame: pd.DataFrame) -> tuple[ColumnValues, list[_Check]]:
+    """Return the category codes of data that is one-hot already, and the checks that some rows may fail."""
+    names = feature.columns or ()
+    found = [_missing_and_numbers(find_column(frame, name, f'feature "{feature.name}"')) for name in names]
+    marks = np.stack([np.asarray(numbers, dtype=np.float64) for _, numbers in found], axis=1)
+    ones = (marks == 1).sum(axis=1)
+    strange = ~((marks == 0) | (marks == 1)).all(axis=1)
+    places = np.flatnonzero(feature.one_hot_marks[1])  # the categories that have a column, in order
+    codes = places[(marks == 1).argmax(axis=1)]
+    if feature.dropped is not None:
+        codes = np.where(ones == 0, (feature.categories or ()).index(feature.dropped), codes)
+
+    def not_marks(row: int) -> str:
+        place = int(np.flatnonzero(~np.isin(marks[row], (0, 1)))[0])
+        return (
+            f'its column "{names[place]}" is {shown(frame[names[place]].iloc[row])}, neither 0 nor 1. Correct it, or '
+            'describe the column by itself, with kind = "as-is".'
+        )
+
+    def not_one(row: int) -> str:
+        rule = "exactly one must be" if feature.dropped is None else "at most one may be"
+        way = "" if feature.dropped is not None or ones[row] else " If all 0 is a value too, add it, and set dropped."
+        return f"{ones[row]} of its columns {', '.join(names)} are 1, but {rule}. Correct the row.{way}"
+
+    wrong = (ones > 1) | ((ones == 0) & (feature.dropped is None))
+    checks = [_Check("not 0 or 1", strange, not_marks), _Check("not one-hot", wrong & ~strange, not_one)]
+    used = [check for check in checks if check.bad.any()]
+    return ColumnValues(codes.astype(np.int64), np.arange(len(feature.categories or ()))), used
 
 
 def _numbers(feature: Feature, series: pd.Series[Any]) -> tuple[ColumnValues, list[_Check]]:
@@ -223,6 +260,17 @@ def _number_checks(
 ) -> list[_Check]:
     lo, hi = feature.bounds
     nan = np.isnan(values)
+    if feature.as_is:
+        return [
+            _Check(
+                "not a number",
+                ~(np.abs(values) <= hi) & ~missing,
+                lambda row: (
+                    f'"{shown(series.iloc[row])}" is not a number that fits in float32, which a column with kind = '
+                    '"as-is" needs. Correct it, or remove the row.'
+                ),
+            )
+        ]
     checks = [
         _Check(
             "not a number",

@@ -175,6 +175,17 @@ class Spec:
         return [f for f in self._features if f.protected]
 
     @property
+    def as_is(self) -> list[Feature]:
+        """The features that the network reads as the data has them; they have no range."""
+        return [f for f in self._features if f.as_is]
+
+    def require_ranges(self, what: str, instead: str) -> None:
+        """Raise an error if a feature has no range, as ``what`` needs one; ``instead`` says what to do."""
+        if self.as_is:
+            names = listed([f'"{f.name}"' for f in self.as_is])
+            raise FairmendError(f'{what} needs all possible values, but kind = "as-is" says none of {names}. {instead}')
+
+    @property
     def varying(self) -> list[Feature]:
         """The features in which similar people may differ: protected, with a tolerance or bands, or linked."""
         return [f for f in self._features if f.varies or f.name in self._linked]
@@ -230,10 +241,16 @@ class Spec:
 
     @property
     def data_columns(self) -> tuple[set[str], set[str]]:
-        """The columns of the data that features and ids are read from, and those of the label and its score."""
-        needed = {feature.name for feature in self._features if feature.indicates is None}
+        """The columns of the data that features and ids are read from, and those that it may have.
+
+        The latter are the label and its score, marks of missing values, and one-hot columns: a file that fairmend wrote
+        has a single column in place of these.
+        """
+        plain = [feature for feature in self._features if feature.indicates is None]
+        needed = {feature.name for feature in plain if feature.columns is None}
         needed |= set() if self._id_column is None else {self._id_column}
         marked = {name for feature in self._features if feature.indicates for name in (feature.name, feature.indicates)}
+        marked |= {name for feature in plain if feature.columns for name in (feature.name, *feature.columns)}
         label = () if self._label is None else (self._label.column, self._label.score)
         return needed, {name for name in (*label, *marked) if name is not None}
 
@@ -534,11 +551,21 @@ class Spec:
         _logger.debug("%d inputs of %d columns", *matrix.shape)
         return np.ascontiguousarray(matrix, dtype=require_float_type(dtype))
 
-    def sample_inputs(self, n: int, rng: np.random.Generator, dtype: DTypeLike = np.float32) -> FloatArray:
-        """Return n random inputs (n, width): each feature uniform over its values, independent of the others."""
+    def sample_inputs(
+        self, n: int, rng: np.random.Generator, dtype: DTypeLike = np.float32, like: FloatArray | None = None
+    ) -> FloatArray:
+        """Return n random inputs (n, width): each feature uniform over its values, independent of the others.
+
+        A feature that is read as it is has no range: its values are drawn from encoded rows ``like`` (rows, width), or
+        from a standard normal distribution.
+        """
         X = np.zeros((n, self._width), dtype=require_float_type(dtype))
         for f in self._features:
             lo, hi = f.bounds
+            if f.as_is:
+                column = self._slices[f.name].start
+                X[:, column] = rng.normal(size=n) if like is None else rng.choice(like[:, column], n)
+                continue
             continuous = f.kind == "continuous"
             values = rng.uniform(lo, hi, n) if continuous else rng.integers(int(lo), int(hi), n, endpoint=True)
             X[:, self._slices[f.name]] = encode_values(f, values.astype(np.float64))

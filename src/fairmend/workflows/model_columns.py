@@ -9,6 +9,7 @@ import pandas as pd
 
 from fairmend.models import RunModel
 from fairmend.models.ports import as_identifier
+from fairmend.network import Input, Network
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ def columns_of_model(model: RunModel, frame: pd.DataFrame) -> ReadColumns:
     whole = [name for name, each in zip(names, named, strict=True) if each.type in ("int64", "int32")]
     numbers = [name for name in whole if pd.api.types.is_numeric_dtype(frame[name].dtype)]
     return ReadColumns(tuple(names), tuple(text), tuple(numbers), len(names))
+
+
+def columns_of_network(net: Network, frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns of the data that the inputs of a network are named after, in order; none if not all are."""
+    source = net.nodes[0].operation
+    assert isinstance(source, Input)
+    return tuple(_spelled_alike([name for name, _ in source.names], [str(name) for name in frame.columns]))
 
 
 def _spelled_alike(names: Sequence[str], columns: Sequence[str]) -> list[str]:

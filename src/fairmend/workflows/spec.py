@@ -25,15 +25,17 @@ from fairmend.evaluate.encoding.given import (
     match_matrix,
     match_scores,
     read_matrix,
+    read_matrix_names,
     read_score_column,
     read_scores,
     require_informative,
 )
 from fairmend.evaluate.encoding.search import draft_from_scores
+from fairmend.evaluate.encoding.tables import mark_spare_rows, tables_of
 from fairmend.evaluate.people import choose_policy, naming_file
 from fairmend.models import ModelSource, RunModel, load_model
 from fairmend.network import Model, Network
-from fairmend.prove.fit import network_of_spec, require_fit
+from fairmend.prove.fit import network_of_spec, require_fit, why_no_codes
 from fairmend.spec import Label, Spec
 from fairmend.spec.classes import similarity_classes
 from fairmend.spec.describe import (
@@ -47,15 +49,20 @@ from fairmend.spec.describe import (
 from fairmend.spec.draft.draft import Draft
 from fairmend.spec.draft.from_data import draft_from_data, guess_claim, label_from_options
 from fairmend.spec.draft.from_matrix import draft_from_matrix
-from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, read_scales
+from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, read_scales, transformed
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import FIRST_ROW, local_files, read_table
+from fairmend.tables.csv_files import write_csv
 from fairmend.workflows.inputs import DataPath, PathLike, as_path, as_source, load_spec, silent
-from fairmend.workflows.model_columns import columns_of_model
+from fairmend.workflows.model_columns import columns_of_model, columns_of_network
 
 Warn = Callable[[str], None]
 
 ROWS_NAMED = 5  # of those that differ
+_AS_IS = (
+    " Or pass --data and --data-out FILE: such columns are then written to a table as the pipeline encodes them, and "
+    "read as they are."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +134,7 @@ def draft_spec_file(
     model: PathLike | ModelSource | None = None,
     activation: str | None = None,
     outputs: str | None = None,
+    data_out: PathLike | None = None,
     force: bool = False,
     progress: Progress | None = None,
     warn: Warn | None = None,
@@ -134,16 +142,21 @@ def draft_spec_file(
     """Draft a spec from a data file, as `fairmend spec init` does, and write it to `out`.
 
     `model` is a file, or a model in memory. `scores` or `encoded` are files with what the model gave or read; with them
-    the encoding is searched and verified. A model that is only run may name the columns that it reads: then they are
-    the features. `warn` is called with warnings about files.
+    the encoding is searched and verified. A model may name the columns that it reads: then they are the features. With
+    `encoded`, `data_out` is a file for the data and those columns of the matrix that a spec cannot describe, which are
+    then read as they are. `warn` is called with warnings about files.
     """
     table, file = as_source(data), Path(out)
-    scaler, scores, encoded = (as_path(path) for path in (scaler, scores, encoded))
+    scaler, scores, encoded, data_out = (as_path(path) for path in (scaler, scores, encoded, data_out))
     model_file = Path(model) if isinstance(model, str | os.PathLike) else None
     require_with("--scores", scores, model=model)
     if encoded is not None and (scores is not None or scaler is not None):
         raise FairmendError("--encoded tells the whole encoding; leave out --scores and --scaler")
-    _refuse_overwriting(file, force, [*local_files(table), model_file, scores, encoded, scaler])
+    require_with("--data-out", data_out, encoded=encoded)
+    read_files = [*local_files(table), model_file, scores, encoded, scaler]
+    for written in (file, data_out):
+        if written is not None:
+            _refuse_overwriting(written, force, read_files)
     frame = read_table(table)
     net = None if model is None else load_model(model_file or model, activation, outputs=outputs)
     others = [*drop, *categorical, label, score_column]
@@ -157,6 +170,8 @@ def draft_spec_file(
             categorical = [*categorical, *(name for name in read.categorical if name not in (*categorical, *integer))]
             integer = [*integer, *(name for name in read.integer if name not in (*categorical, *integer))]
         inputs = read.inputs
+    elif isinstance(net, Network) and not order:
+        order = [name for name in columns_of_network(net, frame) if name not in drop]
     try:
         draft = draft_from_data(
             frame,
@@ -179,7 +194,11 @@ def draft_spec_file(
         raise FairmendError(f"{table}: {error}") from error
     match: ScoreMatch | MatrixMatch | None = None
     if encoded is not None:
-        draft, match = _draft_from_matrix(draft, frame, encoded, inputs)
+        matrix, names = read_matrix(encoded, len(frame)), read_matrix_names(encoded)
+        if inputs is not None and inputs != matrix.shape[1]:
+            raise FairmendError(f"{encoded}: has {matrix.shape[1]} columns, but the model reads {inputs}")
+        draft, match, frame = _draft_from_matrix(draft, frame, matrix, str(encoded), names, data_out, net)
+        table = table if data_out is None else as_source(data_out)
     elif isinstance(net, RunModel) and scores is not None:
         match = _match_scores(draft, frame, net.bind(draft.spec), scores, table)
     elif isinstance(net, Network) and (scores is not None or score_column is not None):
@@ -208,6 +227,7 @@ def draft_pipeline_spec(
     out: PathLike = "spec.toml",
     *,
     data: DataPath | None = None,
+    data_out: PathLike | None = None,
     scores: PathLike | None = None,
     trust_pickle: bool = False,
     label: str | None = None,
@@ -222,26 +242,38 @@ def draft_pipeline_spec(
 ) -> DraftedSpec:
     """Derive a spec from a fitted scikit-learn pipeline, as `fairmend spec from-sklearn` does, and write it to `out`.
 
-    `warn` is called with warnings about files.
+    `data_out` is a file for the data and those columns that a spec cannot describe, as the pipeline encodes them: they
+    are then read as they are. `warn` is called with warnings about files.
     """
     source, file, table = Path(pipeline), Path(out), None if data is None else as_source(data)
-    scores, model = as_path(scores), as_path(model)
+    scores, model, data_out = as_path(scores), as_path(model), as_path(data_out)
     require_with("--scores", scores, data=data, model=model)
-    _refuse_overwriting(file, force, [source, *local_files(table), model, scores])
+    require_with("--data-out", data_out, data=data)
+    for written in (file, data_out):
+        if written is not None:
+            _refuse_overwriting(written, force, [source, *local_files(table), model, scores])
     frame = None if table is None else read_table(table)
     fitted, warnings = read_pipeline(source, trust_pickle)
     _tell(warn, warnings)
     net = None if model is None else load_model(model, activation, outputs=outputs)
+    match: ScoreMatch | MatrixMatch | None = None
     try:
         known = getattr(fitted, "classes_", None)
         width = net.outputs if isinstance(net, Network) else None
         found = label_from_options(label, positive, frame, on, outputs=width, classes=known)
         claim, review = guess_claim(found, frame, delta, on)
-        draft = draft_from_sklearn(fitted, list(protected), found, frame, claim)
+        if frame is None or data_out is None:
+            draft = draft_from_sklearn(fitted, list(protected), found, frame, claim)
+        else:
+            raw = draft_from_data(frame, protected, label, positive, delta=delta, on=on, outputs=width, leave_out=False)
+            raw = replace(raw, label=found, claim=claim)
+            matrix, names = transformed(fitted, frame)
+            draft, match, frame = _draft_from_matrix(raw, frame, matrix, source.name, names, data_out, net)
+            table = as_source(data_out)
         draft = replace(draft, review=(*draft.review, *review))
     except FairmendError as error:
-        raise FairmendError(f"{source}: {error}") from error
-    match = None
+        unknown = data_out is None and "cannot express" in str(error)
+        raise FairmendError(f"{source}: {error}{_AS_IS if unknown else ''}") from error
     if scores is not None and frame is not None and net is not None and table is not None:
         bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
         match = _match_scores(draft, frame, bound, scores, table)
@@ -449,17 +481,28 @@ def _read_scales(
 
 
 def _draft_from_matrix(
-    draft: Draft, frame: pd.DataFrame, encoded: Path, inputs: int | None
-) -> tuple[Draft, MatrixMatch]:
-    matrix = read_matrix(encoded, len(frame))
-    if inputs is not None and inputs != matrix.shape[1]:
-        raise FairmendError(f"{encoded}: has {matrix.shape[1]} columns, but the model reads {inputs}")
-    made = draft_from_matrix(draft, frame, matrix, encoded.name)
+    draft: Draft,
+    frame: pd.DataFrame,
+    matrix: Floats,
+    source: str,
+    names: Sequence[str] | None,
+    data_out: Path | None,
+    net: Network | RunModel | None,
+) -> tuple[Draft, MatrixMatch, pd.DataFrame]:
+    """Return the draft that reproduces the matrix, how it compares, and the data; with `data_out`, it is written."""
+    added: dict[str, Floats] | None = None if data_out is None else {}
+    made = draft_from_matrix(draft, frame, matrix, Path(source).name, names=names, added=added)
+    if isinstance(net, Network):
+        made = mark_spare_rows(made, tables_of(net))
+    if added:
+        frame = pd.concat([frame, pd.DataFrame(added, index=frame.index)], axis=1)
     match = match_matrix(made.spec.encode(frame, np.float64), matrix, made.spec.column_names)
     if not match.verified:
         first = replace(match.differing[0], row=match.differing[0].row + FIRST_ROW)
-        raise FairmendError(f"{encoded}: {match}: {first}. Write the spec by hand.")
-    return made, match
+        raise FairmendError(f"{source}: {match}: {first}. Write the spec by hand.")
+    if data_out is not None:
+        write_csv(data_out, frame)
+    return made, match, frame
 
 
 def _match_scores(draft: Draft, frame: pd.DataFrame, net: Model, scores: Path, data: DataSource) -> ScoreMatch:
@@ -496,7 +539,8 @@ def _write(
             raise FairmendError(f"{data}: {error}") from error
     warnings: tuple[str, ...] = ()
     fitted, misfit = _fitted(net, draft.spec) if isinstance(net, RunModel) else (net, "")
-    if fitted is not None and frame is not None and fitted.inputs == draft.spec.width:
+    misfit = misfit or ("" if fitted is None else why_no_codes(fitted, draft.spec))
+    if fitted is not None and not misfit and frame is not None and fitted.inputs == draft.spec.width:
         warnings = check_spec(draft.spec, frame, fitted).warnings
     write_text(out, draft.toml(title))
     inputs = None if fitted is None else fitted.inputs

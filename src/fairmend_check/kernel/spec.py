@@ -23,8 +23,11 @@ _EXACT = 2**53
 _PARTS = ("table", "label", "claim", "feature", "link")
 _KEYS = (
     "name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing",
-    "indicates", "names", "input", "bands",
+    "indicates", "names", "input", "bands", "columns",
 )  # fmt: skip
+_KINDS = ("continuous", "integer", "categorical", "as-is")
+_KEYS_AS_IS = ("name", "kind", "missing", "input")  # no claim says more of a column that passes as it is
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Feature:
 
     ``bands`` are the lower ends of the bands of a number, ``groups`` the bands of categories: people with values of the
     same band are similar. ``names`` are what people call the values; no claim depends on them, nor are they compared.
+    ``columns`` are the names of the columns of data that is one-hot already. Of a column that passes ``as_is``, similar
+    people have the same number, and claims about everyone hold for every number of float32.
     """
 
     name: str
@@ -51,6 +56,12 @@ class Feature:
     names: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     bands: tuple[float, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def as_is(self) -> bool:
+        """Whether the model reads the column as the data has it, and nothing else is said of its values."""
+        return self.kind == "as-is"
 
     @property
     def one_hot(self) -> bool:
@@ -65,7 +76,7 @@ class Feature:
     @property
     def whole(self) -> bool:
         """Whether its values are whole numbers; categories count as such."""
-        return self.kind != "continuous"
+        return self.kind in ("integer", "categorical")
 
     @property
     def reach(self) -> float:
@@ -170,6 +181,9 @@ def read_spec(content: dict[str, Any], where: str) -> Spec:
     features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
         raise CheckError(f"{where} has two features of the same name")
+    named = [name for feature in features for name in feature.columns]
+    if len(set(named)) != len(named) or {feature.name for feature in features} & set(named):
+        raise CheckError(f"{where} names a column twice, in columns or as a feature")
     if not any(feature.protected for feature in features):
         raise CheckError(f"{where} protects no feature")
     label = _label(content, where) if "label" in content else None
@@ -227,7 +241,9 @@ def _feature(entry: Any, where: str) -> Feature:
     where = f'feature "{name[:40]}" ({where})'
     json_reader.only_keys(entry, _KEYS, where)
     kind = json_reader.take(entry, "kind", str, where)
-    if kind not in ("continuous", "integer", "categorical"):
+    if kind == "as-is":
+        json_reader.only_keys(entry, _KEYS_AS_IS, where)
+    if kind not in _KINDS:
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
     encoding = json_reader.take(entry, "encoding", str, where) if "encoding" in entry else "ordinal"
     protected = json_reader.take(entry, "protected", bool, where) if "protected" in entry else False
@@ -246,6 +262,8 @@ def _feature(entry: Any, where: str) -> Feature:
         if not categories or len(set(categories)) != len(categories):
             raise CheckError(f"{where} needs distinct categories")
         low, high = 0.0, len(categories) - 1.0
+    elif kind == "as-is":
+        low, high = -_LARGEST, _LARGEST
     else:
         if "categories" in entry:
             raise CheckError(f"{where} has a range, so it has no categories")
@@ -264,6 +282,7 @@ def _feature(entry: Any, where: str) -> Feature:
     dropped = _category(entry["dropped"], categories, f"{where}.dropped") if "dropped" in entry else None
     if dropped is not None and (encoding != "one-hot" or len(categories) < 2):
         raise CheckError(f"{where} drops a category; only a one-hot feature with several categories can")
+    columns = _one_hot_columns(entry, encoding, len(categories) - (dropped is not None), where)
     missing: float | str | None = None
     if "missing" in entry and kind == "categorical":
         missing = _category(entry["missing"], categories, f"{where}.missing")
@@ -295,6 +314,7 @@ def _feature(entry: Any, where: str) -> Feature:
         names,
         bands,
         groups,
+        columns,
     )
     if not 0 < feature.affine[1] < math.inf:
         raise CheckError(f"{where} has a scale that is not positive")
@@ -302,6 +322,20 @@ def _feature(entry: Any, where: str) -> Feature:
         raise CheckError(f"{where} has bands, so it cannot be protected or have a tolerance")
     _require_edges(feature, where)
     return feature
+
+
+def _one_hot_columns(entry: dict[str, Any], encoding: str, count: int, where: str) -> tuple[str, ...]:
+    """Return the columns of data that is one-hot already; none if it is not."""
+    if "columns" not in entry:
+        return ()
+    given = json_reader.take(entry, "columns", list, where)
+    if encoding != "one-hot" or "missing" in entry:
+        raise CheckError(f"{where}.columns needs the encoding one-hot, and no value for missing data")
+    if len(given) != count or not all(type(name) is str and name for name in given):
+        raise CheckError(
+            f"{where}.columns must name a column for each of its {count} categories, without the dropped one"
+        )
+    return tuple(given)
 
 
 def _bands(
@@ -534,6 +568,8 @@ def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
         if not features[name].protected:
             raise CheckError(f'{where}.when names "{name[:40]}", which is not protected')
     for name in then:
+        if features[name].as_is:
+            raise CheckError(f'{where}.then names "{name[:40]}", which passes as it is; links set values of a range')
         if features[name].protected or features[name].varies or features[name].tolerance:
             raise CheckError(
                 f'{where}.then names "{name[:40]}", which is protected or has a tolerance or bands; links cannot chain'

@@ -208,6 +208,8 @@ def _values(spec: Spec) -> str:
 
 def _values_of(feature: Feature) -> str:
     names = dict(feature.names)
+    if feature.as_is:
+        return "any number"
     if not feature.categories:
         called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
         more = ", …" if len(feature.bands) > _MAX_CATEGORIES else ""

@@ -246,7 +246,14 @@ def values_between(feature: Feature, low: Array, high: Array, rng: np.random.Gen
     return np.clip(low + rng.random(len(low)) * (high - low), low, high)
 
 
+def values_as_is(count: int, rng: np.random.Generator) -> Array:
+    """Return random numbers of many sizes, for a column of which no range is known."""
+    return np.asarray(rng.normal(size=count) * 10.0 ** rng.integers(-2, 4, count))
+
+
 def _column(feature: Feature, dtype: str, count: int, rng: np.random.Generator) -> Array:
+    if feature.as_is:
+        return values_as_is(count, rng).astype(dtype).astype(np.float64)[:, None]
     low, high = np.full(count, float(feature.low)), np.full(count, float(feature.high))
     within = values_between(feature, low, high, rng)
     if feature.one_hot:
@@ -391,6 +398,8 @@ def _port_of(entry: Entry, feature: Feature) -> Port:
 
 def _anyone(feature: Feature, port: Port, people: int, rng: np.random.Generator) -> Array:
     """Return random values of a feature, every other one at an end of its range."""
+    if feature.as_is:
+        return encode(feature, values_as_is(people, rng), np.dtype(port.type))
     low, high = (np.full(people, float(end)) for end in (feature.low, feature.high))
     values = values_between(feature, low, high, rng)
     values = np.where(rng.random(people) < 0.5, values, np.where(rng.random(people) < 0.5, low, high))

@@ -403,6 +403,9 @@ class People:
         A continuous feature has so many ``cells``; each protected feature is divided into so many ``parts``, and where
         links begin and end.
         """
+        endless = next((feature.name for feature in spec.features if feature.as_is), None)
+        if endless is not None:
+            raise CheckError(f'feature "{endless[:40]}" passes as it is and has no range, so people cannot be counted')
         axes = [Axis(feature, start, _count_cells(feature, cells), dtype) for feature, start in spec.columns()]
         protected = tuple(axis for axis in axes if axis.feature.protected)
         if len(parts) != len(protected) or math.prod(parts) > MAX_PIECES:

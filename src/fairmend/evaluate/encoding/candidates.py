@@ -59,6 +59,7 @@ class Column:
     text : whether it is a category unless codes are meant
     optional : whether the model may not read it, such as an id
     gap_share : the share of missing values
+    fixed : its only reading, where the data has it as the model reads it; several columns may be behind it
     """
 
     name: str
@@ -67,11 +68,13 @@ class Column:
     text: bool = False
     optional: bool = False
     gap_share: float = 0.0
+    fixed: Reading | None = None
 
     @property
     def readings(self) -> list[Reading]:
         """All readings."""
-        return [*self.numbers.values(), *self.categories.values()]
+        only = [] if self.fixed is None else [self.fixed]
+        return [*only, *self.numbers.values(), *self.categories.values()]
 
     def indicator(self, standard: bool) -> Reading:
         """Return the column that marks missing values as a reading: 0 and 1, or standardized."""
@@ -98,6 +101,9 @@ def columns_of(
     features = [drafted.feature for drafted in draft.features if drafted.feature.indicates is None]
     features += [guess_feature(name, frame[name], False, "none").feature for name in optional]
     for feature in features:
+        if feature.as_is or feature.columns is not None:
+            found.append(Column(feature.name, fixed=Reading(feature, ("as in the data",))))
+            continue
         raw = frame[feature.name]
         rest = (feature.name in optional, float(raw.isna().mean()))
         if feature.categories:
@@ -108,7 +114,9 @@ def columns_of(
         categories = category_readings(feature, raw) if codes and scale is None and is_code(raw) else {}
         found.append(Column(feature.name, numbers, categories, False, *rest))
     if optional:  # in the order of the data, among the others
-        found.sort(key=lambda column: list(frame.columns).index(column.name))
+        first = {name: place for place, name in enumerate(frame.columns)}
+        groups = {feature.name: feature.columns[0] for feature in features if feature.columns}
+        found.sort(key=lambda column: first[groups.get(column.name, column.name)])
     return found
 
 
@@ -171,6 +179,8 @@ def _given(column: Column) -> bool:
 
 
 def _reading(column: Column, style: Style) -> Reading | None:
+    if column.fixed is not None:
+        return column.fixed
     if not (column.text or (column.categories and column.name in style.changed)):
         fill = style.fill if column.gap_share > 0 else ""
         found = column.numbers.get((style.scale, fill))

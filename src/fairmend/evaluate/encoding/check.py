@@ -16,6 +16,7 @@ from fairmend.evaluate.encoding.search import changes_that_verify
 from fairmend.evaluate.split import read_classes
 from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
 from fairmend.network import Model, Network
+from fairmend.prove.fit import why_no_codes
 from fairmend.spec import Spec
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.readings import Reading
@@ -91,6 +92,7 @@ def check_spec(
     """
     problems = () if frame is None else tuple(_find_problems(spec, frame))
     mismatch = misfit if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
+    mismatch = mismatch or ("" if net is None else why_no_codes(net, spec))
     known, errors, warnings = None, None, []
     if net is not None and frame is not None and not mismatch and not problems and spec.regression:
         if spec.label is not None and net.outputs == 1:

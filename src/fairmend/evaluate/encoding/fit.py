@@ -11,7 +11,7 @@ factor and filled-in value of each column, and the right ones leave no error at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, product
 
@@ -148,12 +148,12 @@ class _Slot:
     missing: Bools
 
 
-def fit_scales(state: State, distance: Distance, frame: pd.DataFrame) -> State | None:
+def fit_scales(state: State, distance: Distance, frame: pd.DataFrame, looked_up: Collection[int] = ()) -> State | None:
     """Return the state with fitted scales; None if there is nothing to fit, or too few rows to fit it.
 
-    ``frame`` holds the rows of ``distance``.
+    ``frame`` holds the rows of ``distance``. Inputs that are ``looked_up`` in tables are codes, and stay.
     """
-    slots = _slots(state, frame)
+    slots = [slot for slot in _slots(state, frame) if slot.column not in looked_up]
     gaps = [slot for slot in slots if slot.missing.any()]
     count = 2 * len(slots) + len(gaps)
     if not slots or distance.rows < _ROWS_PER_PARAMETER * count:
@@ -177,7 +177,7 @@ def _slots(state: State, frame: pd.DataFrame) -> list[_Slot]:
     found, column = [], 0
     for place, reading in enumerate(state):
         feature = reading.feature
-        if not feature.one_hot and feature.indicates is None:
+        if not feature.one_hot and not feature.as_is and feature.indicates is None:
             missing = frame[feature.name].isna().to_numpy(bool)
             varied = len(frame[feature.name].dropna().unique()) > 1
             if varied:

@@ -91,6 +91,13 @@ def read_matrix(path: Path, rows: int) -> Floats:
     return matrix
 
 
+def read_matrix_names(path: Path) -> list[str] | None:
+    """Return the names of the columns of encoded inputs in a table; None of an array, which has none."""
+    if path.suffix.lower() == ".npy":
+        return None
+    return [str(name) for name in _plain_table(path).columns]
+
+
 def _array(path: Path) -> npt.NDArray[np.float64]:
     """Return the numbers in a .npy file; objects in it, which would run code, are not read."""
     try:
@@ -107,7 +114,12 @@ def _array(path: Path) -> npt.NDArray[np.float64]:
 
 
 def _table(path: Path) -> Floats:
-    """Return the numbers in a table, without the row numbers that pandas writes by default."""
+    """Return the numbers in a table."""
+    return _numbers(_plain_table(path), str(path))
+
+
+def _plain_table(path: Path) -> pd.DataFrame:
+    """Return a table without the row numbers that pandas writes by default."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise FairmendError(f"{path}: is read from .csv, .parquet or .npy files; convert it first")
     frame = read_table(path)
@@ -115,7 +127,7 @@ def _table(path: Path) -> Floats:
     numbered = str(frame.columns[0]).startswith("Unnamed:") and frame.shape[1] > 1
     if numbered and pd.api.types.is_integer_dtype(first.dtype):
         frame = frame.iloc[:, 1:]
-    return _numbers(frame, str(path))
+    return frame
 
 
 def _numbers(frame: pd.DataFrame, where: str) -> Floats:

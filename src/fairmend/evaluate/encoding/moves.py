@@ -17,6 +17,7 @@ import pandas as pd
 from fairmend.base.arrays import Floats
 from fairmend.evaluate.encoding.candidates import Column, State
 from fairmend.network import Network
+from fairmend.network.gradients import backward, forward
 from fairmend.network.model import scores_of
 from fairmend.spec.draft.readings import Reading
 from fairmend.spec.encoding import encode_values
@@ -28,6 +29,7 @@ _LEAST_SHARE = 1e-9  # probabilities nearer to 0 or 1 tell no more
 
 _MOST_CATEGORIES = 12  # in whose order single categories are exchanged
 _MOST_SWEEPS = 40
+_MANY = 30  # readings, beyond which single ones are exchanged but not moved past all between
 _LESS = 1 - 1e-9  # an improvement is more than rounding
 
 
@@ -38,8 +40,17 @@ class Distance:
     predict. Large errors count by their logarithm: a wrong scale must not hide which columns are right.
     """
 
-    def __init__(self, net: Network, frame: pd.DataFrame, given: Floats, *, regression: bool) -> None:
-        """Keep the network in float64, and the scores as logits."""
+    def __init__(
+        self,
+        net: Network,
+        frame: pd.DataFrame,
+        given: Floats,
+        *,
+        regression: bool,
+        possible: Callable[[State], bool] = lambda state: True,
+    ) -> None:
+        """Keep the network in float64, and the scores as logits; a state that is not possible is infinitely far."""
+        self._possible = possible
         self._net, self._frame, self._regression = net.astype(np.float64), frame, regression
         self._target = self._as_logits(given)
         self._limit = np.abs(self._target).max() if not regression else np.inf
@@ -73,24 +84,47 @@ class Distance:
 
     def links(self, X: Floats) -> Floats:
         """Return the outputs of the network for X (rows, inputs) in the form of the target."""
-        outputs = scores_of(self._net.logits(X), "logit")
+        return self._in_form(scores_of(self._net.logits(X), "logit"))
+
+    def _in_form(self, outputs: Floats) -> Floats:
         if self._regression or outputs.shape[1] == 1:
             return outputs
         if self._target.shape[1] == 1:
             return outputs[:, 1:2] - outputs[:, :1]
         return np.asarray(outputs - outputs.mean(axis=1, keepdims=True))
 
+    def slopes(self, X: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the residual (rows, outputs), and in the inputs (rows, inputs) its slopes times itself, and alone."""
+        values = forward(self._net, X)
+        residual = self._in_form(scores_of(values[-1], "logit")) - self._target
+        last = len(values) - 1
+        weighted, plain = (
+            backward(self._net, values, {last: self._before_form(part)}) for part in (residual, np.ones_like(residual))
+        )
+        return residual, weighted, plain
+
+    def _before_form(self, slopes: Floats) -> Floats:
+        """Return the slopes of the network's outputs, given those of the form of the target."""
+        if self._regression or self._net.outputs == 1:
+            return slopes
+        if self._target.shape[1] == 1:
+            return np.hstack([-slopes, slopes])
+        centred = slopes - slopes.mean(axis=1, keepdims=True)
+        return np.asarray(centred if centred.any() else slopes * np.where(np.arange(slopes.shape[1]) % 2, 1.0, -1.0))
+
     def of(self, states: Sequence[State]) -> Floats:
         """Return the distance of each state (states,)."""
         self.evaluations += len(states)
-        found = np.empty(len(states))
+        found = np.full(len(states), np.inf)
         step = max(1, _BATCH // self.rows)
-        for start in range(0, len(states), step):
-            batch = states[start : start + step]
+        possible = np.array([place for place, state in enumerate(states) if self._possible(state)], dtype=np.int64)
+        for start in range(0, len(possible), step):
+            chosen = possible[start : start + step]
+            batch = [states[place] for place in chosen]
             links = self.links(np.concatenate([self.encode(state) for state in batch]))
             limited = np.clip(links, -self._limit, self._limit)
             difference = self._squash(limited).reshape(len(batch), self.rows, -1) - self._wanted
-            found[start : start + step] = (difference**2).mean(axis=(1, 2))
+            found[chosen] = (difference**2).mean(axis=(1, 2))
         return found
 
     def _squash(self, links: Floats) -> Floats:
@@ -123,7 +157,7 @@ class Move:
 def all_moves(state: State, columns: Sequence[Column], *, fixed_order: bool) -> list[Move]:
     """Return every small change of a state that keeps its number of columns."""
     by_name = {column.name: column for column in columns}
-    moves = [] if fixed_order else order_moves(state)
+    moves = [] if fixed_order else order_moves(state, exchanges_only=len(state) > _MANY)
     for reading in state:
         moves += _readings(reading, by_name)
         moves += _category_orders(reading)
@@ -153,7 +187,7 @@ def descend(
     return state, nearest
 
 
-def order_moves(state: State) -> list[Move]:
+def order_moves(state: State, *, exchanges_only: bool = False) -> list[Move]:
     """Return the exchanges of two readings, and the moves of one to another place."""
     names = [reading.feature.name for reading in state]
     moves = []
@@ -161,7 +195,7 @@ def order_moves(state: State) -> list[Move]:
         for j, second in enumerate(names):
             if i < j:
                 moves.append(Move(f'"{first}" and "{second}" exchanged', _exchange(first, second)))
-            if abs(i - j) > 1:
+            if abs(i - j) > 1 and not exchanges_only:
                 where = f'before "{second}"' if j < i else f'after "{second}"'
                 moves.append(Move(f'"{first}" {where}', _place(first, second, before=j < i)))
     return moves

@@ -6,6 +6,7 @@ of the columns. Some rows guide the search; an encoding counts only if it reprod
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,10 +21,13 @@ from fairmend.evaluate.encoding.candidates import Column, State, Style, build, c
 from fairmend.evaluate.encoding.fit import assign_order, fit_scales
 from fairmend.evaluate.encoding.given import ScoreMatch, match_scores
 from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend, order_moves
+from fairmend.evaluate.encoding.soft_order import soft_orders
+from fairmend.evaluate.encoding.tables import fits_tables, mark_spare_rows, place_in_tables, tables_of
 from fairmend.network import Network
 from fairmend.spec.draft.draft import Draft, DraftFeature
 
 _MOST_OTHERS = 5
+_MOST_SHOWN = 8  # readings in an error message
 _RANGE = "range: the lowest and highest value in the data; widen it to all possible values"
 
 
@@ -41,6 +45,9 @@ _HALVING = ((2, 60), (4, 20), (40, 8))  # sweeps that improve the order, and how
 _ROUNDS = 3  # of all moves and fitted scales
 _NEAR = 1e-6  # the distance of a state that may reproduce the scores
 _FAR = 0.3  # the distance, in the search, beyond which fitting scales is hopeless
+_SECONDS = 8.0  # of processor time, after which no other order is tried: then the user has to say more
+_SOFT_ROWS = 800  # that soft orders are fitted to; more of wide networks
+_SOFT_STARTS = 8  # of the commonest kind of encoding
 _DIFFERENT = 0.01  # a difference of encoded values that is more than rounding or a sample's degrees of freedom
 
 
@@ -114,8 +121,9 @@ def draft_from_scores(
         raise FairmendError(
             f"none of {count(found.tried)} encodings reproduces the scores. The nearest, {_shown(found)}, is "
             f"{match}. Check that this model gave the scores for these rows, in this order. Leave out the columns that "
-            "the model does not read with --drop; name --categorical, --order or --scaler; or pass the matrix that the "
-            "model read with --encoded."
+            "the model does not read with --drop; name the columns in the order in which the model reads them with "
+            "--order, and --categorical or --scaler; or pass the matrix that the model read with --encoded, which "
+            "takes no search."
         )
     before = {drafted.feature.name: drafted for drafted in draft.features}
     features = []
@@ -133,11 +141,13 @@ def draft_from_scores(
         )
     left_out = tuple((name, reason) for name, reason in draft.left_out if name not in used)
     made = replace(draft, features=tuple(features), review=tuple(review), left_out=left_out, several=bool(found.others))
-    return made, found.match
+    return mark_spare_rows(made, tables_of(net)), found.match
 
 
 def _shown(found: FoundEncoding) -> str:
-    return ", ".join(f"{reading.feature.name} ({reading.words})" for reading in found.state)
+    shown = [f"{reading.feature.name} ({reading.words})" for reading in found.state[:_MOST_SHOWN]]
+    more = len(found.state) - _MOST_SHOWN
+    return ", ".join(shown) + (f" and {more} others" if more > 0 else "")
 
 
 class _Search:
@@ -156,6 +166,7 @@ class _Search:
     ) -> None:
         known = np.flatnonzero(np.isfinite(given).all(axis=1))
         self.columns, self.net, self.regression, self.fixed_order = columns, net, regression, fixed_order
+        self._tables, self._started = tables_of(net), time.process_time()
         self.frame, self.given = frame.iloc[known].reset_index(drop=True), given[known]
         rng = np.random.default_rng(0)
         order = rng.permutation(len(known))
@@ -168,7 +179,16 @@ class _Search:
 
     def _distance(self, rows: np.ndarray) -> Distance:
         frame = self.frame.iloc[rows].reset_index(drop=True)
-        return Distance(self.net, frame, self.given[rows], regression=self.regression)
+        possible = self._is_possible
+        return Distance(self.net, frame, self.given[rows], regression=self.regression, possible=possible)
+
+    def _is_possible(self, state: State) -> bool:
+        return not self._tables or fits_tables(state, self._tables)
+
+    @property
+    def _late(self) -> bool:
+        """Whether no other order is tried."""
+        return time.process_time() - self._started > _SECONDS
 
     def run(self) -> tuple[State, list[State]]:
         """Return the nearest state, and all states that reproduce the scores of the checked rows."""
@@ -183,7 +203,7 @@ class _Search:
             (style, made)
             for _, _, origin in ranked[:_REFINED]
             for style in related_styles(origin, self.columns)
-            if (made := build(self.columns, style)) is not None and _width(made) == self.net.inputs
+            if (made := self._build(style)) is not None and _width(made) == self.net.inputs
         ]
         ranked = self._rank([*finer, *((style, state) for _, state, style in ranked)])
         best = [state for _, state, _ in ranked[:_VERIFIED]]
@@ -193,7 +213,34 @@ class _Search:
         fitted = self._fit(ranked, starts)
         if fitted is not None:
             return fitted, [fitted]
+        if not self.fixed_order and not self._tables:
+            ordered = self._soft(starts)
+            if ordered is not None:
+                return ordered, [ordered]
+        if self._late:
+            return best[0], []
         return self._descend(starts)
+
+    def _soft(self, starts: list[State]) -> State | None:
+        """Return a state in another order that reproduces the scores, from soft orders; None if none does."""
+        kinds = [state for state in starts if not any(reading.feature.indicates for reading in state)]
+        kinds = sorted(kinds[: _HALVING[0][1]], key=_rarity)
+        rows = min(len(self.frame), max(_SOFT_ROWS, 10 * self.net.inputs))
+        distance = self._distance(np.sort(np.random.default_rng(1).permutation(len(self.frame))[:rows]))
+        kinds = list({_kind(state): state for state in reversed(kinds)}.values())[::-1]  # the first of each
+        # The commonest kind comes more often than all others.
+        turns = [(0, seed) for seed in range(_SOFT_STARTS)]
+        turns += [(place, seed) for seed in range(2) for place in range(1, len(kinds))]
+        for number, (place, seed) in enumerate(turns):
+            if self._late:
+                return None
+            self._progress("search the order of the columns", number, len(turns))
+            for state in soft_orders(kinds[place], distance, 1, seed=seed):
+                self.tried += 1
+                for made in (state, self._fitted(state)):
+                    if made is not None and self.matches(made):
+                        return made
+        return None
 
     def _descend(self, starts: list[State]) -> tuple[State, list[State]]:
         """Return the nearest state that a descent reaches, and the one that reproduces the scores, if it does.
@@ -204,6 +251,8 @@ class _Search:
         starts = starts[: _HALVING[-1][1]] if self.fixed_order else starts
         if not self.fixed_order:
             for sweeps, kept in _HALVING:
+                if self._late:
+                    return starts[0], []
                 assigned = self._assigned(starts)
                 for state in (assigned[0], *(self._fitted(state) for state in assigned[:_FITTED])):
                     if state is not None and self.matches(state):
@@ -213,6 +262,8 @@ class _Search:
                     return starts[0], starts[:1]
         nearest: list[tuple[float, State]] = []
         for number, state in enumerate(starts):
+            if self._late and nearest:
+                break
             self._progress("improve the nearest encodings", number, len(starts))
             for made in self._improved(state):
                 nearest.append((float(self._guide.of([made])[0]), made))
@@ -222,6 +273,8 @@ class _Search:
 
     def _assigned(self, starts: list[State]) -> list[State]:
         """Return the first starts with their columns where the slopes of the network say, the nearest first."""
+        if self._tables:
+            return starts[:1]
         rows = self._distance(self._fit_rows)
         made = [assign_order(state, rows) for state in starts[: max(_LEAST_ASSIGNED, _ASSIGNED // self.net.inputs)]]
         return [made[place] for place in np.argsort(self._guide.of(made), kind="stable")]
@@ -246,8 +299,10 @@ class _Search:
 
     def _arranged(self, states: list[State], sweeps: int) -> list[State]:
         """Return the states with their columns in a better order, the nearest first."""
-        found = []
+        found: list[tuple[State, float]] = []
         for number, state in enumerate(states):
+            if self._late and found:
+                break
             self._progress("search the order of the columns", number, len(states))
             found.append(descend(state, order_moves, self._guide, sweeps))
         return [state for state, _ in sorted(found, key=lambda pair: pair[1])]
@@ -255,13 +310,22 @@ class _Search:
     def _common(self) -> Iterator[tuple[Style, State]]:
         seen: set[tuple[object, ...]] = set()
         for style in common_styles(self.columns, self.net.inputs, fixed_order=self.fixed_order):
-            state = build(self.columns, style)
+            state = self._build(style)
             if state is None or _width(state) != self.net.inputs:
                 continue
-            key = tuple(id(reading) for reading in state) if not style.indicators else (style,)
+            key = tuple(id(reading) for reading in state) if not style.indicators and not self._tables else (style,)
             if key not in seen:
                 seen.add(key)
                 yield style, state
+
+    def _build(self, style: Style) -> State | None:
+        state = build(self.columns, style)
+        if state is None or not self._tables:
+            return state
+        order, missing = style.order, style.missing
+        return place_in_tables(
+            state, self.columns, self._tables, fixed_order=self.fixed_order, order=order, missing=missing
+        )
 
     def _rank(
         self, states: Iterator[tuple[Style, State]] | list[tuple[Style, State]]
@@ -286,10 +350,12 @@ class _Search:
     def _fitted(self, state: State) -> State | None:
         rows = self.frame.iloc[self._fit_rows].reset_index(drop=True)
         self.tried += 1
-        return fit_scales(state, self._distance(self._fit_rows), rows)
+        return fit_scales(state, self._distance(self._fit_rows), rows, self._tables)
 
     def matches(self, state: State) -> bool:
         """Return whether a state reproduces the scores of the checked rows."""
+        if not self._is_possible(state):
+            return False
         X = self._check.encode(state)
         return match_scores(self.net, X, self._check_given, regression=self.regression).verified
 
@@ -343,6 +409,19 @@ def _match_all(state: State, search: _Search, frame: pd.DataFrame, given: Floats
     return replace(match, differing=known[match.differing])
 
 
+def _kind(state: State) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return how the columns are read, without their order."""
+    return tuple(sorted((reading.feature.name, reading.style) for reading in state))
+
+
+def _rarity(state: State) -> int:
+    """Return 0 for the commonest kinds of encodings: scaled numbers and one-hot categories."""
+    styles = {reading.style[0] for reading in state}
+    scales = ("standard", "as given", "min-max", "none")
+    scale = next((place for place, name in enumerate(scales) if name in styles), len(scales))
+    return scale + sum(name in styles for name in ("ordinal, standard", "ordinal, min-max", "drop last"))
+
+
 def _width(state: State) -> int:
     return sum(reading.feature.width for reading in state)
 
@@ -387,6 +466,8 @@ def _guiding_rows(frame: pd.DataFrame, columns: Sequence[Column], order: np.ndar
     """Return some rows, with rows of each category and with missing values among them."""
     rows = list(order[:_GUIDING_ROWS])
     for column in columns:
+        if column.fixed is not None:
+            continue
         raw = frame[column.name].iloc[order]
         if column.gap_share > 0:
             rows += list(order[raw.isna().to_numpy(bool)][:3])

@@ -10,7 +10,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, suggest
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, count_rows, require_columns
-from fairmend.spec.draft.guess import guess_encodings, guess_feature, reason_for_id
+from fairmend.spec.draft.guess import grouped_feature, guess_encodings, guess_feature, one_hot_groups, reason_for_id
 from fairmend.spec.features import MOST_FEATURES
 from fairmend.spec.label import Label
 from fairmend.spec.toml import first_repeated
@@ -80,7 +80,6 @@ def draft_from_data(
     twice = first_repeated(columns)
     if twice is not None:
         raise FairmendError(f'the data has two columns "{twice}". Rename or remove one.')
-    wanted = require_columns(protected, columns, "protected")
     dropped = dict.fromkeys(require_columns(drop, columns, "drop"))
     listed = require_columns(order, columns, "order")
     kinds = dict.fromkeys(require_columns(integer, columns, "integer"), "integer")
@@ -89,6 +88,10 @@ def draft_from_data(
         if name in kinds:
             raise FairmendError(f'"{name}" cannot be both categorical and integer. Name it once.')
     kinds |= dict.fromkeys(codes, "categorical")
+    asked = [protected] if isinstance(protected, str) else list(protected)
+    groups = _groups(data, [name for name in listed or columns if name not in (*dropped, *kinds, label, score)])
+    wanted = require_columns(asked, [*columns, *groups], "protected")
+    _require_whole_groups(wanted, groups)
     if scales is not None:
         require_columns(scales, columns, "scaler")
     if score is not None:
@@ -112,13 +115,19 @@ def draft_from_data(
             what = "be protected" if name in wanted else "be read by the model"
             why = "dropped" if name in dropped else "the label" if name == label else "the score"
             raise FairmendError(f'"{name}" cannot {what}: it is {why}')
-    if listed and not set(wanted) <= set(listed):
-        absent = next(name for name in wanted if name not in listed)
+    if listed and not set(wanted) <= {*listed, *groups}:
+        absent = next(name for name in wanted if name not in (*listed, *groups))
         raise FairmendError(f'"{absent}" is protected but not in --order, so the model does not read it. Add it.')
     left_out = [(name, "dropped, as requested") for name in dropped if name not in outcomes]
     left_out += [(name, "not in --order") for name in columns if listed and name not in (*listed, *dropped, *outcomes)]
     features: list[DraftFeature] = []
+    owner = {column: group for group, members in groups.items() for column in members}
     for name in listed or [name for name in columns if name not in dropped and name not in outcomes]:
+        if name in owner:
+            group = owner[name]
+            if groups[group][0] == name:
+                features.append(grouped_feature(group, groups[group], group in wanted))
+            continue
         column = data.iloc[:, columns.index(name)]
         if column.isna().all():
             raise FairmendError(f'column "{name}" has no values. Fill it in, or drop it (--drop).')
@@ -135,6 +144,23 @@ def draft_from_data(
     if scales is not None or all(drafted.feature.categories for drafted in draft.features):
         return draft
     return replace(draft, review=(*draft.review, _SCALES[scale]))
+
+
+def _groups(data: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of columns that are one-hot already."""
+    return one_hot_groups(data.set_axis([str(name) for name in data.columns], axis=1), names)
+
+
+def _require_whole_groups(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]) -> None:
+    """Raise an error for a protected column that is one of several one-hot ones: nobody differs in it alone."""
+    for name in wanted:
+        for group, members in groups.items():
+            if name in members:
+                shown = ", ".join(members[:_MOST_VALUES]) + (", …" if len(members) > _MOST_VALUES else "")
+                raise FairmendError(
+                    f'"{name}" cannot be protected alone: it is one of the one-hot columns {shown}, of which one is 1 '
+                    f"in every row. Protect all of them by their common name: --protected {group}"
+                )
 
 
 def guess_label(

@@ -6,7 +6,7 @@ category, or 1 where a value is missing. So the columns are matched one by one, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.guess import indicator_of
 from fairmend.spec.draft.readings import number_readings
 from fairmend.spec.draft.steps import MISSING
-from fairmend.spec.features import Feature, scale_parameters
+from fairmend.spec.features import AS_IS, Feature, scale_parameters
+from fairmend.spec.read_values import read_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _OF_SPREAD = 2e-5  # rounding in float32, relative to the spread of a column
 _SAME_SCALE = 1e-5  # relative difference of a fitted scale and a computed one
 _MOST_CATEGORIES = 1_000
+_MOST_NAMED = 6  # columns in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +37,36 @@ class _Source:
     """A column of the data: its values as numbers, if they are, and as codes of its categories; -1 is missing."""
 
     feature: Feature
-    column: pd.Series[Any]
+    column: pd.Series[Any] | None
     numbers: Floats | None
     codes: Ints
     categories: tuple[str, ...]
+
+    @property
+    def categories_with_columns(self) -> list[str]:
+        return [category for category in self.categories if category != self.feature.dropped]
 
     @property
     def missing(self) -> Bools:
         return np.asarray(self.codes < 0)
 
 
-def draft_from_matrix(draft: Draft, frame: pd.DataFrame, matrix: Floats, where: str = "the matrix") -> Draft:
-    """Return the draft with the features in the order and encoding of the matrix (rows, columns)."""
+def draft_from_matrix(
+    draft: Draft,
+    frame: pd.DataFrame,
+    matrix: Floats,
+    where: str = "the matrix",
+    *,
+    names: Sequence[str] | None = None,
+    added: dict[str, Floats] | None = None,
+) -> Draft:
+    """Return the draft with the features in the order and encoding of the matrix (rows, columns).
+
+    ``names`` are those of the columns of the matrix, if they have some. With ``added``, a column of the matrix that no
+    column of the data explains is read as it is: it is added there, for the data.
+    """
     features = [drafted.feature for drafted in draft.features if drafted.feature.indicates is None]
-    sources = {feature.name: _source(feature, frame[feature.name]) for feature in features}
+    sources = {feature.name: _source(feature, frame) for feature in features}
     found: list[DraftFeature] = []
     same: list[str] = []
     start = 0
@@ -57,10 +75,15 @@ def draft_from_matrix(draft: Draft, frame: pd.DataFrame, matrix: Floats, where: 
         options = [
             option for name, source in sources.items() if (option := _match(source, matrix, start, used)) is not None
         ]
+        if not options and added is not None:
+            found.append(_as_is(start, matrix, where, names, sources, frame, added))
+            start += 1
+            continue
         if not options:
             raise FairmendError(
                 f"column {start} of {where} is no column of the data, as a number or in a common encoding. Give the "
-                "data that the matrix was made from, with all its columns, or write the spec by hand."
+                "data that the matrix was made from, with all its columns. Or pass --data-out FILE: columns that a "
+                "spec cannot describe are then written to a table as the model reads them, and read as they are."
             )
         drafted = max(options, key=lambda option: option.feature.width)
         wide = [option for option in options if option.feature.width == drafted.feature.width]
@@ -68,12 +91,17 @@ def draft_from_matrix(draft: Draft, frame: pd.DataFrame, matrix: Floats, where: 
             same.append(f"column {start} of {where} could be {' or '.join(option.feature.name for option in wide)}")
         found.append(wide[0])
         start += wide[0].feature.width
-    names = {drafted.feature.name for drafted in found}
+    known = {drafted.feature.name for drafted in found}
     for feature in (drafted.feature for drafted in draft.features):
-        if feature.protected and feature.name not in names:
+        if feature.protected and feature.name not in known:
             raise FairmendError(f'"{feature.name}" is protected, but it is not in {where}: the model does not read it')
-    left = [name for name in sources if name not in names]
+    left = [name for name in sources if name not in known]
     review = [line for line in draft.review if line.startswith("claim")]
+    if added:
+        review.append(
+            f"{', '.join(list(added)[:_MOST_NAMED])}{', …' if len(added) > _MOST_NAMED else ''}: read as they are. "
+            "Check that none of them is computed from a protected column: for similar people they stay the same."
+        )
     review += [f"{sentence}: they are the same in all rows. Check which one it is." for sentence in same]
     return replace(
         draft,
@@ -84,9 +112,47 @@ def draft_from_matrix(draft: Draft, frame: pd.DataFrame, matrix: Floats, where: 
     )
 
 
-def _source(feature: Feature, column: pd.Series[Any]) -> _Source:
+def _as_is(
+    start: int,
+    matrix: Floats,
+    where: str,
+    names: Sequence[str] | None,
+    sources: Mapping[str, _Source],
+    frame: pd.DataFrame,
+    added: dict[str, Floats],
+) -> DraftFeature:
+    """Return the feature of a column that is read as it is; refuse one that a protected column determines."""
+    column = matrix[:, start]
+    for source in sources.values():
+        if source.feature.protected and np.ptp(column) > 0 and _is_determined(column, source):
+            raise FairmendError(
+                f'column {start} of {where} is computed from "{source.feature.name}", which is protected, in a way '
+                "that a spec cannot describe: one-hot columns behind a scaler, or a target encoding. Encode it "
+                "one-hot or as a number with a scale, and train the model again."
+            )
+    name = f"encoded_{start}" if names is None else str(names[start])
+    while name in frame.columns or name in added:
+        name += "_encoded"
+    added[name] = column
+    return DraftFeature(Feature(name, AS_IS), (f"read as it is: column {start} of {where}",))
+
+
+def _is_determined(column: Floats, source: _Source) -> bool:
+    """Return whether people with the same value of a source have the same number."""
+    if len(np.unique(source.codes)) > _MOST_CATEGORIES:
+        return False
+    order = np.argsort(source.codes, kind="stable")
+    starts = np.flatnonzero(np.diff(source.codes[order], prepend=-2))
+    ends = np.maximum.reduceat(column[order], starts) - np.minimum.reduceat(column[order], starts)
+    return bool(ends.max() <= _OF_SPREAD * column.std())
+
+
+def _source(feature: Feature, frame: pd.DataFrame) -> _Source:
     import pandas as pd
 
+    if feature.columns is not None:
+        return _Source(feature, None, None, read_values(feature, frame).astype(np.int64), feature.categories or ())
+    column = frame[feature.name]
     numeric = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
     codes, values = pd.factorize(column)
     numbers = column.to_numpy(np.float64, na_value=np.nan) if numeric else None
@@ -115,7 +181,7 @@ def _number(source: _Source, column: Floats) -> DraftFeature | None:
     known = ~source.missing
     values, encoded = source.numbers[known], column[known]
     if np.ptp(values) == 0:
-        return None
+        return _constant(source, column)
     centre, spread = values.mean(), values.std()
     slope = float(((values - centre) / spread) @ encoded / len(values)) / spread
     if slope <= 0:
@@ -132,10 +198,19 @@ def _number(source: _Source, column: Floats) -> DraftFeature | None:
     return _scaled(source, offset, factor, fill)
 
 
+def _constant(source: _Source, column: Floats) -> DraftFeature | None:
+    """Return the feature if both are constant; scalers divide a constant column by 1."""
+    assert source.numbers is not None
+    if np.ptp(column) > 0 or source.missing.any():
+        return None
+    return _scaled(source, float(source.numbers[0] - column[0]), 1.0, None)
+
+
 def _scaled(source: _Source, offset: float, factor: float, fill: float | None) -> DraftFeature:
     """Return the feature with the nearest of the usual scales and filled-in values, or with the fitted ones."""
     plain = replace(source.feature, missing=None, scale=None)
     size = abs(factor) * _SAME_SCALE
+    assert source.column is not None
     for reading in number_readings(plain, source.column).values():
         mean, std = scale_parameters(reading.feature.scale)
         given = reading.feature.missing
@@ -164,7 +239,7 @@ def _one_hot(source: _Source, matrix: Floats, start: int) -> DraftFeature | None
         order.append(code)
         width += 1
     absent = [code for code in range(len(source.categories)) if code not in order]
-    if len(order) < 2 or len(absent) > 1:
+    if len(order) < min(2, len(source.categories)) or len(absent) > 1:
         return None
     names = [MISSING if code < 0 else source.categories[code] for code in order]
     dropped = source.categories[absent[0]] if absent else None
@@ -179,6 +254,11 @@ def _one_hot(source: _Source, matrix: Floats, start: int) -> DraftFeature | None
         else:
             names, dropped, missing = [*names, MISSING], MISSING, MISSING
     feature = _category(source.feature, tuple(names), missing)
+    if source.feature.columns is not None:  # the data is one-hot already
+        own = dict(zip(source.categories_with_columns, source.feature.columns, strict=True))
+        feature = replace(feature, encoding="one-hot", dropped=dropped)
+        feature = replace(feature, columns=tuple(own[name] for name in names if name != dropped))
+        return DraftFeature(feature, ("one-hot already, as in the matrix",))
     return DraftFeature(replace(feature, encoding="one-hot", dropped=dropped), ("encoding: one-hot, as in the matrix",))
 
 
@@ -198,6 +278,8 @@ def _category_of(source: _Source, column: Floats) -> int | None:
 
 def _ordinal(source: _Source, column: Floats) -> DraftFeature | None:
     """Return the feature if the column is an affine function of the numbers of its categories, in some order."""
+    if source.feature.columns is not None:
+        return None
     values = []
     for code in range(-1, len(source.categories)):
         of_code = column[source.codes == code]
@@ -217,9 +299,9 @@ def _ordinal(source: _Source, column: Floats) -> DraftFeature | None:
             names.insert(place, MISSING)
             places, missing = np.insert(places, place, of_missing), MISSING
     steps = np.diff(places)
-    if len(places) < 2 or not _near(steps, np.full_like(steps, steps[0])) or steps[0] <= 0:
+    if len(places) > 1 and (not _near(steps, np.full_like(steps, steps[0])) or steps[0] <= 0):
         return None
-    first, step = float(places[0]), float(steps.mean())
+    first, step = float(places[0]), float(steps.mean()) if len(places) > 1 else 1.0
     whole = abs(first) < _OF_SPREAD and abs(step - 1) < _OF_SPREAD
     scale = None if whole else {"mean": -first / step, "std": 1 / step}
     feature = replace(_category(source.feature, tuple(names), missing), scale=scale)

@@ -103,6 +103,27 @@ def draft_from_sklearn(
     return Draft(tuple(features), label, left_out=left_out, claim=claim or Claim())
 
 
+def transformed(transformer: Any, data: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
+    """Return what the fitted preprocessing gives the model (rows, columns), and the names of its columns."""
+    preprocessing = strip_model(_take_threshold(transformer, None)[0])
+    names = raw_column_names(preprocessing, list(data.columns))
+    missing = [name for name in names if name not in data.columns]
+    if missing:
+        raise FairmendError(f'the pipeline reads "{missing[0]}", which is not a column of the data')
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = preprocessing.transform(data[names])
+        columns = [str(name) for name in preprocessing.get_feature_names_out()]
+    except Exception as error:  # a step of someone else's can fail in any way
+        raise FairmendError(f"the pipeline cannot transform the data ({_reason(error)})") from error
+    matrix = np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(matrix))
+    if bad.size:
+        raise FairmendError(f"the pipeline gives no finite number in row {bad[0][0]}, column {columns[bad[0][1]]!r}")
+    return matrix, columns
+
+
 def _take_threshold(transformer: Any, label: Label | None) -> tuple[Any, Label | None]:
     """Return what is inside of a classifier with a threshold, or ends in one, and the label with its threshold."""
     decided = open_threshold_classifier(transformer)

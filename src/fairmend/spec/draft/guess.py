@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -139,6 +139,61 @@ def reason_for_id(name: str, column: pd.Series[Any]) -> str | None:
             reads = "if the model reads the column, add it by hand"
             return f"numbers that differ in every row and look like ids; {reads}{_SHOW}"
     return None
+
+
+# The signs between the name of a column and its category that get_dummies, OneHotEncoder and people write.
+_JOINTS = ("__", "_", "=", ": ", ":", ".", "-", " ")
+
+
+def one_hot_groups(data: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of neighbouring columns that are one-hot already, by their common name: "sex" of "sex_F".
+
+    Their values are 0 and 1, and one of them is 1 in every row.
+    """
+    import pandas as pd
+
+    marks = {}
+    for name in names:
+        column = data[name]
+        if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
+            values = column.to_numpy(np.float64, na_value=np.nan)
+            if ((values == 0) | (values == 1)).all():
+                marks[name] = values
+    found: dict[str, tuple[str, ...]] = {}
+    start = 0
+    while start < len(names):
+        group = _group_at(names, start, marks)
+        if group is not None and group[0] not in (*data.columns, *found):
+            found[group[0]] = tuple(names[start : start + group[1]])
+        start += group[1] if group is not None else 1
+    return found
+
+
+def _group_at(names: Sequence[str], start: int, marks: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the common name and the number of one-hot columns that start here; None if none do."""
+    for joint in _JOINTS:
+        for place in [at.start() for at in re.finditer(re.escape(joint), names[start])][::-1]:
+            prefix = names[start][: place + len(joint)]
+            end, total = start, 0.0
+            while end < len(names) and names[end] in marks and names[end].startswith(prefix) and names[end] != prefix:
+                total = total + marks[names[end]]
+                end += 1
+                if end - start > 1 and np.all(total == 1):
+                    return prefix.removesuffix(joint) or prefix, end - start
+    return None
+
+
+def grouped_feature(name: str, columns: Sequence[str], protected: bool) -> DraftFeature:
+    """Return the feature of columns that are one-hot already; its categories are what their names do not share."""
+    categories = tuple(column[len(name) :].lstrip("_=:.- ") or column for column in columns)
+    if len(set(categories)) < len(categories):
+        categories = tuple(columns)
+    feature = Feature(
+        name, "categorical", categories=categories, encoding="one-hot", protected=protected, columns=tuple(columns)
+    )
+    return DraftFeature(
+        feature, (f"one-hot already: {len(columns)} columns of 0 and 1, of which one is 1 in every row",)
+    )
 
 
 def _present_values(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
@@ -365,7 +420,7 @@ def _encode(draft: Draft, choice: _Encodings) -> Draft:
 
 def _encode_feature(drafted: DraftFeature, choice: _Encodings) -> DraftFeature:
     feature = drafted.feature
-    if feature.categories is None:
+    if feature.categories is None or feature.columns is not None:
         return drafted
     if choice.filled and feature.missing == MISSING and len(feature.categories) > (2 if feature.protected else 1):
         known = tuple(category for category in feature.categories if category != MISSING)
