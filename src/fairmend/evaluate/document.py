@@ -142,7 +142,9 @@ class Document:
         """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
 
         def shown(name: str, value: object) -> object:
-            return self.value_names.get(name, {}).get(as_text(value), value)
+            known = pair.imputed.get(name) if value is None else value
+            called = self.value_names.get(name, {}).get(as_text(known), known)
+            return f"{called} (imputed)" if value is None else called
 
         both = pair.values, pair.other_values
         return [", ".join(f"{name} {shown(name, values[name])}" for name in pair.differing) for values in both]

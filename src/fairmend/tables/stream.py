@@ -186,6 +186,18 @@ class TableStream:
         """Return the stream without categoricals: columns of text come as text."""
         return replace(self, parts=tuple(replace(part, dictionaries=(), spooled=None) for part in self.parts))
 
+    def take(self, places: Ints) -> pd.DataFrame:
+        """Return some rows (k, columns), in this order; places are counted from 0, and only their slices are read."""
+        wanted, pieces = np.unique(places), []
+        for part in self.slices():
+            if np.searchsorted(wanted, part.first) == np.searchsorted(wanted, part.first + part.rows):
+                continue
+            for frame in part:
+                start = int(frame.index[0]) if len(frame) else part.first
+                here = wanted[(wanted >= start) & (wanted < start + len(frame))] - start
+                pieces += [frame.iloc[here]] if len(here) else []
+        return _joined(pieces).loc[places] if pieces else next(iter(self)).iloc[:0]
+
     def locate(self, rows: Ints) -> list[tuple[str, int]]:
         """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
         starts: dict[str, int] = {}

@@ -133,7 +133,7 @@ def audit_files(
             people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range, groups=group)
             used = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
-        with PairsFile(out, used, net, inputs, with_ids=people is not None, table=table) as file:
+        with PairsFile(out, used, net, inputs, from_data=people is not None, table=table) as file:
             if people is not None:
                 people.write_pairs(file)
             result = audit(
@@ -153,7 +153,7 @@ def audit_files(
                 witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
             )
     labelled = LabelledRows(used, net) if people is None else people.labelled
-    result = number_pairs(result, numbers).name_classes(used.label, labelled.distinct_values)
+    result = number_pairs(result, numbers, used, net.dtype).name_classes(used.label, labelled.distinct_values)
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
     columns = [] if people is None else people.groups.columns()
     figures = labelled.figures(result.rows, columns)
