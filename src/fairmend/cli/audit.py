@@ -31,6 +31,7 @@ from fairmend.cli.options import (
     resume_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
     what_if_options,
 )
@@ -53,6 +54,7 @@ _LONG = 5.0  # seconds that an audit may take without announcing it
 @model_argument
 @spec_option
 @click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
+@table_options
 @keep_going_option
 @group_option
 @click.option(

@@ -30,6 +30,7 @@ from fairmend.cli.options import (
     resume_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
 )
 
@@ -55,6 +56,7 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 @click.command("certify", cls=Command)
 @model_argument
 @click.option("--data", type=DATA, required=True, help=f"People to certify, {DATA_FORMATS}")
+@table_options
 @keep_going_option
 @spec_option
 @click.option(

@@ -28,6 +28,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
 )
 
@@ -50,6 +51,7 @@ _SECONDS = (
 @model_argument
 @spec_option
 @click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
+@table_options
 @keep_going_option
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help=_SECONDS)
 @click.option(

@@ -29,6 +29,7 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
     what_if_options,
 )
@@ -96,6 +97,7 @@ _OF_METHOD = [
     default=None,
     help="For auto: leave out repairs that put nodes in front of the network, which are saved as .onnx.",
 )
+@table_options
 @click.option("--repair-data", type=DATA, help="Data with the repair inputs. By default they are drawn from the data.")
 @click.option(
     "--test-data",

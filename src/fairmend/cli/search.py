@@ -29,6 +29,7 @@ from fairmend.cli.options import (
     resume_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
 )
 
@@ -45,6 +46,7 @@ NONE_FOUND, SOME_FOUND = 0, 1
 @model_argument
 @spec_option
 @click.option("--data", type=DATA, required=True, help=f"People to start from, {DATA_FORMATS}")
+@table_options
 @keep_going_option
 @click.option(
     "--method",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.paths import DataSource, DataURL, data_source, require_inside
+from fairmend.base.paths import DataSource, DataURL, TableSource, data_source, require_inside
 from fairmend.models import RunModel, load_model, require_network
 from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
-DataPath: TypeAlias = PathLike | DataURL  # a file, a folder or a pattern, or a URL
+DataPath: TypeAlias = PathLike | DataURL | TableSource  # a file, a folder or a pattern, or a URL
 
 
 def as_path(path: PathLike | None) -> Path | None:
@@ -33,7 +33,7 @@ def as_path(path: PathLike | None) -> Path | None:
 
 def as_source(data: DataPath) -> DataSource:
     """Return where a table is."""
-    return data if isinstance(data, DataURL) else data_source(os.fspath(data))
+    return data if isinstance(data, DataURL | TableSource) else data_source(os.fspath(data))
 
 
 def silent(stage: str, done: int, total: int) -> None:
