@@ -28,6 +28,7 @@ from fairmend.evaluate.document_parts import common_parts, utility_figures
 from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import GroupColumn, values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
+from fairmend.evaluate.mean_outputs import tabulate_means
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
@@ -102,7 +103,7 @@ def audit_document(
     )
     known = labelled.utility or labelled.regression
     classes = None if spec.regression else result.rows.decide(net)
-    values = {} if classes is None else values_of_rows(spec, result.rows)
+    values = values_of_rows(spec, result.rows)
     values |= {feature.name: column for feature, column in columns}
     features, examined = [*spec.protected, *(feature for feature, _ in columns)], result.examined
     return AuditDocument(
@@ -135,6 +136,7 @@ def audit_document(
             unfair=result.rows.unequal,
             features=features,
         ),
+        mean_outputs=tabulate_means(features, values, result.rows.logits) if spec.regression else [],
         outcomes=None
         if classes is None or result.sampled
         else tabulate_outcomes(spec, values, [classes], common["class_names"], features),
