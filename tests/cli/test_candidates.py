@@ -29,7 +29,9 @@ def test_other_candidates_are_written_with_valid_certificates(case, kept):
     others = [n for n, each in enumerate(kept["candidates"], 1) if each["proven"] and not each["chosen"]]
     assert others
     for number in others:
-        model, certificate = (case.folder / "kept" / f"candidate-{number}.{end}" for end in ("onnx", "certificate.json"))
+        model, certificate = (
+            case.folder / "kept" / f"candidate-{number}.{end}" for end in ("onnx", "certificate.json")
+        )
         assert run("check", certificate, model).exit_code == 0
         assert {model.name, certificate.name} <= set(kept["files"])
 

@@ -25,6 +25,7 @@ from fairmend.evaluate.people_stream import PeopleStream
 from fairmend.evaluate.what_if import add_what_if
 from fairmend.models import RunModel
 from fairmend.network import Network
+from fairmend.report import Report
 from fairmend.report.report import PAGE_NAME
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
@@ -70,6 +71,17 @@ class AuditedFiles:
     network: Network | RunModel
     out_of_range: OutOfRange
     title: str
+
+    @property
+    def report(self) -> Report:
+        """The report, drawn from the document."""
+        if self.document.page is None:
+            raise FairmendError("the audit was made without a report. Pass report, a folder")
+        return Report(self.document)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook, or without one the figures."""
+        return self.result._repr_html_() if self.document.page is None else self.report._repr_html_()
 
 
 @shows_progress

@@ -28,7 +28,7 @@ from fairmend.network.formats import require_room
 from fairmend.repairing.options import check_applicable, has_tolerances
 from fairmend.repairing.result import OtherCandidate, RepairResult
 from fairmend.repairing.run import require_method
-from fairmend.report import load_report
+from fairmend.report import Report, load_report
 from fairmend.tables import find_files, local_files, read_table, write_csv
 from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_any_model, without_scores
 from fairmend.workflows.outputs import (
@@ -83,6 +83,15 @@ class RepairedFiles:
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about data and repair."""
         return self.comparison.warnings
+
+    @property
+    def report(self) -> Report:
+        """The report, drawn from the document."""
+        return Report(self.document)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        return self.report._repr_html_()
 
 
 @shows_progress
