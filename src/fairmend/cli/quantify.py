@@ -120,6 +120,7 @@ def command(
         show_other_warnings,
         show_out_of_range,
         show_report,
+        warn_before,
     )
     from fairmend.workflows import quantify_files
 
@@ -141,6 +142,7 @@ def command(
             command=typed_command(ctx),
             progress=progress,
             on_result=None if json_output else show_shares,
+            on_outlook=None if json_output else warn_before,
             **options,
         )
     files = quantified.files

@@ -15,6 +15,7 @@ from fairmend.evaluate.document import QuantifyDocument
 from fairmend.evaluate.document_parts import certificate_summary, describe_origin
 from fairmend.network import Network
 from fairmend.quantifying.certificate import confirmed_certificate
+from fairmend.quantifying.outlook import foresee
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.quantifying.run import quantify
 from fairmend.report.report import PAGE_NAME
@@ -88,12 +89,14 @@ def quantify_files(
     command: str | None = None,
     progress: Progress | None = None,
     on_result: Callable[[QuantifiedFiles], None] | None = None,
+    on_outlook: Callable[[str], None] | None = None,
 ) -> QuantifiedFiles:
     """Quantify a model file over everyone that a spec file allows, as `fairmend quantify` does.
 
     `report` is the folder of a report, and `certificate` a file for the certificate of the shares. `command` is what
     the report says was typed. Other arguments are the options of the command. `on_result` gets the result before the
-    certificate is written: its errors must not cost the result of a long run.
+    certificate is written: its errors must not cost the result of a long run. `on_outlook` gets a sentence before it
+    runs if most people will stay undecided, which a short run finds out.
     """
     model, spec_file, table = Path(model), Path(spec), None if data is None else as_source(data)
     folder, file, about_file = as_path(report), as_path(certificate), as_path(about)
@@ -113,6 +116,9 @@ def quantify_files(
         )
         used = used if people is None else people.spec
         spec_out = None if file is None else widened_spec_file(file, inputs)
+        outlook = None if on_outlook is None else foresee(net, used, seconds, seed)
+        if on_outlook is not None and outlook is not None:
+            on_outlook(outlook.describe(seconds))
         found = quantify(
             net,
             used,
