@@ -33,6 +33,7 @@ from fairmend.cli.options import (
     spec_option,
     table_options,
     threshold_option,
+    trust_pickle_option,
     what_if_options,
 )
 
@@ -69,6 +70,7 @@ _USUAL = [
 
 @click.command("audit", cls=Command, usual=_USUAL)
 @model_argument
+@trust_pickle_option
 @spec_option
 @click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
 @table_options

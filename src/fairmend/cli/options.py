@@ -49,9 +49,12 @@ DATA_FORMATS = (
     '.csv, .csv.gz, .parquet or .xlsx: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
 )
 POSITIVE = click.FloatRange(min=0, min_open=True)
-MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
+MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt, .safetensors or .skops"
 
 model_argument = click.argument("model", type=FILE)
+trust_pickle_option = click.option(
+    "--trust-pickle", is_flag=True, help="Read MODEL from a .joblib or .pkl file, which can run any code."
+)
 spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
 threshold_option = click.option(
     "--threshold",

@@ -30,6 +30,7 @@ from fairmend.cli.options import (
     spec_option,
     table_options,
     threshold_option,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _SECONDS = (
 
 @click.command("quantify", cls=Command)
 @model_argument
+@trust_pickle_option
 @spec_option
 @click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
 @table_options

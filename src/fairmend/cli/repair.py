@@ -31,6 +31,7 @@ from fairmend.cli.options import (
     spec_option,
     table_options,
     threshold_option,
+    trust_pickle_option,
     what_if_options,
 )
 
@@ -79,6 +80,7 @@ _USUAL = [
 
 @click.command("repair", cls=Command, usual=_USUAL)
 @model_argument
+@trust_pickle_option
 @click.option("--data", type=DATA, required=True, help=f"People with their label, {DATA_FORMATS}")
 @spec_option
 @click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")

@@ -31,6 +31,7 @@ from fairmend.cli.options import (
     spec_option,
     table_options,
     threshold_option,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ NONE_FOUND, SOME_FOUND = 0, 1
 
 @click.command("search", cls=Command)
 @model_argument
+@trust_pickle_option
 @spec_option
 @click.option("--data", type=DATA, required=True, help=f"People to start from, {DATA_FORMATS}")
 @table_options

@@ -133,7 +133,7 @@ def csv_pieces(
         yield from reader
 
 
-def _marks(style: CsvStyle) -> dict[str, str]:
+def _marks(style: CsvStyle) -> dict[str, Any]:
     return {"sep": style.sep, "decimal": style.decimal}
 
 

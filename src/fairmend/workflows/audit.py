@@ -109,6 +109,7 @@ def audit_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     outputs: str | None = None,
     command: str | None = None,
     progress: Progress | None = None,
@@ -129,7 +130,9 @@ def audit_files(
     if table_at is None and group:
         raise FairmendError("--group needs --data: random samples have only the features of the spec")
     progress = progress or silent
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    used, net = load_any_model(
+        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
+    )
     used = add_about(used, about_file)
     inputs = [path for path in (model, spec_file, *local_files(table_at), about_file) if path is not None]
     if folder is not None:

@@ -23,7 +23,7 @@ from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 from fairmend.tables import describe_broken, find_files, local_files
 from fairmend.workers.engine import open_engine
-from fairmend.workflows.certify import require_folder
+from fairmend.workflows.certify import refuse_certificate_of_pipeline, require_folder
 from fairmend.workflows.inputs import (
     DataPath,
     PathLike,
@@ -86,6 +86,7 @@ def quantify_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     command: str | None = None,
     progress: Progress | None = None,
     on_result: Callable[[QuantifiedFiles], None] | None = None,
@@ -105,7 +106,10 @@ def quantify_files(
     if table is None and keep_going:
         raise FairmendError("--keep-going needs --data: there are no files to leave out")
     require_folder(file)
-    used, net = load_network_of("quantify", model, spec_file, activation, ignore_scores, threshold)
+    refuse_certificate_of_pipeline(model, file)
+    used, net = load_network_of(
+        "quantify", model, spec_file, activation, ignore_scores, threshold, trust_pickle=trust_pickle
+    )
     used = add_about(used, about_file)
     inputs = [path for path in (model, spec_file, *local_files(table), about_file) if path is not None]
     if folder is not None:

@@ -30,7 +30,16 @@ from fairmend.repairing.result import OtherCandidate, RepairResult
 from fairmend.repairing.run import require_method
 from fairmend.report import Report, load_report
 from fairmend.tables import find_files, local_files, read_table, write_csv
-from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_any_model, without_scores
+from fairmend.workflows.inputs import (
+    DataPath,
+    PathLike,
+    add_about,
+    as_path,
+    as_source,
+    is_pipeline,
+    load_any_model,
+    without_scores,
+)
 from fairmend.workflows.outputs import (
     REPORT_FILES,
     form_warning,
@@ -113,6 +122,7 @@ def repair_files(
     about: PathLike | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     outputs: str | None = None,
     what_if_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
@@ -136,18 +146,22 @@ def repair_files(
         "repair_inputs.csv": "the repair inputs",
         **REPORT_FILES,
     }
+    if is_pipeline(model):
+        contents[_pipeline_name(model)] = "the pipeline with the repaired network"
     local = [path for source in tables.values() for path in local_files(source)]
     inputs = [path for path in (model, *local, spec_file, about_file) if path is not None]
     kept = range(1, _MOST_CANDIDATES) if (options or {}).get("keep_candidates") else ()
-    further = [f"candidate-{number}{end}" for number in kept for end in (model.suffix.lower(), ".certificate.json")]
+    further = [f"candidate-{number}{end}" for number in kept for end in (_suffix_of(model), ".certificate.json")]
     check_folder(folder, [*contents, _BY_CLASSES, *further], inputs)
     replaced, removed = (folder / "result.json").exists(), _model_of_earlier_repair(folder, inputs)
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    used, net = load_any_model(
+        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
+    )
     chosen = {"method": method, **(options or {})}
     check_applicable(method, options or {}, has_tolerances(used))  # before the data is read and audited
     if isinstance(net, Network):
         require_room(net, model)
-        other_form = form_warning(net, model.suffix.lower())
+        other_form = form_warning(net, _suffix_of(model))
         if other_form and warn is not None:
             warn(other_form)
     require_method(method, net, used)
@@ -179,9 +193,19 @@ def repair_files(
     if name not in contents:
         comparison = replace(comparison, warnings=(*comparison.warnings, _other_file(model)))
         contents = {name: contents.pop(_name_of(model)), **contents}
-    contents |= _candidate_files(comparison.result, model.suffix.lower())
+    contents |= _candidate_files(comparison.result, _suffix_of(model))
     comparison, checked, document = _write(
-        folder, name, net, comparison, sources, contents, command, seed, what_if_rows, without=removed
+        folder,
+        name,
+        net,
+        comparison,
+        sources,
+        contents,
+        command,
+        seed,
+        what_if_rows,
+        without=removed,
+        trust_pickle=trust_pickle,
     )
     covers = comparison.guarantee.partial_coverage()
     if checked is not None and covers:
@@ -190,8 +214,41 @@ def repair_files(
 
 
 def _name_of(model: Path) -> str:
-    """Return the name of a repaired network in the folder: that of a file in the format of the original."""
-    return f"model{model.suffix.lower()}"
+    """Return the name of a repaired network in the folder: that of a file in the format of the original.
+
+    That of a pipeline of scikit-learn is an ONNX file, which a certificate can be about.
+    """
+    return f"model{_suffix_of(model)}"
+
+
+def _suffix_of(model: Path) -> str:
+    return ".onnx" if is_pipeline(model) else model.suffix.lower()
+
+
+def _write_pipeline(stage: Path, model: Path, network: Network | RepairedModel, trust_pickle: bool) -> str:
+    """Put the repaired network into a copy of its pipeline, and return why there is none; empty if there is one."""
+    from fairmend.network.formats.sklearn import to_estimator
+    from fairmend.spec.draft.from_sklearn import read_pipeline
+
+    if not isinstance(network, Network):
+        return "the model was repaired by classes of similar people, in front of it"
+    try:
+        repaired = to_estimator(network, read_pipeline(model, trust_pickle)[0])
+    except FairmendError as error:
+        return str(error)
+    if model.suffix.lower() == ".skops":
+        from skops import io
+
+        io.dump(repaired, stage / _pipeline_name(model))
+    else:
+        import joblib
+
+        joblib.dump(repaired, stage / _pipeline_name(model))
+    return ""
+
+
+def _pipeline_name(model: Path) -> str:
+    return f"pipeline{model.suffix.lower()}"
 
 
 def _other_file(model: Path) -> str:
@@ -236,12 +293,13 @@ def _write(
     original: Network | RunModel,
     comparison: RepairComparison,
     sources: Mapping[str, DataSource],
-    files: Iterable[str],
+    files: dict[str, str],
     command: str | None,
     seed: int,
     what_if_rows: int | None,
     *,
     without: Sequence[str],
+    trust_pickle: bool,
 ) -> tuple[RepairComparison, CheckResult | None, RepairDocument]:
     """Write the folder, once the certificate is checked; return the result of that check, or None without one.
 
@@ -249,7 +307,7 @@ def _write(
     all that is written; those named in `without` are deleted, unless they are written anew.
     """
     certificate, checked = comparison.result.certificate, None
-    suffix = Path(str(sources["model"])).suffix.lower()
+    suffix = _suffix_of(Path(str(sources["model"])))
     # a certificate of an earlier repair is about another network
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
     with staged_folder(out, without=outdated) as stage:
@@ -260,6 +318,12 @@ def _write(
             checked, other = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
         if other:
             comparison = replace(comparison, warnings=(*comparison.warnings, other))
+        source = Path(str(sources["model"]))
+        why = _write_pipeline(stage, source, comparison.result.network, trust_pickle) if is_pipeline(source) else ""
+        if why:
+            del files[_pipeline_name(source)]
+            line = f"the repaired network is not in a pipeline: {why}"
+            comparison = replace(comparison, warnings=(*comparison.warnings, line))
         for kept in comparison.result.others:
             _write_candidate(stage, kept, suffix)
         comparison.split.spec.save(stage / "spec.toml")
