@@ -98,7 +98,11 @@ def pair_columns(pair: Pair, document: Document) -> tuple[list[tuple[str, str, s
     varying = {*similar.protected, *similar.tolerances, *similar.bands, *similar.linked}
     names = sorted(pair.values, key=lambda name: text.short(name) not in varying)
     shown = [
-        (text.short(name), *(_shown(document, pair, name, values[name]) for values in (pair.values, pair.other_values)))
+        (
+            text.short(name),
+            _shown(document, pair, name, pair.values[name]),
+            _shown(document, pair, name, pair.other_values[name]),
+        )
         for name in names[:_MOST_COLUMNS]
     ]
     return shown, len(names) - len(shown)
