@@ -103,7 +103,8 @@ ATTRIBUTES = {
     "links protected threshold at_threshold about with_about",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.paper.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
-    "fairmend.report.Report": "document html markdown by_group plot save save_card save_data with_about without_what_if",
+    "fairmend.report.Report": "document html markdown by_group plot save save_card save_data with_about "
+    "without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
     "fairmend.workflows.AuditedFiles": "result labelled document files warnings spec network out_of_range title",
     "fairmend.workflows.CertifiedFiles": "result people document files warnings spec network negative",

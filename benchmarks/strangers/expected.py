@@ -41,6 +41,16 @@ class Between:
 
 
 @dataclass(frozen=True)
+class Exactly:
+    """A number as it stands in the data: no other number is right, however near it is."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int | float) and other == self.value
+
+
+@dataclass(frozen=True)
 class ImputedText:
     """What replaces a missing number, with six digits and a remark; `spec init` fits it to scores."""
 
@@ -143,7 +153,7 @@ class World:
         """Return the value of a person as it stands in the data: exactly this number, and None if it is missing."""
         if pd.isna(value):
             return None
-        return str(value) if feature not in self.people.numbers else float(value)
+        return str(value) if feature not in self.people.numbers else Exactly(float(value))
 
     def imputed(self, row: pd.Series) -> dict[str, Any]:
         """Return what replaces the missing values of a person."""
@@ -717,7 +727,7 @@ def _same(shown: Any, expected: Any) -> bool:
         return isinstance(shown, int | float) and expected.low - 1e-12 <= shown <= expected.high + 1e-12
     if isinstance(expected, OneOf):
         return any(_same(shown, value) for value in expected.values)
-    if isinstance(expected, Approximately | ImputedText):
+    if isinstance(expected, Approximately | Exactly | ImputedText):
         return expected == shown
     if shown is None or expected is None or isinstance(expected, str | bool | np.bool_):
         return bool(shown == expected)
