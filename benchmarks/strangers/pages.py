@@ -236,8 +236,24 @@ def unrecomputed_in_candidates(document: dict[str, Any]) -> Iterator[str]:
     yield str(sum(not candidate["ran"] for candidate in candidates))
 
 
+def effects(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the mean effects in points, with their intervals, and how many people they are a mean over."""
+    yield "95 %"
+    for network in networks(document):
+        for feature in network["effects"]:
+            yield from count(feature["rows"])
+            for value in feature["values"]:
+                yield from tokens(value["value"])
+                for effect in filter(None, (value["score"], value["decision"])):
+                    for name in ("mean", "low", "high"):
+                        shown = f"{100 * abs(effect[name]):.1f}"
+                        yield from (shown, f"+{shown}", f"−{shown}", "0")
+    if document["kind"] == "repair":
+        yield from count(document["scored_rows"])
+
+
 SECTIONS = {
-    "figures": figures, "ranges": ranges, "disparity": disparity, "flips": flips, "utility": utility,
+    "effects": effects, "figures": figures, "ranges": ranges, "disparity": disparity, "flips": flips, "utility": utility,
     "training": training, "appendix": appendix, "terms": lambda _: (),
 }  # fmt: skip
 

@@ -49,7 +49,7 @@ DATA_FORMATS = (
     '.csv, .csv.gz, .parquet or .xlsx: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
 )
 POSITIVE = click.FloatRange(min=0, min_open=True)
-MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt, .safetensors or .skops"
+MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
 
 model_argument = click.argument("model", type=FILE)
 trust_pickle_option = click.option(
@@ -203,7 +203,7 @@ def _say_how_read(source: DataSource) -> None:
 
 def insert_formats(command: Decorated) -> Decorated:
     """Replace {formats} in the help of a command by the suffixes of model files."""
-    command.__doc__ = (command.__doc__ or "").replace("{formats}", MODEL_FORMATS)
+    command.__doc__ = (command.__doc__ or "").replace("{formats}", f"{MODEL_FORMATS}, or a pipeline, .skops")
     return command
 
 
