@@ -253,8 +253,8 @@ def effects(document: dict[str, Any]) -> Iterator[str]:
 
 
 SECTIONS = {
-    "effects": effects, "figures": figures, "ranges": ranges, "disparity": disparity, "flips": flips, "utility": utility,
-    "training": training, "appendix": appendix, "terms": lambda _: (),
+    "effects": effects, "figures": figures, "ranges": ranges, "disparity": disparity, "flips": flips,
+    "utility": utility, "training": training, "appendix": appendix, "terms": lambda _: (),
 }  # fmt: skip
 
 
