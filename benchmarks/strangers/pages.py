@@ -412,6 +412,7 @@ def check_card(card: str, document: dict[str, Any]) -> PageTally:
         *top(document),
         *figures(document),
         *disparity(document),
+        *effects(document),
     }
     whole |= {*count(document["outcomes"]["rows"])} | ({*utility(document)} if document["kind"] == "repair" else set())
     for network in networks(document):
@@ -420,7 +421,7 @@ def check_card(card: str, document: dict[str, Any]) -> PageTally:
         whole |= {*percent(found["idi_rate"], 1, 2)}
     groups: list[dict[str, Any]] = []
     for line in body.splitlines():
-        if line.startswith("### "):
+        if line.startswith("### ") and ": effect on " not in line:
             groups = list(next(tables)["groups"])
         tally.add("card", line, whole | _group_of_line(line, groups))
     return tally
