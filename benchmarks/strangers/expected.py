@@ -594,7 +594,7 @@ def expected_document(world: World, shown: dict[str, Any], frames: dict[str, pd.
     """Return the figures of a result, by the places in result.json; `models` are that before, and that after."""
     files = [{"sha256": _digest(world, file)} for file in shown["origin"]["files"]]
     common = {
-        "version": 1,
+        "version": 2,
         "threshold": 0.5,
         "origin": {"seed": 0, "files": files},
         "class_names": world.people.classes,
