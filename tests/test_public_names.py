@@ -34,7 +34,7 @@ FUNCTIONS = {
     "fairmend.load_network": "source activation=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * keep= guarantee= prefer= X_unlabelled= "
-    "training= head= time_limit= device= keep_form= progress=",
+    "training= head= time_limit= device= keep_form= candidate= keep_candidates= progress=",
     "fairmend.search": "net spec X method= seed= * seeds= local_steps= global_steps= jobs= device= cluster= "
     "resume= progress=",
     "fairmend.verify_deployment": "predict certificate model= * takes= gives= batch_sizes= seed=",
@@ -43,13 +43,14 @@ FUNCTIONS = {
     "fairmend.report.audit_report": "found network spec data= y= * group= title= seed= command= what_if= what_if_rows=",
     "fairmend.mlflow.log_repair": "result report= * folder= flavor=",
     "fairmend.report.load_report": "path",
+    "fairmend.sklearn.to_estimator": "network like",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= group= "
     "title= seed= command= check= what_if= what_if_rows=",
     "fairmend.workflows.audit_files": "model spec data= * keep_going= group= samples= method= time_limit= jobs= "
     "device= cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
-    "ignore_scores= outputs= command= progress= on_plan=",
+    "ignore_scores= trust_pickle= outputs= command= progress= on_plan=",
     "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
-    "cluster= resume= seed= threshold= activation= ignore_scores= outputs= certificate= "
+    "cluster= resume= seed= threshold= activation= ignore_scores= trust_pickle= outputs= certificate= "
     "out_of_range= command= progress=",
     "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation= "
     "outputs=",
@@ -61,13 +62,14 @@ FUNCTIONS = {
     "fairmend.workflows.export_files": "model spec data out * rows= timeout= most_boxes= seed= out_of_range= "
     "threshold= activation= ignore_scores=",
     "fairmend.workflows.quantify_files": "model spec data= * keep_going= seconds= share= boxes= samples= jobs= "
-    "device= cluster= seed= report= certificate= about= out_of_range= threshold= activation= ignore_scores= command= "
-    "progress= on_result=",
+    "device= cluster= seed= report= certificate= about= out_of_range= threshold= activation= ignore_scores= "
+    "trust_pickle= command= progress= on_result= on_outlook=",
     "fairmend.workflows.repair_files": "model spec data out * method= repair_data= test_data= repair_rows= "
-    "calibration_rows= group= seed= out_of_range= threshold= about= activation= ignore_scores= outputs= "
-    "what_if_rows= options= command= progress= warn=",
+    "calibration_rows= group= seed= out_of_range= threshold= about= activation= ignore_scores= trust_pickle= "
+    "outputs= what_if_rows= options= command= progress= warn=",
     "fairmend.workflows.search_files": "model spec data * keep_going= method= seeds= local_steps= jobs= device= "
-    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= outputs= command= progress=",
+    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= trust_pickle= outputs= "
+    "command= progress=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
@@ -101,7 +103,8 @@ ATTRIBUTES = {
     "links protected threshold at_threshold about with_about",
     "fairmend.Verdict": "FAIR UNFAIR UNKNOWN",
     "fairmend.paper.datasets.Dataset": "X_train y_train X_test y_test columns bounds ranges spec",
-    "fairmend.report.Report": "document html markdown save save_card save_data with_about without_what_if",
+    "fairmend.report.Report": "document html markdown by_group plot save save_card save_data with_about "
+    "without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
     "fairmend.workflows.AuditedFiles": "result labelled document files warnings spec network out_of_range title",
     "fairmend.workflows.CertifiedFiles": "result people document files warnings spec network negative",

@@ -41,13 +41,25 @@ class Between:
 
 
 @dataclass(frozen=True)
-class NumberText:
-    """A number that is written with six digits; one that replaces missing values is fitted to scores."""
+class Exactly:
+    """A number as it stands in the data: no other number is right, however near it is."""
 
     value: float
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and abs(float(other) - self.value) <= 1e-3 * max(1.0, abs(self.value))
+        return isinstance(other, int | float) and other == self.value
+
+
+@dataclass(frozen=True)
+class ImputedText:
+    """What replaces a missing number, with six digits and a remark; `spec init` fits it to scores."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, str) or not other.endswith(" (imputed)"):
+            return False
+        return abs(float(other.removesuffix(" (imputed)")) - self.value) <= 1e-3 * max(1.0, abs(self.value))
 
 
 @dataclass(frozen=True)
@@ -137,10 +149,22 @@ class World:
         # `spec init` fits what replaces a missing value to the scores, so that it is right up to rounding.
         return Approximately(self.encode.scales()[feature][2] if missing else float(value), 1e-3 if missing else 1e-6)
 
+    def stated(self, feature: str, value: Any) -> Any:
+        """Return the value of a person as it stands in the data: exactly this number, and None if it is missing."""
+        if pd.isna(value):
+            return None
+        return str(value) if feature not in self.people.numbers else Exactly(float(value))
+
+    def imputed(self, row: pd.Series) -> dict[str, Any]:
+        """Return what replaces the missing values of a person."""
+        return {name: self.value(name, row[name]) for name in self.features if pd.isna(row[name])}
+
     def text(self, feature: str, value: Any) -> Any:
         """Return the value of a person as the page writes it."""
         known = self.value(feature, value)
-        return NumberText(known.value) if isinstance(known, Approximately) else self.shown(feature, known)
+        if not isinstance(known, Approximately):
+            return self.shown(feature, known) + (" (imputed)" if pd.isna(value) else "")
+        return ImputedText(known.value) if pd.isna(value) else f"{float(value):.6g}"
 
     def members(self, frame: pd.DataFrame, feature: str, group: str) -> np.ndarray:
         """Return who of the people (people,) belongs to a group: a value, or a range such as "18 to 31"."""
@@ -209,12 +233,12 @@ def pair(world: World, shown: dict[str, Any], measured: Measured) -> dict[str, A
     scores = scores[:, shown["output"]] if measured.several else scores
     answers = measured.decisions[where, person].tolist()
     both = [pd.Series({**row, **combinations[place]}) for place in where]
-    values = [{name: world.value(name, other[name]) for name in world.features} for other in both]
+    values = [{name: world.stated(name, other[name]) for name in world.features} for other in both]
     differing = [name for name in world.features if named[0][name] != named[1][name]]
     changes = [f"{name} {named[1][name]} instead of {named[0][name]}" for name in differing]
     return {
         "row": shown["row"], "id": row[world.id_column] if world.id_column else None,
-        "values": values[0], "other_values": values[1],
+        "values": values[0], "other_values": values[1], "imputed": world.imputed(both[0]) | world.imputed(both[1]),
         "answers": answers, "answer_names": [world.people.classes[answer] for answer in answers],
         "scores": scores, "gap": abs(scores[1] - scores[0]), "difference": ", ".join(["the same person", *changes]),
     }  # fmt: skip
@@ -232,7 +256,7 @@ def worst_pairs(world: World, shown: list[dict[str, Any]], measured: Measured) -
     for number in range(min(MOST_PAIRS, int(measured.unequal[different].sum()))):
         entry = pair(world, shown[number], measured) if number < len(shown) else {}
         person = shown[number]["row"] - FIRST_ROW if entry else 0
-        own = {name: world.value(name, measured.frame[name].iloc[person]) for name in world.features}
+        own = {name: world.stated(name, measured.frame[name].iloc[person]) for name in world.features}
         output = int(measured.decision[person]) if measured.several else None
         found.append({**entry, "values": own, "output": output, "gap": largest[number]})
     return found
@@ -570,7 +594,7 @@ def expected_document(world: World, shown: dict[str, Any], frames: dict[str, pd.
     """Return the figures of a result, by the places in result.json; `models` are that before, and that after."""
     files = [{"sha256": _digest(world, file)} for file in shown["origin"]["files"]]
     common = {
-        "version": 1,
+        "version": 2,
         "threshold": 0.5,
         "origin": {"seed": 0, "files": files},
         "class_names": world.people.classes,
@@ -599,7 +623,7 @@ def expected_audit(world: World, shown: dict[str, Any], frames: dict[str, pd.Dat
         **unequal(measured), "interval": None, "unknown": 0, "exact_seconds": None, "scores": None,
         "disparity": disparity(world, shown["disparity"], measured, measured.spread.max()),
         "labelled_rows": int(frames["data"][world.people.label].notna().sum()), "utility": utility(world, measured),
-        "groups": groups(world, shown["groups"], measured, unfair=True),
+        "groups": groups(world, shown["groups"], measured, unfair=True), "mean_outputs": [],
         "outcomes": outcomes(world, shown["outcomes"], [measured]),
         "pairs": worst_pairs(world, shown["pairs"], measured),
     }  # fmt: skip
@@ -638,7 +662,7 @@ def expected_repair(
             "repair_inputs": unequal(world.measured(model, "repair", frames["repair"])), "data": unequal(on_data),
             "scores": None, "largest_difference": None,
             "disparity": disparity(world, shown[when]["disparity"], on_data, end), "utility": utility(world, on_test),
-            "groups": groups(world, shown[when]["groups"], on_test, unfair=False),
+            "groups": groups(world, shown[when]["groups"], on_test, unfair=False), "mean_outputs": [],
         }  # fmt: skip
     return found
 
@@ -703,7 +727,7 @@ def _same(shown: Any, expected: Any) -> bool:
         return isinstance(shown, int | float) and expected.low - 1e-12 <= shown <= expected.high + 1e-12
     if isinstance(expected, OneOf):
         return any(_same(shown, value) for value in expected.values)
-    if isinstance(expected, Approximately | NumberText):
+    if isinstance(expected, Approximately | Exactly | ImputedText):
         return expected == shown
     if shown is None or expected is None or isinstance(expected, str | bool | np.bool_):
         return bool(shown == expected)

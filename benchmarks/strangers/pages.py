@@ -236,9 +236,25 @@ def unrecomputed_in_candidates(document: dict[str, Any]) -> Iterator[str]:
     yield str(sum(not candidate["ran"] for candidate in candidates))
 
 
+def effects(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the mean effects in points, with their intervals, and how many people they are a mean over."""
+    yield "95 %"
+    for network in networks(document):
+        for feature in network["effects"]:
+            yield from count(feature["rows"])
+            for value in feature["values"]:
+                yield from tokens(value["value"])
+                for effect in filter(None, (value["score"], value["decision"])):
+                    for name in ("mean", "low", "high"):
+                        shown = f"{100 * abs(effect[name]):.1f}"
+                        yield from (shown, f"+{shown}", f"−{shown}", "0")
+    if document["kind"] == "repair":
+        yield from count(document["scored_rows"])
+
+
 SECTIONS = {
-    "figures": figures, "ranges": ranges, "disparity": disparity, "flips": flips, "utility": utility,
-    "training": training, "appendix": appendix, "terms": lambda _: (),
+    "effects": effects, "figures": figures, "ranges": ranges, "disparity": disparity, "flips": flips,
+    "utility": utility, "training": training, "appendix": appendix, "terms": lambda _: (),
 }  # fmt: skip
 
 
@@ -396,6 +412,7 @@ def check_card(card: str, document: dict[str, Any]) -> PageTally:
         *top(document),
         *figures(document),
         *disparity(document),
+        *effects(document),
     }
     whole |= {*count(document["outcomes"]["rows"])} | ({*utility(document)} if document["kind"] == "repair" else set())
     for network in networks(document):
@@ -404,7 +421,7 @@ def check_card(card: str, document: dict[str, Any]) -> PageTally:
         whole |= {*percent(found["idi_rate"], 1, 2)}
     groups: list[dict[str, Any]] = []
     for line in body.splitlines():
-        if line.startswith("### "):
+        if line.startswith("### ") and ": effect on " not in line:
             groups = list(next(tables)["groups"])
         tally.add("card", line, whole | _group_of_line(line, groups))
     return tally

@@ -18,7 +18,8 @@ def test_the_help_names_every_format_that_can_be_read():
     assert named <= set(MODULES)
     described = options.insert_formats(lambda: None)
     described.__doc__ = "MODEL is a file: {formats}."
-    assert options.insert_formats(described).__doc__ == f"MODEL is a file: {options.MODEL_FORMATS}."
+    formats = f"{options.MODEL_FORMATS}, or a pipeline, .skops"
+    assert options.insert_formats(described).__doc__ == f"MODEL is a file: {formats}."
 
 
 def commands():

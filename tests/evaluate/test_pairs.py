@@ -63,11 +63,12 @@ def test_the_file_holds_every_pair_with_predictions(tmp_path, outputs):
         file.write(rows[2:], X[2:], other[2:])
     table = read_table(path)
     assert table["row"].tolist() == rows.tolist()
-    assert table["answer"].tolist() == net.predict(X).tolist()
-    assert table["other_answer"].tolist() == net.predict(other).tolist()
+    names = ["not yes", "yes"] if outputs == 1 else [0, 1, 2]
+    assert table["answer"].tolist() == [names[answer] for answer in net.predict(X)]
+    assert table["other_answer"].tolist() == [names[answer] for answer in net.predict(other)]
     assert ("score" in table) == (outputs == 1)
     people = table.assign(age=table["other_age"], gender=table["other_gender"])
-    assert net.predict(SPEC.encode(people)).tolist() == table["other_answer"].tolist()
+    assert [names[answer] for answer in net.predict(SPEC.encode(people))] == table["other_answer"].tolist()
 
 
 def test_without_pairs_the_file_has_a_header_only(tmp_path):
@@ -135,7 +136,7 @@ def test_ids_and_categories_are_no_formulas_for_a_spreadsheet(tmp_path):
     )
     net, path = small_network(), tmp_path / "pairs.csv"
     rows, X, other = unequal(net)
-    with PairsFile(path, spec, net, with_ids=True) as file:
+    with PairsFile(path, spec, net, from_data=True) as file:
         file.write(rows, X, other, ["=1+1"] * len(rows))
     header, first, *_ = path.read_text().splitlines()
     assert header.startswith("row,'-id,age,gender,")

@@ -60,7 +60,7 @@ def test_pairs_get_the_rows_and_ids_of_their_people():
     result = audit(small_network(), small_spec(), people)
     numbers = RowNumbers(2, "customer")
     numbers.add(people.assign(customer=[f"C-{i}" for i in range(40)]))
-    for old, new in zip(result.pairs, number_pairs(result, numbers).pairs, strict=True):
+    for old, new in zip(result.pairs, number_pairs(result, numbers, small_spec(), np.float32).pairs, strict=True):
         assert (new.row, new.id) == (old.row + 2, f"C-{old.row}")
         assert new.describe().startswith(f"row {new.row} ({new.id}): ")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import fairmend
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_blindness
-from fairmend.searching.value_space import ValueSpace
+from fairmend.searching.oracle import ValueSpace
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.neighbourhood import neighbourhood

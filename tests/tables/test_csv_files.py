@@ -184,13 +184,14 @@ def test_a_damaged_gzip_file_is_named(tmp_path, damage):
         examine_csv(file, 100)
 
 
-@pytest.mark.parametrize(("separator", "word"), [(";", '";"'), ("\t", "tabs")])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
 @pytest.mark.parametrize("header", [["age", "code"], ["age", "job, branch", "code"]])
-def test_other_separators_are_named_even_if_a_name_has_a_comma(tmp_path, separator, word, header):
+def test_other_separators_are_found_even_if_a_name_has_a_comma(tmp_path, separator, header):
     rows = [header, ["1,5"] * len(header)]
     file = written(tmp_path / "t.csv", "".join(separator.join(row) + "\n" for row in rows).encode())
-    with pytest.raises(FairmendError, match=f"separated by {word}; save it with commas"):
-        read_csv(file)
+    frame = read_csv(file)
+    assert frame.columns.tolist() == header
+    assert frame.iloc[0].tolist() == [1.5] * len(header)
 
 
 def test_other_separators_inside_of_fields_are_text(tmp_path):

@@ -116,7 +116,7 @@ def test_local_files_are_those_that_an_output_could_replace(tmp_path):
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("our people.xlsx", 'read_excel("our people.xlsx").to_parquet("our people.parquet")'),
+        ("our people.xls", 'read_excel("our people.xls").to_parquet("our people.parquet")'),
         ("people.tsv", 'read_csv("people.tsv", sep="\\t").to_parquet("people.parquet")'),
         ("people.doc", "convert it first"),
     ],

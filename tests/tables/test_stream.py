@@ -96,8 +96,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
         ("t.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
         ("t.parquet", b"", "the file is empty"),
-        ("t.xlsx", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),
-        ("table", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),
+        ("t.ods", b"a,b\n1,2\n", "read from .csv, .csv.gz, .parquet or .xlsx"),
+        ("table", b"a,b\n1,2\n", "read from .csv, .csv.gz, .parquet or .xlsx"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_with_its_path(tmp_path, name, content, message):
@@ -197,7 +197,7 @@ def test_a_code_stays_text_also_in_pieces_that_hold_only_numbers(tmp_path):
         ("t.csv", b"a,b\n1,2,\n2,3,\n3,4,\n4,5,\n", "more fields than the header"),
         ("t.csv", b"a,b,a\n1,2,3\n", 'two columns "a"'),
         ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet"),
-        ("t.xlsx", b"a,b\n1,2\n", "read from .csv, .csv.gz or .parquet"),
+        ("t.ods", b"a,b\n1,2\n", "read from .csv, .csv.gz, .parquet or .xlsx"),
     ],
 )
 def test_what_cannot_be_streamed_is_refused_before_the_first_piece(tmp_path, name, content, message):
@@ -207,13 +207,12 @@ def test_what_cannot_be_streamed_is_refused_before_the_first_piece(tmp_path, nam
     assert str(caught.value).startswith(str(tmp_path / name))
 
 
-@pytest.mark.parametrize(("separator", "words"), [(";", '";"'), ("\t", "tabs")])
-def test_another_separator_is_named(tmp_path, separator, words):
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_another_separator_is_found(tmp_path, separator):
     path = tmp_path / "t.csv"
     path.write_text(f"age{separator}gender\n20{separator}f\n30,5{separator}m\n")
-    for read in (read_table, lambda path: list(stream_table(path))):
-        with pytest.raises(FairmendError, match=f"separated by {words}; save it with commas"):
-            read(path)
+    for read in (read_table, lambda path: pd.concat(stream_table(path))):
+        assert read(path).to_dict("list") == {"age": [20, 30.5], "gender": ["f", "m"]}
 
 
 def people(rows, start=0):

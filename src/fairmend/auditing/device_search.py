@@ -6,7 +6,7 @@ most inputs that is one point each. `LaterLayers` computes the scores of these p
 computes all points of inputs whose scores are nearly equal. So no result depends on the device, if BLAS rounds a column
 of a product alike wherever it stands; otherwise the last bits of a score may.
 
-As in `later_layers`, the first layer of an input at a point is a base plus a table.
+As in `extremes`, the first layer of an input at a point is a base plus a table.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ sums, so a score differs from `Network.logits` in its last bits. `error` is a ri
 score is smaller, only the network itself can decide its sign. With links, all of this is done for each product of a
 neighbourhood, in which features are independent.
 
-`later_layers` computes the scores, and `extremes` spares those that cannot be the lowest or the highest; on a
+`extremes` computes the scores, and spares those that cannot be the lowest or the highest; on a
 GPU, `device_search` does that. The code uses one thread: blocks are below the size at which BLAS starts threads, and
 two Python threads were no faster than one.
 """

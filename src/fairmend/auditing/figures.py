@@ -5,7 +5,7 @@ Documents hold them; the terminal, the page and a notebook draw from them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairmend.base.text import html_pairs, in_points, number, percent, printable, probabilities, short
@@ -20,12 +20,13 @@ def name_row(row: int, person: str | None) -> str:
 class Pair:
     """Two similar people, the audited one first; in a score disparity, the lower score first.
 
-    `row` and `id` are those of the audited person. `values` and `other_values` are theirs, by feature. `answers` are
-    the classes of both and `answer_names` what they mean, None for a regression network. `scores` are probabilities of
-    the positive class, with more than two classes of the class `output`; for a claim about scores, what the claim is
-    `on`, of the `output` if there are several. `gap` is the difference of the scores, and `difference` says how the two
-    people differ, as text. `tie` says that a score is within the rounding error of inference, so that another library
-    may give both the same prediction.
+    `row` and `id` are those of the audited person. `values` and `other_values` are theirs, by feature, as they stand in
+    the data; None is a missing value, and `imputed` has what replaces it, by feature. `answers` are the classes of both
+    and `answer_names` what they mean, None for a regression network. `scores` are probabilities of the positive class,
+    with more than two classes of the class `output`; for a claim about scores, what the claim is `on`, of the `output`
+    if there are several. `gap` is the difference of the scores, and `difference` says how the two people differ, as
+    text. `tie` says that a score is within the rounding error of inference, so that another library may give both the
+    same prediction.
     """
 
     row: int
@@ -40,6 +41,7 @@ class Pair:
     gap: float | None
     difference: str
     tie: bool = False
+    imputed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -129,6 +129,9 @@ class Reading(Protocol):
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Take the worst pair of unequal inputs: their rows (k,) among the inputs of the slice, and two (k, width)."""
 
+    def finish(self, inputs: int) -> None:
+        """Take that the first so many inputs of the slice are done: no pairs of them will follow."""
+
     def notes(self) -> Any:
         """Return what was noted on the way, after the last input; plain data."""
 
@@ -226,6 +229,9 @@ class GivenInputs:
         if self._witnesses is not None:
             self._witnesses(rows, X, other)
 
+    def finish(self, inputs: int) -> None:
+        """Nothing is kept of them."""
+
     def notes(self) -> None:
         """Note nothing."""
 
@@ -299,6 +305,9 @@ class TableReading:
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Keep the pairs."""
         self._pairs.append((rows, X, other))
+
+    def finish(self, inputs: int) -> None:
+        """Nothing is kept of them but the pairs."""
 
     def notes(self) -> list[tuple[Ints, FloatArray, FloatArray]]:
         """Return the pairs."""

@@ -25,9 +25,11 @@ from fairmend.network import Model
 from fairmend.network.model import ScoredRows, scores_of
 from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Spec
-from fairmend.spec.encoding import decode_columns
+from fairmend.spec.describe import describe_difference
+from fairmend.spec.own_values import OwnValues, imputed_values, user_values
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
     from fairmend.spec import Label
@@ -47,7 +49,9 @@ class AuditPair:
     Attributes
     ----------
     row : the row of the audited input, counted from 0; it is the first person, unless the spec claims scores
-    values, other_values : both people in the user's own values, by feature
+    values, other_values : both people in the user's own values, by feature: as they stand in the data, None if they are
+        missing there
+    imputed : what replaces the missing values, by feature
     answers : both predicted classes; None for a regression network
     scores : both probabilities: with two classes, of class 1; with more, of the class predicted for the first person.
         If the spec claims scores: both scores of the output that differs
@@ -73,6 +77,7 @@ class AuditPair:
     id: str | None = None
     answer_names: tuple[str, str] | None = None
     on: str = "probability"
+    imputed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -97,6 +102,7 @@ class AuditPair:
             id=self.id,
             values=dict(self.values),
             other_values=dict(self.other_values),
+            imputed=dict(self.imputed),
             answers=None if self.answers is None else list(self.answers),
             answer_names=None if self.answer_names is None else list(self.answer_names),
             scores=list(self.scores),
@@ -296,7 +302,7 @@ def make_pairs(
     others = ScoredRows.of(net, other)
     answers = np.stack([people.classes, others.classes], axis=1)
     scores, output = _pair_scores(on, people, others)
-    values, other_values = _records(spec, X), _records(spec, other)
+    values, other_values = records(spec, X), records(spec, other)
     names = [spec.name_class(number, net.outputs) for number in range(max(2, net.outputs))]
     pairs = [
         AuditPair(
@@ -327,16 +333,31 @@ def _pair_scores(on: str | None, people: ScoredRows, others: ScoredRows) -> tupl
     return np.stack(shares, axis=1), people.classes
 
 
-def user_values(spec: Spec, X: FloatArray) -> dict[str, list[Any]]:
-    """Return X (rows, width) in the user's own values, by feature; continuous ones with as many digits as X has."""
-    digits = np.finfo(X.dtype).precision + 1
-    values = {f.name: decode_columns(f, X[:, spec.columns(f.name)]).tolist() for f in spec.features}
-    continuous = [f.name for f in spec.features if not f.whole]
-    return values | {name: [float(f"{value:.{digits}g}") for value in values[name]] for name in continuous}
+def with_own_values(
+    pairs: Sequence[AuditPair], spec: Spec, people: pd.DataFrame, dtype: npt.DTypeLike
+) -> tuple[AuditPair, ...]:
+    """Return the pairs with the values that the data has of their people, a row of `people` (pairs, columns) each."""
+    if not pairs:
+        return ()
+    own = OwnValues(spec, people, dtype)
+    sides = (records(spec, np.stack([getattr(pair, side) for pair in pairs]), own) for side in ("x", "other"))
+    found = []
+    for pair, values, other_values in zip(pairs, *sides, strict=True):
+        imputed = imputed_values(spec, values) | imputed_values(spec, other_values)
+        difference = difference_in_words(spec, values, other_values)
+        found.append(replace(pair, values=values, other_values=other_values, imputed=imputed, difference=difference))
+    return tuple(found)
 
 
-def _records(spec: Spec, X: FloatArray) -> list[dict[str, Any]]:
-    columns = user_values(spec, X)
+def difference_in_words(spec: Spec, values: Mapping[str, Any], other_values: Mapping[str, Any]) -> str:
+    """Return how a counterfactual differs from a person, given the values of both by feature."""
+    both = ((f, values[f.name], other_values[f.name]) for f in spec.features)
+    return describe_difference((f.name, f.called(own), f.called(other)) for f, own, other in both if own != other)
+
+
+def records(spec: Spec, X: FloatArray, own: OwnValues | None = None) -> list[dict[str, Any]]:
+    """Return X (people, width) in the user's own values: those of one person each, by feature."""
+    columns = user_values(spec, X, own)
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from fairmend.auditing.disparity import disparity_score
 from fairmend.auditing.inputs import GivenInputs, Inputs, SlicedInputs, TableInputs, Witnesses
 from fairmend.auditing.plan import EXACT_SECONDS, AuditPlan, choose_plan
-from fairmend.auditing.result import AuditPair, AuditResult, make_pairs, wilson_interval
+from fairmend.auditing.result import AuditPair, AuditResult, make_pairs, wilson_interval, with_own_values
 from fairmend.auditing.slices import (
     TALLY_CLASSES,
     AuditJob,
@@ -159,12 +159,12 @@ def audit(
     )
     widest_pair = _widest_pair(network, spec, scanner, tally)
     disparity = tally.disparity(
-        spec.claim, None if widest_pair is None else _with_ids((widest_pair,), X, spec.id_column)[0]
+        spec.claim, None if widest_pair is None else _as_in_data((widest_pair,), X, spec, network)[0]
     )
     result = AuditResult(
         count=tally.count,
         total=tally.total,
-        pairs=_with_ids(_worst_pairs(network, spec, scanner, tally, pairs), X, spec.id_column),
+        pairs=_as_in_data(_worst_pairs(network, spec, scanner, tally, pairs), X, spec, network),
         exact=tally.unknown == 0,
         sampled=X is None,
         interval=wilson_interval(tally.count, tally.total) if X is None else None,
@@ -281,11 +281,15 @@ def _worst_pairs(net: Model, spec: Spec, scanner: PlannedScan, tally: AuditTally
     return tuple([pair for pair in pairs if once[pair.x.tobytes(), pair.other.tobytes()] is pair][:most])
 
 
-def _with_ids(
-    pairs: tuple[AuditPair, ...], X: Inputs | SlicedInputs | None, column: str | None
+def _as_in_data(
+    pairs: tuple[AuditPair, ...], X: Inputs | SlicedInputs | None, spec: Spec, net: Model
 ) -> tuple[AuditPair, ...]:
-    """Return the pairs with the ids of the people, if the inputs are a data frame that has them."""
-    if column is None or not is_frame(X) or column not in X.columns:
+    """Return the pairs with the values and ids of the people, if the inputs are a data frame."""
+    column = spec.id_column
+    if not is_frame(X):
+        return pairs
+    pairs = with_own_values(pairs, spec, X.iloc[[pair.row for pair in pairs]], net.dtype)
+    if column is None or column not in X.columns:
         return pairs
     return tuple(replace(pair, id=as_text(X[column].iloc[pair.row])) for pair in pairs)
 

@@ -446,6 +446,7 @@ def _scan_blocks(
             owner, first, other = job.scanner.witnesses(task.X, found)
             reading.add_pairs(tally.total + owner, first, keep_ignored_features(job.net, job.spec, first, other))
         tally.add(job.spec, task.X, found)
+        reading.finish(tally.total)
         if job.report is not None:
             job.report(tally.total)
 

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from fairmend.base.errors import FairmendError
 
+_SEPARATORS = (",", ";", "\t", "|")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # "C:/…" is none
 
 
@@ -36,7 +37,45 @@ class DataURL:
         return self.url
 
 
-DataSource: TypeAlias = Path | DataURL
+@dataclass(frozen=True)
+class TableSource:
+    """A table, and how to read it where its files do not show it.
+
+    Attributes
+    ----------
+    place : a file, a folder, a pattern or a URL
+    sep : what separates the columns of CSV files: ",", ";", "|", or a tab; found in the files by default
+    decimal : the decimal mark of their numbers: "." or ","; found in the files by default
+    sheet : the sheet of an Excel file; by default the first
+    """
+
+    place: Path | DataURL
+    sep: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot separate columns, or be a decimal mark."""
+        if not isinstance(self.place, Path | DataURL):
+            object.__setattr__(self, "place", data_source(os.fspath(self.place)))
+        if self.sep == "tab":
+            object.__setattr__(self, "sep", "\t")
+        if self.sep is not None and self.sep not in _SEPARATORS:
+            raise FairmendError(f'--sep is {self.sep!r}; columns are separated by ",", ";", "|" or tab')
+        if self.decimal is not None and self.decimal not in (".", ","):
+            raise FairmendError(f'--decimal is {self.decimal!r}; the decimal mark is "." or ","')
+
+    @property
+    def name(self) -> str:
+        """The last part of the path or URL."""
+        return self.place.name
+
+    def __str__(self) -> str:
+        """Return the path or URL."""
+        return str(self.place)
+
+
+DataSource: TypeAlias = Path | DataURL | TableSource
 
 
 def data_source(text: str) -> DataSource:

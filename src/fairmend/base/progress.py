@@ -29,9 +29,10 @@ def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def with_line(*args: P.args, **kwargs: P.kwargs) -> R:
-        if kwargs.get("progress") is not None or not _is_watched(sys.stderr):
+        stream = sys.stdout if _is_notebook(sys.stdout) else sys.stderr  # a notebook shows stderr as an error
+        if kwargs.get("progress") is not None or not _is_watched(stream):
             return function(*args, **kwargs)
-        line = ProgressLine(function.__name__, sys.stderr)
+        line = ProgressLine(function.__name__, stream)
         given: dict[str, Any] = {**kwargs, "progress": line}
         try:
             return function(*args, **given)
@@ -45,7 +46,11 @@ def _is_watched(stream: TextIO | None) -> bool:
     """Return whether somebody sees what is written at once: in a terminal, or in the output of a notebook's cell."""
     if stream is None:
         return False
-    return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"
+    return stream.isatty() or _is_notebook(stream)
+
+
+def _is_notebook(stream: TextIO | None) -> bool:
+    return type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
 class ProgressLine:

@@ -31,7 +31,9 @@ from fairmend.cli.options import (
     resume_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
+    trust_pickle_option,
     what_if_options,
 )
 
@@ -49,10 +51,29 @@ NONE_UNEQUAL, SOME_UNEQUAL = 0, 1
 _LONG = 5.0  # seconds that an audit may take without announcing it
 
 
-@click.command("audit", cls=Command)
+_USUAL = [
+    "spec_file",
+    "data",
+    "group",
+    "samples",
+    "method",
+    "time_limit",
+    "pairs",
+    "out",
+    "report",
+    "threshold",
+    "json_output",
+    "help",
+    "help_all",
+]
+
+
+@click.command("audit", cls=Command, usual=_USUAL)
 @model_argument
+@trust_pickle_option
 @spec_option
 @click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
+@table_options
 @keep_going_option
 @group_option
 @click.option(
@@ -157,13 +178,14 @@ def _show_all(screen: Console, audited: AuditedFiles) -> None:
         show_report,
         show_runtime,
     )
-    from fairmend.cli.figures import show_disparity, show_proxies
+    from fairmend.cli.figures import show_disparity, show_means, show_proxies
 
     document, files = audited.document, audited.files
     show_runtime(screen, audited.network)
     show_doubts(screen, document)
     _show(screen, document)
     show_disparity(screen, document)
+    show_means(screen, document.mean_outputs)
     _show_effects(screen, document)
     show_proxies(screen, document.proxies)
     _show_pairs(screen, document)

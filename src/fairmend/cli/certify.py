@@ -30,7 +30,9 @@ from fairmend.cli.options import (
     resume_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +56,9 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 
 @click.command("certify", cls=Command)
 @model_argument
+@trust_pickle_option
 @click.option("--data", type=DATA, required=True, help=f"People to certify, {DATA_FORMATS}")
+@table_options
 @keep_going_option
 @spec_option
 @click.option(

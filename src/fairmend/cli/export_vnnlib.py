@@ -22,6 +22,7 @@ from fairmend.cli.options import (
     out_of_range_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
 )
 
@@ -30,6 +31,7 @@ from fairmend.cli.options import (
 @model_argument
 @spec_option
 @click.option("--data", type=DATA, required=True, help=f"People to export, {DATA_FORMATS}")
+@table_options
 @click.option("--out", type=FILE, required=True, help="Folder for the files; other files in it are kept.")
 @click.option("--rows", type=click.IntRange(min=1), help="Export only this many rows, drawn at random.")
 @click.option(

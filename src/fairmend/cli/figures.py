@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import listed, loss, number, percent, printable
+from fairmend.base.text import listed, loss, number, percent, printable, signed_difference
 from fairmend.cli.console import (
     Rows,
     figures_table,
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from fairmend.evaluate.document import (
         AuditDocument,
         Document,
+        FeatureMeans,
         PolicySummary,
         ProxyTable,
         RecipeSummary,
         RepairDocument,
         UtilityFigures,
+        ValueEffect,
     )
 
 
@@ -74,11 +76,71 @@ def show_comparison(screen: Console, document: RepairDocument, title: str) -> No
         screen.print()
     screen.print(_comparison_table(document, title))
     show_compared_disparity(screen, document)
+    show_means(screen, document.before.mean_outputs, document.after.mean_outputs)
+    show_compared_effects(screen, document)
     show_other_warnings(screen, document)
     screen.print()
     proven, _, rest = document.guarantee.partition(":")
     style = "bold green" if proven == "Proven" else "bold yellow"
     screen.print(Text.assemble((f"{proven}:", style), rest))
+
+
+def show_means(screen: Console, before: Sequence[FeatureMeans], after: Sequence[FeatureMeans] | None = None) -> None:
+    """Print the mean output of a regression network for each group, in an audit with 95 % intervals."""
+    if not before:
+        return
+    compared = after is not None
+    columns = ("before", "after") if compared else ("mean", "95 % interval")
+    table = figures_table("Mean output of each group", "", " ", "people", *columns, right=("people", *columns))
+    for place, feature in enumerate(before):
+        now = after[place] if after is not None else None
+        name = feature.feature if feature.output is None else f"{feature.feature}, output {feature.output}"
+        for at, group in enumerate(feature.groups):
+            later = None if now is None else now.groups[at]
+            size = f"{group.rows:,}{' (small)' if group.small else ''}"
+            second = _interval_text(group.low, group.high) if later is None else number(later.mean)
+            table.add_row(name, group.name, size, number(group.mean), second)
+            name = ""
+        if feature.difference is not None:
+            gap = feature.difference
+            second = _interval_text(gap.low, gap.high)
+            if now is not None:
+                second = "" if now.difference is None else number(now.difference.mean)
+            table.add_row("", "largest difference", "", number(gap.mean), second)
+        table.add_section()
+    screen.print()
+    screen.print(table)
+
+
+def _interval_text(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def show_compared_effects(screen: Console, document: RepairDocument) -> None:
+    """Print who gains or loses before and after a repair: the mean effect of each protected value."""
+    before, after = document.before.effects, document.after.effects
+    if not before:
+        return
+    answer, on = before[0].answer, "output" if document.claim.on == "output" else "probability"
+    table = figures_table("Mean effect of each value", "", " ", "before", "after", right=("before", "after"))
+    for old, new in zip(before, after, strict=True):
+        name = old.feature if old.answer == answer else f"{old.feature} ({old.answer})"
+        for first, second in zip(old.values, new.values, strict=True):
+            table.add_row(name, first.value, *(_effect(value, on) for value in (first, second)))
+            name = ""
+        table.add_section()
+    what = "on the output" if answer is None else f'in points, on the share who get "{answer}"'
+    table.caption = f"{what}: the same person with each value. report.html has the intervals"
+    screen.print()
+    screen.print(table)
+
+
+def _effect(value: ValueEffect, on: str) -> Text:
+    """Return the effect of a value on the decision, or on the output, and who gains or loses by it."""
+    effect = value.score if value.decision is None else value.decision
+    mean = signed_difference(effect.mean, on)
+    style = {"loses": "red", "gains": "green"}.get(value.direction, "")
+    return Text(mean if value.direction == "neither" else f"{mean} {value.direction}", style=style)
 
 
 def _comparison_table(document: RepairDocument, title: str) -> Table:

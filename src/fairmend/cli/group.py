@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -65,10 +65,50 @@ def config_in_use(ctx: click.Context) -> Path | None:
     return file
 
 
+def _show_all_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[_ALL_OPTIONS] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_ALL_OPTIONS = "fairmend.all_options"
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all_help,
+    help="Show all options and exit.",
+)
+
+
 class Command(click.Command):
     """A command whose options can have defaults in fairmend.toml."""
 
     takes_defaults = reads_config = True
+
+    def __init__(self, *args: Any, usual: Collection[str] = (), **options: Any) -> None:
+        """Show only the `usual` options with --help, and all with --help-all; without usual ones, --help shows all."""
+        super().__init__(*args, **options)
+        self._usual = frozenset(usual)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with --help-all if --help leaves some out."""
+        params = super().get_params(ctx)
+        return [*params, _HELP_ALL] if self._usual else params
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options that the user asks for."""
+        found = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
+        whole = not self._usual or ctx.meta.get(_ALL_OPTIONS)
+        shown = [record for name, record in found.items() if record and (whole or name in self._usual)]
+        with formatter.section("Options"):
+            formatter.write_dl(shown)
+        left_out = sum(record is not None for record in found.values()) - len(shown)
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{left_out} further options: {ctx.command_path} --help-all")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the project's defaults before the options are parsed; explicit options take precedence."""
@@ -76,7 +116,8 @@ class Command(click.Command):
             given: dict[str, Any] = self.make_parser(ctx).parse_args(list(args))[0]
             config = _choose_config(ctx, given, may_read=self.reads_config)
             help_option = self.get_help_option(ctx)
-            wanted = self.takes_defaults and (help_option is None or not given.get(help_option.name or ""))
+            asks = given.get("help_all") or (help_option is not None and given.get(help_option.name or ""))
+            wanted = self.takes_defaults and not asks
             ctx.default_map = command_defaults(config, ctx) if wanted else {}
         return super().parse_args(ctx, args)
 

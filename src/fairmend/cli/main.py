@@ -37,6 +37,8 @@ _COMMANDS = {
 def main() -> None:
     """Audit, repair and certify the individual fairness of neural networks.
 
+    Start with: fairmend spec init DATA --model MODEL --protected FEATURES (or fairmend demo).
+
     You can set defaults for options in fairmend.toml, in this folder or a parent folder: one table for each command,
     such as [repair] with method = "prof", and [defaults] for options that several commands share.
 

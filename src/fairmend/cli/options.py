@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from fairmend.base.device import is_device_name
 from fairmend.base.errors import FairmendError
-from fairmend.base.paths import DataURL, is_model_folder, is_model_uri, is_url
+from fairmend.base.paths import DataSource, DataURL, TableSource, is_model_folder, is_model_uri, is_url
 from fairmend.cli.group import CONFIG, COULD_NOT_ANSWER, LOG_FILE, NO_CONFIG, RESUMABLE, VERBOSE
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -67,11 +68,16 @@ class _ModelType(click.Path):
 
 MODEL = _ModelType(path_type=Path)
 DATA = _DataType(path_type=Path)
-DATA_FORMATS = '.csv, .csv.gz or .parquet: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
+DATA_FORMATS = (
+    '.csv, .csv.gz, .parquet or .xlsx: a file, a folder of files, a pattern such as "people/*.parquet", or a URL.'
+)
 POSITIVE = click.FloatRange(min=0, min_open=True)
 MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
 
 model_argument = click.argument("model", type=MODEL)
+trust_pickle_option = click.option(
+    "--trust-pickle", is_flag=True, help="Read MODEL from a .joblib or .pkl file, which can run any code."
+)
 spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
 threshold_option = click.option(
     "--threshold",
@@ -166,9 +172,61 @@ def refuse_together(ctx: click.Context, unused: str, given: str) -> None:
         raise FairmendError(f"{first} has no effect with {second}; leave out one of them")
 
 
+_TABLES = ("data", "repair_data", "test_data")  # parameters that name tables
+
+
+def table_options(command: Decorated) -> Decorated:
+    """Add --sep, --decimal and --sheet, and give the command tables that are read so."""
+
+    @wraps(command)
+    def wrapped(*args: Any, sep: str | None, decimal: str | None, sheet: str | None, **options: Any) -> Any:
+        tables = {name: options[name] for name in _TABLES if options.get(name) is not None}
+        if sep is not None or decimal is not None or sheet is not None:
+            tables = {name: TableSource(place, sep, decimal, sheet) for name, place in tables.items()}
+        if not options.get("json_output"):
+            for source in tables.values():
+                _say_how_read(source)
+        return command(*args, **{**options, **tables})
+
+    added: Any = wrapped
+    for option in (
+        click.option("--sheet", help="Sheet of an .xlsx file. By default the first."),
+        click.option("--decimal", help='Decimal mark of .csv files: "." or ",". By default found in the file.'),
+        click.option(
+            "--sep",
+            help='What separates the columns of .csv files: ",", ";", "|" or tab. By default found in the file.',
+        ),
+    ):
+        added = option(added)
+    return cast(Decorated, added)
+
+
+def _say_how_read(source: DataSource) -> None:
+    """Print how the first file of a table is read, if that is not the usual way and nobody said it."""
+    from fairmend.cli.group import echo_line
+    from fairmend.tables.csv_files import style_of
+    from fairmend.tables.excel_files import other_sheets
+    from fairmend.tables.files import find_files
+    from fairmend.tables.styles import PLAIN
+
+    place = source.place if isinstance(source, TableSource) else source
+    if isinstance(place, DataURL):
+        return  # it would be fetched twice
+    try:
+        file = find_files(source)[0]
+        style = style_of(file) if file.is_csv and file.sep is None else PLAIN
+        others = other_sheets(file) if file.is_excel and file.sheet is None else []
+    except FairmendError:
+        return  # the command itself raises it
+    if style != PLAIN:
+        echo_line(f"{file.name}: {style.describe()}, as its first rows show (--sep, --decimal).", err=True, dim=True)
+    if others:
+        echo_line(f"{file.name}: the first of {len(others) + 1} sheets is read (--sheet).", err=True, dim=True)
+
+
 def insert_formats(command: Decorated) -> Decorated:
     """Replace {formats} in the help of a command by the suffixes of model files."""
-    command.__doc__ = (command.__doc__ or "").replace("{formats}", MODEL_FORMATS)
+    command.__doc__ = (command.__doc__ or "").replace("{formats}", f"{MODEL_FORMATS}, or a pipeline, .skops")
     return command
 
 

@@ -28,7 +28,9 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +50,10 @@ _SECONDS = (
 
 @click.command("quantify", cls=Command)
 @model_argument
+@trust_pickle_option
 @spec_option
 @click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
+@table_options
 @keep_going_option
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help=_SECONDS)
 @click.option(
@@ -118,6 +122,7 @@ def command(
         show_other_warnings,
         show_out_of_range,
         show_report,
+        warn_before,
     )
     from fairmend.workflows import quantify_files
 
@@ -139,6 +144,7 @@ def command(
             command=typed_command(ctx),
             progress=progress,
             on_result=None if json_output else show_shares,
+            on_outlook=None if json_output else warn_before,
             **options,
         )
     files = quantified.files

@@ -29,7 +29,9 @@ from fairmend.cli.options import (
     refuse_together,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
+    trust_pickle_option,
     what_if_options,
 )
 
@@ -46,6 +48,8 @@ _OF_METHOD = [
     "guarantee",
     "prefer",
     "keep_form",
+    "candidate",
+    "keep_candidates",
     "steps",
     "learning_rate",
     "bounds",
@@ -57,8 +61,26 @@ _OF_METHOD = [
 ]
 
 
-@click.command("repair", cls=Command)
+_USUAL = [
+    "data",
+    "spec_file",
+    "out",
+    "method",
+    "keep",
+    "guarantee",
+    "test_data",
+    "group",
+    "candidate",
+    "time_limit",
+    "json_output",
+    "help",
+    "help_all",
+]
+
+
+@click.command("repair", cls=Command, usual=_USUAL)
 @model_argument
+@trust_pickle_option
 @click.option("--data", type=DATA, required=True, help=f"People with their label, {DATA_FORMATS}")
 @spec_option
 @click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")
@@ -96,11 +118,23 @@ _OF_METHOD = [
     default=None,
     help="For auto: leave out repairs that put nodes in front of the network, which are saved as .onnx.",
 )
+@click.option(
+    "--candidate",
+    type=click.IntRange(min=1),
+    help="For auto: take the candidate with this number in the table of candidates, instead of the selected one.",
+)
+@click.option(
+    "--keep-candidates",
+    is_flag=True,
+    default=None,
+    help="For auto: write the other proven candidates to the folder too, each with its certificate.",
+)
+@table_options
 @click.option("--repair-data", type=DATA, help="Data with the repair inputs. By default they are drawn from the data.")
 @click.option(
     "--test-data",
     type=DATA,
-    help="Labelled people that the network was not trained on, .csv, .csv.gz or .parquet: accuracy and group "
+    help="Labelled people that the network was not trained on, in the formats of --data: accuracy and group "
     "figures are measured on them. By default they come from rows of the data, which may have been used for training.",
 )
 @click.option(

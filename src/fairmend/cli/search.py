@@ -29,7 +29,9 @@ from fairmend.cli.options import (
     resume_option,
     seed_option,
     spec_option,
+    table_options,
     threshold_option,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +45,10 @@ NONE_FOUND, SOME_FOUND = 0, 1
 
 @click.command("search", cls=Command)
 @model_argument
+@trust_pickle_option
 @spec_option
 @click.option("--data", type=DATA, required=True, help=f"People to start from, {DATA_FORMATS}")
+@table_options
 @keep_going_option
 @click.option(
     "--method",

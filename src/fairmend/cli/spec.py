@@ -22,6 +22,7 @@ from fairmend.cli.options import (
     json_option,
     outputs_option,
     scores_option,
+    table_options,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def command() -> None:
 
 @command.command("init", cls=Command)
 @click.argument("data", type=DATA)
+@table_options
 @click.option("--drop", default="", help="Columns that the model does not read, such as name,date.")
 @click.option("--categorical", default="", help="Columns of numbers that are codes of categories.")
 @click.option("--integer", default="", help="Columns that hold only whole numbers, however large.")
@@ -128,6 +130,7 @@ def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, jso
 @command.command("from-sklearn", cls=Command)
 @click.argument("pipeline", type=FILE)
 @click.option("--data", type=DATA, help=f"Raw rows for the ranges of numeric features, {DATA_FORMATS}")
+@table_options
 @scores_option
 @_data_out_option
 @click.option("--trust-pickle", is_flag=True, help="Read .joblib and .pkl files, which can run any code.")

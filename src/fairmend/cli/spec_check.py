@@ -21,6 +21,7 @@ from fairmend.cli.options import (
     out_of_range_option,
     outputs_option,
     scores_option,
+    table_options,
     threshold_option,
 )
 
@@ -39,6 +40,7 @@ _DIGITS = 6  # of a scale in the table; --json has all
 @click.command("check", cls=Command)
 @click.argument("spec_file", metavar="SPEC", type=FILE)
 @click.option("--data", type=DATA, help=f"People to check against the spec, {DATA_FORMATS}")
+@table_options
 @click.option("--model", type=MODEL, help="Model file, to check against the spec.")
 @out_of_range_option
 @threshold_option

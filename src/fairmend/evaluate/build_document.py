@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fairmend.auditing.figures import Pair
-from fairmend.auditing.result import AuditPair, AuditResult
+from fairmend.auditing.result import AuditPair, AuditResult, difference_in_words, records
 from fairmend.base.text import short
 from fairmend.evaluate.document import (
     AuditDocument,
@@ -25,6 +28,7 @@ from fairmend.evaluate.document_parts import common_parts, utility_figures
 from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import GroupColumn, values_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
+from fairmend.evaluate.mean_outputs import tabulate_means
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
@@ -37,6 +41,7 @@ from fairmend.quantifying.result import QuantifyResult
 from fairmend.searching.result import SearchResult
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, regression_warnings, spec_warnings
+from fairmend.spec.own_values import OwnValues, imputed_values
 from fairmend.tables import BrokenFile
 
 _MOST_RANGES = 240
@@ -98,7 +103,7 @@ def audit_document(
     )
     known = labelled.utility or labelled.regression
     classes = None if spec.regression else result.rows.decide(net)
-    values = {} if classes is None else values_of_rows(spec, result.rows)
+    values = values_of_rows(spec, result.rows)
     values |= {feature.name: column for feature, column in columns}
     features, examined = [*spec.protected, *(feature for feature, _ in columns)], result.examined
     return AuditDocument(
@@ -131,6 +136,7 @@ def audit_document(
             unfair=result.rows.unequal,
             features=features,
         ),
+        mean_outputs=tabulate_means(features, values, result.rows.logits) if spec.regression else [],
         outcomes=None
         if classes is None or result.sampled
         else tabulate_outcomes(spec, values, [classes], common["class_names"], features),
@@ -267,21 +273,38 @@ def certify_document(
         ids=ids,
         verdicts=[verdict.value for verdict in result.verdicts],
         reasons=list(result.reasons),
-        witnesses=[
-            None if witness is None else _witness(witness, people, row, person)
-            for witness, row, person in zip(result.witnesses, rows, ids, strict=True)
-        ],
+        witnesses=_witnesses(people, result.witnesses, rows, ids),
         certificate=certificate,
     )
 
 
-def _witness(witness: Witness, people: People, row: int, person: str | None) -> Pair:
-    """Return the pair that shows unequal treatment; ``negative`` is what class 0 of two means, if the data shows it."""
+def _witnesses(
+    people: People, witnesses: Sequence[Witness | None], rows: Sequence[int], ids: Sequence[str | None]
+) -> list[Pair | None]:
+    """Return the pairs that show unequal treatment, in the values of the data."""
+    places = [place for place, witness in enumerate(witnesses) if witness is not None]
+    found: list[Pair | None] = [None] * len(witnesses)
+    if places:
+        own = OwnValues(people.spec, people.frame.iloc[places], people.X.dtype)
+        sides = [np.stack([getattr(witnesses[place], side) for place in places]) for side in ("x", "other")]
+        values = zip(*(records(people.spec, side.astype(people.X.dtype), own) for side in sides), strict=True)
+        for place, (mine, theirs) in zip(places, values, strict=True):
+            witness = witnesses[place]
+            assert witness is not None
+            found[place] = _witness(witness, people, rows[place], ids[place], mine, theirs)
+    return found
+
+
+def _witness(
+    witness: Witness,
+    people: People,
+    row: int,
+    person: str | None,
+    values: dict[str, Any],
+    other_values: dict[str, Any],
+) -> Pair:
+    """Return the pair of a person and the witness."""
     spec, negative = people.spec, people.negative if witness.classes <= 2 else None
-    values, other_values = (
-        {str(name): value for name, value in spec.decode(side[None]).iloc[0].to_dict().items()}
-        for side in (witness.x, witness.other)
-    )
     answers = None
     if witness.answer is not None and witness.other_answer is not None:
         answers = [witness.answer, witness.other_answer]
@@ -300,8 +323,9 @@ def _witness(witness: Witness, people: People, row: int, person: str | None) -> 
         on=spec.claim.on or "probability",
         output=witness.output,
         gap=None if scores is None else abs(scores[0] - scores[1]),
-        difference=spec.describe_pair(witness.x, witness.other),
+        difference=difference_in_words(spec, values, other_values),
         tie=witness.tie,
+        imputed=imputed_values(spec, values) | imputed_values(spec, other_values),
     )
 
 

@@ -106,7 +106,9 @@ def measure(
         groups = group_metrics_of(
             spec, split.group_values(), scored.classes, y, classes=net.outputs, features=split.group_features
         )
-    return Measurement(repair, number_pairs(data, split.rows), figures, groups, regression, inputs, scored, scores)
+    return Measurement(
+        repair, number_pairs(data, split.rows, spec, net.dtype), figures, groups, regression, inputs, scored, scores
+    )
 
 
 @dataclass(frozen=True, eq=False)

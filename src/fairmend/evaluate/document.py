@@ -142,7 +142,9 @@ class Document:
         """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
 
         def shown(name: str, value: object) -> object:
-            return self.value_names.get(name, {}).get(as_text(value), value)
+            known = pair.imputed.get(name) if value is None else value
+            called = self.value_names.get(name, {}).get(as_text(known), known)
+            return f"{called} (imputed)" if value is None else called
 
         both = pair.values, pair.other_values
         return [", ".join(f"{name} {shown(name, values[name])}" for name in pair.differing) for values in both]
@@ -289,6 +291,41 @@ class FeatureEffects:
     rows: int
     values: list[ValueEffect]
     values_left_out: int
+
+
+@dataclass(frozen=True)
+class GroupMean:
+    """The mean output of a regression network for one group of so many `rows`.
+
+    `low` to `high` is its 95 % interval, None for one person. A `small` group is in no difference.
+    """
+
+    name: str
+    rows: int
+    small: bool
+    mean: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class FeatureMeans:
+    """The mean outputs of the groups of one protected feature, or column of --group: the largest groups.
+
+    `binned` says whether the groups are ranges of values, and `output` is the number of the output, None if there is
+    one. `difference` is the mean of the group with the `highest` one minus that of the `lowest`, with its 95 %
+    interval; the three are None with fewer than two groups that are not small.
+    """
+
+    feature: str
+    binned: bool
+    output: int | None
+    groups: list[GroupMean]
+    groups_left_out: int
+    small_groups: int
+    difference: MeanEffect | None
+    lowest: str | None
+    highest: str | None
 
 
 @dataclass(frozen=True)
@@ -573,9 +610,10 @@ class AuditDocument(Unequal, Document):
     `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
     "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
     `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
-    on `labelled_rows`, and `groups` on all people. `effects` are the mean effects of the values of each
-    protected feature, and `proxies` say how well features tell the columns of --group. `pairs` are the worst ones.
-    `outcomes` is None for a regression network and for samples, and `page` without a report.
+    on `labelled_rows`, and `groups` on all people, or for a regression network `mean_outputs`. `effects` are the mean
+    effects of the values of each protected feature, and `proxies` say how well features tell the columns of --group.
+    `pairs` are the worst ones. `outcomes` is None for a regression network and for samples, and `page` without a
+    report.
     """
 
     kind: str = AUDIT
@@ -595,6 +633,7 @@ class AuditDocument(Unequal, Document):
     groups: list[FeatureGroups]
     outcomes: Outcomes | None
     pairs: list[Pair]
+    mean_outputs: list[FeatureMeans] = field(default_factory=list)
     page: Page | None = None
 
 
@@ -607,7 +646,8 @@ class NetworkFigures:
 
     `repair_inputs` and `data` count the repair inputs, and the rows of the data, that are treated unequally. For a
     claim about scores, `scores` is about the repair inputs, and `largest_difference` is the largest one in the rows of
-    the data. `utility`, `groups` and `effects` are measured on the scored rows, `disparity` on the rows of the data.
+    the data. `utility`, `groups` (of a regression network `mean_outputs`) and `effects` are measured on the scored
+    rows, `disparity` on the rows of the data.
     """
 
     repair_inputs: Unequal
@@ -618,6 +658,7 @@ class NetworkFigures:
     utility: UtilityFigures
     effects: list[FeatureEffects]
     groups: list[FeatureGroups]
+    mean_outputs: list[FeatureMeans] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairmend.auditing.result import user_values
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import plain_value, short
@@ -22,6 +21,7 @@ from fairmend.evaluate.people import RowNumbers
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows, compute_scores
 from fairmend.spec import Spec
+from fairmend.spec.own_values import OwnValues, imputed_values, user_values
 from fairmend.tables import TableStream, csv_text
 
 # The table of pairs: people and their counterfactuals with another prediction, in the user's own values.
@@ -47,7 +47,8 @@ def tabulate_pairs(
     names = [f.name for f in features[:_MOST_COLUMNS]]
     rows: list[NearestPair] = []
     if len(chosen.rows):
-        mine, theirs = (_named(spec, user_values(spec, side)) for side in (chosen.X, chosen.other))
+        own = None if numbers.read is None else OwnValues(spec, numbers.read(chosen.rows), chosen.X.dtype)
+        mine, theirs = (_named(spec, user_values(spec, side, own)) for side in (chosen.X, chosen.other))
         answers, values = _predictions_and_scores(before, chosen)
         later = None if after is None else _predictions_and_scores(after, chosen)
         ids = numbers.ids(chosen.rows)
@@ -74,7 +75,7 @@ def tabulate_pairs(
 
 def _named(spec: Spec, values: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return values by feature, each under its name if it has one."""
-    return {f.name: [f.show(value) for value in values[f.name]] for f in spec.features}
+    return {f.name: [f.called(value) for value in values[f.name]] for f in spec.features}
 
 
 def _predictions_and_scores(net: Model, pairs: NearestCounterfactuals) -> tuple[list[list[int]], list[list[float]]]:
@@ -96,33 +97,50 @@ def _other_value(mine: object, theirs: object) -> str:
 class PairsTable:
     """Pairs as lines of a CSV file; it can be sent to another process."""
 
-    def __init__(self, spec: Spec, net: Model, *, with_ids: bool = False, table: TableStream | None = None) -> None:
-        """Write a column for the ids of people with `with_ids`, if the spec names one.
+    def __init__(self, spec: Spec, net: Model, *, from_data: bool = False, table: TableStream | None = None) -> None:
+        """Write pairs of people, which have ids if the spec names a column of them, and missing values if they may.
 
+        Without `from_data`, the people are samples.
         If the rows are those of a table with several files, two columns tell the file of each row and its number there.
         """
         self._spec, self._net = spec, net
         self._table_read = table if table is not None and len(table.files) > 1 else None
-        self._with_ids = with_ids and spec.id_column is not None
+        self._with_ids = from_data and spec.id_column is not None
         self._varying = [f.name for f in spec.varying]
+        self._imputing = from_data and any(f.missing is not None for f in spec.features)
 
     def header(self) -> str:
         """Return the first line."""
         empty = np.zeros((0, self._spec.width), self._net.dtype)
         return csv_text(self._table(np.zeros(0, np.int64), empty, empty))
 
-    def people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> str:
-        """Return lines for people (k,) with their row numbers and ids, inputs X (k, width) and a neighbour of each."""
-        return self.lines(numbers.numbers(people), X, other, numbers.ids(people))
+    def people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray, own: OwnValues) -> str:
+        """Return lines for people (k,) with their row numbers and ids, inputs X (k, width) and a neighbour of each.
 
-    def lines(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> str:
+        `own` are the values that the data has of them.
+        """
+        return self.lines(numbers.numbers(people), X, other, numbers.ids(people), own)
+
+    def lines(
+        self,
+        rows: Ints,
+        X: FloatArray,
+        other: FloatArray,
+        ids: Sequence[str | None] | None = None,
+        values: OwnValues | None = None,
+    ) -> str:
         """Return lines for rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
-        return csv_text(self._table(rows, X, other, ids), header=False)
+        return csv_text(self._table(rows, X, other, ids, values), header=False)
 
     def _table(
-        self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None
+        self,
+        rows: Ints,
+        X: FloatArray,
+        other: FloatArray,
+        ids: Sequence[str | None] | None = None,
+        values: OwnValues | None = None,
     ) -> pd.DataFrame:
-        own, others = user_values(self._spec, X), user_values(self._spec, other)
+        own, others = user_values(self._spec, X, values), user_values(self._spec, other, values)
         parts: list[pd.Series[Any]] = [pd.Series(rows, name="row")]
         if self._table_read is not None:
             places = self._table_read.locate(rows)
@@ -130,8 +148,10 @@ class PairsTable:
             parts.append(pd.Series([row for _, row in places], name="row_in_file", dtype=np.int64))
         if self._with_ids:
             parts.append(pd.Series(ids, name=self._spec.id_column, dtype=object))
-        parts += [pd.Series(values, name=name) for name, values in own.items()]
-        parts += [pd.Series(others[name], name=f"other_{name}") for name in self._varying]
+        parts += [_column(column, name) for name, column in own.items()]
+        parts += [_column(others[name], f"other_{name}") for name in self._varying]
+        if self._imputing:
+            parts.append(pd.Series([self._imputed(own, i) for i in range(len(rows))], name="imputed", dtype=object))
         claim = self._spec.claim
         for prefix, inputs in (("", X), ("other_", other)):
             if not self._spec.regression:
@@ -143,11 +163,23 @@ class PairsTable:
             parts += [pd.Series(scores[:, k], name=f"{prefix}{name}") for k, name in enumerate(names)]
         return pd.concat(parts, axis=1)
 
+    def _imputed(self, values: Mapping[str, Sequence[Any]], row: int) -> str:
+        """Return what replaces the missing values of one person: "income = 52000, age = 37"."""
+        found = imputed_values(self._spec, {name: column[row] for name, column in values.items()})
+        return ", ".join(f"{name} = {plain_value(value)}" for name, value in found.items())
+
     def _answers(self, X: FloatArray) -> Sequence[Any] | Ints:
-        """Return the predictions (k,): values of the label if it lists its classes, otherwise numbers."""
-        answers = self._net.predict(X)
-        label = self._spec.label
-        return answers if label is None or not label.classes else [label.name_class(int(a)) for a in answers]
+        """Return the predictions (k,) as the label calls them; numbers without a label that names classes."""
+        answers, label = self._net.predict(X), self._spec.label
+        if label is None or label.is_number or (self._net.outputs > 2 and not label.classes):
+            return answers
+        return [self._spec.name_class(int(answer), self._net.outputs) for answer in answers]
+
+
+def _column(values: Sequence[Any], name: str) -> pd.Series[Any]:
+    """Return a column; one of whole numbers stays so if some are missing."""
+    some_missing = any(value is None for value in values)
+    return pd.Series(values, name=name, dtype=object if some_missing else None)
 
 
 class PairsFile:
@@ -165,16 +197,16 @@ class PairsFile:
         net: Model,
         inputs: Iterable[Path] = (),
         *,
-        with_ids: bool = False,
+        from_data: bool = False,
         table: TableStream | None = None,
     ) -> None:
         """Refuse a path that is no CSV file, or one of the inputs, before any work is done.
 
-        `with_ids` and `table` are those of `PairsTable`.
+        `from_data` and `table` are those of `PairsTable`.
         """
         self._path = path
         self._stage: Path | None = None
-        self.table = None if path is None else PairsTable(spec, net, with_ids=with_ids, table=table)
+        self.table = None if path is None else PairsTable(spec, net, from_data=from_data, table=table)
         if path is None:
             return
         if path.suffix.lower() != ".csv":
@@ -197,9 +229,9 @@ class PairsFile:
         return self
 
     def write_people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> None:
-        """Append people (k,) under their row numbers and ids, their inputs X (k, width) and a neighbour of each."""
+        """Append samples (k,) under their numbers, their inputs X (k, width) and a neighbour of each."""
         assert self.table is not None
-        self.append(self.table.people(numbers, people, X, other))
+        self.append(self.table.lines(numbers.numbers(people), X, other))
 
     def write(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> None:
         """Append rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""

@@ -5,16 +5,16 @@ Values out of range are refused, moved, left out or let in, as `fairmend.spec.ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from fairmend.auditing.result import AuditPair, AuditResult
+from fairmend.auditing.result import AuditPair, AuditResult, with_own_values
 from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.paths import DataSource
@@ -39,11 +39,16 @@ class RowNumbers:
     ----------
     first : the number of the first row: 2 in a file with a header, 0 in Python
     id_column : the column with the id of each person, if there is one
+
+    Attributes
+    ----------
+    read : returns the rows of people (k,) in the user's values (k, columns), in range; None if there is no data
     """
 
     def __init__(self, first: int = 0, id_column: str | None = None) -> None:
         """Start without people."""
         self.first, self.id_column = first, id_column
+        self.read: Callable[[Ints], pd.DataFrame] | None = None
         self._rows = 0
         self._left_out: list[Ints] = []
         self._ids: list[NDArray[Any] | CompactTexts] = []
@@ -84,11 +89,16 @@ class RowNumbers:
         return [None if pd.isna(value) else as_text(value) for value in found]
 
 
-def number_pairs(result: AuditResult, numbers: RowNumbers) -> AuditResult:
-    """Return the result with the row numbers and ids of people in its pairs, instead of their places in the audit."""
+def number_pairs(result: AuditResult, numbers: RowNumbers, spec: Spec, dtype: DTypeLike) -> AuditResult:
+    """Return the result with the row numbers and ids of people in its pairs, instead of their places in the audit.
+
+    Their values are those of the data, if `numbers` can read it.
+    """
 
     def named(pairs: Sequence[AuditPair]) -> tuple[AuditPair, ...]:
         people = [pair.row for pair in pairs]
+        if pairs and numbers.read is not None:
+            pairs = with_own_values(pairs, spec, numbers.read(np.array(people, dtype=np.int64)), dtype)
         found = zip(pairs, numbers.numbers(people).tolist(), numbers.ids(people), strict=True)
         return tuple(replace(pair, row=row, id=person) for pair, row, person in found)
 
@@ -239,6 +249,7 @@ def take_people(
         with_ids = need_ids or spec.id_column in frame.columns
         numbers = RowNumbers(FIRST_ROW, spec.id_column if with_ids else None)
         numbers.add(frame, np.isin(np.arange(len(frame)), left))
+        numbers.read = inside.frame.iloc.__getitem__
     known = spec.label is not None and spec.label.column in frame.columns
     labels = tuple(frame[spec.label.column].dropna().unique()) if spec.label is not None and known else ()
     return People(inside.spec, inside.frame, X, numbers, inside.done, labels, tuple(broken))

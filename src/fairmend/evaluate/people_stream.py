@@ -6,10 +6,12 @@ slice, and taken in the order of the slices.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
@@ -20,6 +22,7 @@ from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, requ
 from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.own_values import OwnValues
 from fairmend.tables import FIRST_ROW, TableSlice, TableStream
 from fairmend.tables.stream import describe_files, read_from_elsewhere, require_visible
 from fairmend.workers.engine import HERE, Engine, run_tasks
@@ -57,13 +60,14 @@ class PeopleReading:
         self._groups = GroupColumns(reader.groups)
         self._out_of_range = OutOfRange(reader.policy)
         self._lines: list[str] = []
+        self._frames: deque[tuple[int, pd.DataFrame]] = deque()  # whose pairs may follow, each with its first person
         self._write = self._lines.append if write is None else write
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Yield the people of each piece (people, width)."""
         spec, net, policy, table = self._reader.spec, self._reader.net, self._reader.policy, self._reader.table
         require_visible(self._part)
-        start = FIRST_ROW + self._part.first
+        start, people = FIRST_ROW + self._part.first, 0
         for frame in self._part:
             numbers = np.arange(start, start + len(frame))
             require_given_scores(spec, net, frame, table, policy, numbers)
@@ -76,12 +80,24 @@ class PeopleReading:
             if X is not None:
                 self._labelled.add(inside)
                 self._groups.add(inside)
+                if self._reader.pairs is not None:
+                    self._frames.append((people, inside))
+                people += len(inside)
                 yield X
 
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Write the pairs as lines."""
         assert self._reader.pairs is not None
-        self._write(self._reader.pairs.people(self._numbers, rows, X, other))
+        frames = list(self._frames)
+        first = frames[0][0]
+        whole = frames[0][1] if len(frames) == 1 else pd.concat([frame for _, frame in frames])
+        own = OwnValues(self._reader.spec, whole.iloc[rows - first], self._reader.net.dtype)
+        self._write(self._reader.pairs.people(self._numbers, rows, X, other, own))
+
+    def finish(self, inputs: int) -> None:
+        """Forget the rows of the first so many people."""
+        while self._frames and self._frames[0][0] + len(self._frames[0][1]) <= inputs:
+            self._frames.popleft()
 
     def notes(self) -> PeopleNotes:
         """Return what was noted."""
@@ -170,6 +186,7 @@ class PeopleStream:
         if policy == "widen":
             self._widen(engine if self.count > 1 else HERE)
         self.rows, self.labelled = RowNumbers(FIRST_ROW, spec.id_column), LabelledRows(self.spec, net)
+        self.rows.read = self._read_rows
 
     def _widen(self, engine: Engine) -> None:
         shared = self._reader if engine.is_here else self._reader.for_workers()
@@ -200,6 +217,11 @@ class PeopleStream:
             self.groups.merge(notes.groups)
         if self._file is not None and notes.pairs:
             self._file.append(notes.pairs)
+
+    def _read_rows(self, people: Ints) -> pd.DataFrame:
+        """Return the rows of some of the people taken so far (k, columns), in range."""
+        frame = self._reader.table.take(self.rows.positions(people))
+        return apply_policy(self.spec.features, frame, self._reader.policy)[0]
 
     def for_workers(self) -> _PeopleReader:
         """Return what workers need to read a slice."""

@@ -17,6 +17,7 @@ from fairmend.evaluate.compare import Measurement, RepairComparison
 from fairmend.evaluate.document import (
     FeatureEffects,
     FeatureGroups,
+    FeatureMeans,
     LayerChange,
     Losses,
     NetworkFigures,
@@ -36,7 +37,7 @@ from fairmend.evaluate.document_parts import (
     utility_figures,
 )
 from fairmend.evaluate.effects import mean_effects
-from fairmend.evaluate.groups import CodedValues, Values
+from fairmend.evaluate.mean_outputs import tabulate_means
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
@@ -86,11 +87,10 @@ def repair_document(
     if result.certificate is not None:
         inputs = result.certificate.count
         certificate = certificate_summary(result.certificate, inputs=inputs, command=command, check=check)
-    values: dict[str, Values | CodedValues] = {}
     classes: list[Classes] = []
     everyone = np.arange(len(people.X_scored))
+    values = people.group_values()
     if not spec.regression:
-        values = people.group_values()
         classes = [comparison.before.scored.classes, comparison.after.scored.classes]
     groups = [
         tabulate_groups(
@@ -101,7 +101,15 @@ def repair_document(
     scores = _scores(comparison)
     effects = mean_effects((original, repaired), spec, people.X_scored, common["class_names"])
     before, after = (
-        _network_figures(comparison, figures, number, scores, effects[number], groups)
+        _network_figures(
+            comparison,
+            figures,
+            number,
+            scores,
+            effects[number],
+            groups,
+            tabulate_means(people.group_features, values, figures.scored.logits) if spec.regression else [],
+        )
         for number, figures in enumerate((comparison.before, comparison.after))
     )
     return RepairDocument(
@@ -167,6 +175,7 @@ def _network_figures(
     scores: list[ScoreSummary],
     effects: list[FeatureEffects],
     groups: list[list[FeatureGroups]],
+    means: list[FeatureMeans],
 ) -> NetworkFigures:
     """Return the figures of one of the two networks; both have the same scale in each histogram."""
     end = max(comparison.before.disparity.largest, comparison.after.disparity.largest)
@@ -183,6 +192,7 @@ def _network_figures(
         utility=utility_figures(figures.utility or figures.regression),
         effects=effects,
         groups=groups[number] if groups else [],
+        mean_outputs=means,
     )
 
 

@@ -32,6 +32,7 @@ from fairmend.prove.kernel_bounds import compute_margins, kernel_model
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
+from fairmend.spec.own_values import shortest_values
 from fairmend.spec.products import band_runs, encode_column
 from fairmend_check.kernel.bounds import form_bounds, leads
 from fairmend_check.kernel.claim import Threshold
@@ -284,15 +285,6 @@ def _value(feature: Feature, columns: FloatArray) -> float:
     """Return the value, or code, of one person's encoded columns (columns of the feature,)."""
     if feature.one_hot:
         return float(feature.category_of(columns[None])[0])
-    value = float(feature.nearest(columns)[0])
-    if feature.whole or feature.as_is:
-        return value
-    # The user wrote 34.7, and float32 holds 34.70000076: the shortest number that means the same is what was written.
-    shortened = (float(f"{value:.{digits}g}") for digits in range(1, 17))
-    low, high = feature.bounds
-    same = (short for short in shortened if low <= short <= high and _encodes_to(feature, short, columns))
-    return next(same, value)
-
-
-def _encodes_to(feature: Feature, value: float, columns: FloatArray) -> bool:
-    return bool(encode_column(feature, np.array([value]), columns.dtype)[0] == columns[0])
+    if feature.categories or feature.as_is:
+        return float(feature.nearest(columns)[0])
+    return float(shortest_values(feature, columns[None])[0])

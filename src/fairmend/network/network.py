@@ -393,7 +393,7 @@ def load_network(source: NetworkSource, activation: str | Activation | None = No
 
     A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
     calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:
-    `Spec.from_sklearn` describes the steps before it. `fairmend.network.formats.sklearn.to_estimator` puts a repaired
+    `Spec.from_sklearn` describes the steps before it. `fairmend.sklearn.to_estimator` puts a repaired
     network into a copy.
 
     `activation` names the activation between the affine layers of a file that holds weights only: a .pth, .ckpt or

@@ -235,7 +235,8 @@ def _looseness(model: Model, found: InputForms, outputs: Floats) -> Floats:
         if not parts:  # a look-up passes nothing on
             least, most = nodes[number]
             spread = (own[:, 0] * (most - least)).sum(axis=1, keepdims=True)
-            jump = np.where(high > low, spread / (high - low), 0.0)
+            with np.errstate(invalid="ignore", divide="ignore"):  # where there is no jump
+                jump = np.where(high > low, spread / (high - low), 0.0)
             parts = [np.stack([np.zeros_like(jump), jump], axis=1)]
         for source, part in zip(node.sources, parts, strict=True):
             left[source] = left[source] + part if source in left else part

@@ -201,7 +201,17 @@ _STEP_2 = (*_HEAD, "time_limit")
 METHODS: dict[str, Method] = {
     "auto": Method(
         "run several recipes and select the strongest guarantee that keeps the model",
-        ("keep", "guarantee", "prefer", "keep_form", "X_unlabelled", "device", *_STEP_2),
+        (
+            "keep",
+            "guarantee",
+            "prefer",
+            "keep_form",
+            "candidate",
+            "keep_candidates",
+            "X_unlabelled",
+            "device",
+            *_STEP_2,
+        ),
     ),
     "prof": Method(
         "the paper's method: calibrate the features, bound them symbolically, change the head as little as possible",
@@ -323,6 +333,7 @@ _ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "gap": (lambda value: _is_number(value) and 0 <= value < math.inf, "a relative gap of 0 or more"),
     "keep": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     "guarantee": _one_of(GUARANTEES),
+    "candidate": _whole(1),
     "prefer": _one_of(PREFERENCES),
     "cover_inference": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
 }

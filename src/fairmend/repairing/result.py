@@ -160,6 +160,19 @@ def _regression_warnings(before: Model, after: Model, X: FloatArray, y: np.ndarr
 
 
 @dataclass(frozen=True)
+class OtherCandidate:
+    """The network of a proven candidate of "auto" that was not selected, and its certificate, if there is one.
+
+    ``number`` is its place in `RepairResult.candidates`, from 1.
+    """
+
+    number: int
+    name: str
+    network: Network | RepairedModel
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True)
 class RepairResult:
     """A repaired network, what is proven about it, and how it was made.
 
@@ -173,7 +186,8 @@ class RepairResult:
     are all in which similar people may differ, so that the claim holds for everyone, tolerances and links included.
     ``by_classes`` tells that the output depends on a person only through their class; then ``network`` is a
     `RepairedModel`: the original behind a canonical map, saved as .onnx.
-    ``candidates`` are the recipes that "auto" tried, and ``policy`` is how it selects among them. Their accuracy
+    ``candidates`` are the recipes that "auto" tried, and ``policy`` is how it selects among them; ``others`` are the
+    networks of those not selected, if the caller keeps them. Their accuracy
     compares with ``original_accuracy`` and ``original_balanced_accuracy``: the original network on the calibration set
     (for a regression, None and R²). ``collapsed`` tells whether the network lost a class, or agrees with
     the original hardly more than chance would: its guarantee is then worth little. Read the ``warnings``
@@ -201,6 +215,7 @@ class RepairResult:
     original_accuracy: float | None = None
     original_balanced_accuracy: float | None = None
     by_classes: bool = False
+    others: tuple[OtherCandidate, ...] = ()
 
     @property
     def model(self) -> Network | RepairedModel:

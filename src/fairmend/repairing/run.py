@@ -41,6 +41,7 @@ from fairmend.repairing.options import (
 from fairmend.repairing.recipe import Recipe, RepairAttempt, run_recipe
 from fairmend.repairing.result import (
     MORE_UNEQUAL,
+    OtherCandidate,
     RepairResult,
     calibration_warnings,
     lost_features,
@@ -72,6 +73,8 @@ def repair(
     time_limit: float | None = None,
     device: str | None = None,
     keep_form: bool | None = None,
+    candidate: int | None = None,
+    keep_candidates: bool | None = None,
     progress: Progress | None = None,
 ) -> RepairResult:
     """Repair a network so that the whole neighbourhood of each repair input provably gets one prediction.
@@ -113,6 +116,10 @@ def repair(
         baselines.
     keep_form : for "auto", leave out repairs by classes of similar people, which put nodes in front of the network and
         are saved as .onnx; then a network keeps its architecture, and ignores features with links or bands altogether
+    candidate : for "auto", the number of the candidate to take instead of the selected one, from 1, as
+        `RepairResult.candidates` lists them
+    keep_candidates : for "auto", whether the result holds the networks of the other proven candidates too, each with
+        its certificate (`RepairResult.others`)
     progress : called with the stage ("try", "retrain", "calibrate", "solve", "check"), the steps done and the total.
     """
     training, head = training or TrainingOptions(), head or HeadOptions()
@@ -121,6 +128,8 @@ def repair(
         "guarantee": guarantee,
         "prefer": prefer,
         "keep_form": keep_form,
+        "candidate": candidate,
+        "keep_candidates": keep_candidates,
         "X_unlabelled": X_unlabelled,
         "time_limit": time_limit,
         "device": device,
@@ -141,8 +150,12 @@ def repair(
     task = replace(task, cuts_training=method != "auto", keep_form=bool(keep_form))
     policy = _policy(task, keep, guarantee, prefer) if method == "auto" else None
     with compute_on(None if task.device == CPU else task.device):
-        attempt, selection = _run_method(method, task, training.given, policy, progress)
-        return _result(task, method, attempt, selection, policy)
+        attempt, selection = _run_method(method, task, training.given, policy, progress, candidate)
+        result = _result(task, method, attempt, selection, policy)
+        if selection is None or not keep_candidates:
+            return result
+        others = (_other_candidate(task, method, number, other, selection) for number, other in selection.others)
+        return replace(result, others=tuple(others))
 
 
 def require_method(method: str, model: Network | RunModel, spec: Spec, keep_form: bool = False) -> None:
@@ -176,11 +189,16 @@ def _policy(task: RepairTask, keep: float | None, guarantee: str | None, prefer:
 
 
 def _run_method(
-    method: str, task: RepairTask, training: Mapping[str, Any], policy: Policy | None, progress: Progress | None
+    method: str,
+    task: RepairTask,
+    training: Mapping[str, Any],
+    policy: Policy | None,
+    progress: Progress | None,
+    candidate: int | None = None,
 ) -> tuple[RepairAttempt, Selection | None]:
     if method == "auto":
         started = time.perf_counter()
-        selection = select_repair(task, policy, progress)
+        selection = select_repair(task, policy, progress, candidate)
         total = time.perf_counter() - started
         seconds = selection.attempt.seconds
         timed = {**seconds, "choose": total - seconds["total"], "total": total}
@@ -256,6 +274,14 @@ def _result(
             *(tolerance_warnings(task.spec, attempt.blind_features) if attempt.blind and not attempt.everyone else ()),
         ),
     )
+
+
+def _other_candidate(
+    task: RepairTask, method: str, number: int, attempt: RepairAttempt, selection: Selection
+) -> OtherCandidate:
+    """Return the network of a candidate that was not selected, with a certificate of what is proven about it."""
+    name = selection.candidates[number - 1].recipe.name
+    return OtherCandidate(number, name, attempt.network, _certificate(task, method, attempt))
 
 
 def _more_unequal(task: RepairTask, attempt: RepairAttempt) -> list[str]:

@@ -93,17 +93,21 @@ _ANOTHER_KEEPS = "a network with the same guarantee or a stronger one keeps the 
 class Selection:
     """The selected repair, all candidates with their figures, and what to warn of.
 
-    ``collapsed`` tells whether the selected network collapsed: then all proven candidates did.
+    ``collapsed`` tells whether the selected network collapsed: then all proven candidates did, unless the user chose
+    it. ``others`` are the repairs of the other proven candidates, each with the number of the candidate, from 1.
     """
 
     attempt: RepairAttempt
     candidates: tuple[Candidate, ...]
     collapsed: bool
     warnings: tuple[str, ...]
+    others: tuple[tuple[int, RepairAttempt], ...] = ()
 
 
-def select_repair(task: RepairTask, policy: Policy | None = None, progress: Progress | None = None) -> Selection:
-    """Run the recipes that can win, and select one by the policy.
+def select_repair(
+    task: RepairTask, policy: Policy | None = None, progress: Progress | None = None, candidate: int | None = None
+) -> Selection:
+    """Run the recipes that can win, and select one by the policy, or the `candidate` with this number, from 1.
 
     Once the task's deadline has passed, the recipe that is being trained stops and those that are left do not run:
     their candidates have a problem that begins with "time limit". The recipes of a stage that train least come first,
@@ -125,6 +129,8 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
     if not contest.judged:
         raise FairmendError(_nothing_proven(contest.candidates, task))
     choice = choose(contest.judged, contest.judgement)
+    if candidate is not None:
+        choice = _chosen_by_user(contest, choice, candidate)
     chosen = contest.judged[choice.winner]
     _logger.info("auto selects %s", chosen.candidate.recipe.name)
     return Selection(
@@ -132,7 +138,27 @@ def select_repair(task: RepairTask, policy: Policy | None = None, progress: Prog
         _with_reasons(contest, choice),
         chosen.candidate.collapsed,
         (*_not_tried(contest), *(() if choice.keeps else (_not_kept(chosen, contest),))),
+        tuple((contest.number(judged), judged.attempt) for judged in contest.judged if judged is not chosen),
     )
+
+
+def _chosen_by_user(contest: _Contest, choice: Choice, number: int) -> Choice:
+    """Return the choice of a candidate by its number; refuse one that has no proven network."""
+    known = {contest.number(judged): place for place, judged in enumerate(contest.judged)}
+    if number not in known:
+        of = "1" if len(contest.candidates) == 1 else f"1 to {len(contest.candidates)}"
+        why = f"there are candidates {of}"
+        if number <= len(contest.candidates):
+            other = contest.candidates[number - 1]
+            why = f"{other.recipe.name} has no proven network ({other.problem.removeprefix('not run: ')})"
+        raise FairmendError(f"candidate {number}: {why}; choose {listed([str(each) for each in sorted(known)], 'or')}")
+    place = known[number]
+    if place == choice.winner:
+        return choice
+    reasons = list(choice.reasons)
+    reasons[choice.winner] = "auto would select it, but another candidate was asked for"
+    reasons[place] = f"asked for as candidate {number}"
+    return Choice(place, tuple(reasons), contest.judgement.keeps(contest.judged[place]))
 
 
 class _Contest:
@@ -175,6 +201,10 @@ class _Contest:
         best = min(others, key=lambda judged: self.judgement.fall(judged).value)
         loses_more = self.judgement.fall(own).value > self.judgement.fall(best).value
         return own.candidate.collapsed or (loses_more and self.judgement.lead(best, own) > NOISE)
+
+    def number(self, judged: JudgedCandidate) -> int:
+        """Return the number of a proven candidate among all of them, from 1."""
+        return 1 + [each.recipe for each in self.candidates].index(judged.candidate.recipe)
 
     def sort(self, recipes: list[Recipe]) -> None:
         """Bring the candidates into the order of these recipes, the preferred ones first."""

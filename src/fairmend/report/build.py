@@ -238,6 +238,7 @@ def _row_numbers(spec: Spec, frame: pd.DataFrame | None) -> RowNumbers:
         return RowNumbers()
     rows = RowNumbers(0, spec.id_column if spec.id_column in frame.columns else None)
     rows.add(frame)
+    rows.read = frame.iloc.__getitem__
     return rows
 
 

@@ -102,14 +102,20 @@ def pair_columns(pair: Pair, document: Document) -> tuple[list[tuple[str, str, s
     varying = {*similar.protected, *similar.tolerances, *similar.bands, *similar.linked}
     names = sorted(pair.values, key=lambda name: text.short(name) not in varying)
     shown = [
-        (text.short(name), _shown(document, name, pair.values[name]), _shown(document, name, pair.other_values[name]))
+        (
+            text.short(name),
+            _shown(document, pair, name, pair.values[name]),
+            _shown(document, pair, name, pair.other_values[name]),
+        )
         for name in names[:_MOST_COLUMNS]
     ]
     return shown, len(names) - len(shown)
 
 
-def _shown(document: Document, name: str, value: object) -> str:
-    return text.plain_value(document.value_names.get(name, {}).get(text.as_text(value), value))
+def _shown(document: Document, pair: Pair, name: str, value: object) -> str:
+    known = pair.imputed.get(name) if value is None else value
+    called = text.plain_value(document.value_names.get(name, {}).get(text.as_text(known), known))
+    return f"{called} (imputed)" if value is None else called
 
 
 def describe_pair(pair: Pair, document: Document) -> str:

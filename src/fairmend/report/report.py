@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairmend.auditing.figures import DisparityFigures, Pair, ScoreFigures
 from fairmend.base.errors import FairmendError
@@ -32,6 +32,11 @@ from fairmend.evaluate.document import (
 from fairmend.report.frontier import GUARANTEES
 from fairmend.report.what_if import what_if_problems
 from fairmend.spec.label import About, as_about
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairmend.report.notebook import Plot
 
 DATA_NAME, PAGE_NAME = "result.json", "report.html"
 """The files that the commands write into their folder."""
@@ -76,6 +81,30 @@ class Report:
         from fairmend.report.card import model_card
 
         return model_card(self.document)
+
+    @property
+    def by_group(self) -> pd.DataFrame:
+        """The figures of each group: an index of feature and group, so that ``by_group.loc["sex"]`` is one table.
+
+        Selection rates, as `MetricFrame.by_group` of Fairlearn has them, and the share treated unequally; with more
+        than two classes the share that gets each, and of a regression network the mean output with its 95 % interval.
+        Of a repair, before and after.
+        """
+        from fairmend.report.notebook import group_frame
+
+        return group_frame(self.document)
+
+    def plot(self, section: str = "groups") -> Plot:
+        """Return one section of the page, such as "groups", "effects", "pairs" or "disparity", for a notebook."""
+        from fairmend.report.notebook import plot_section
+
+        return plot_section(self.html, section)
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook."""
+        from fairmend.report.notebook import frame
+
+        return frame(self.html)
 
     def with_about(self, about: About | Mapping[str, Any]) -> Report:
         """Return the report with texts about the model; those that are given replace earlier ones."""

@@ -162,7 +162,6 @@ def _pick(weights: Floats, rng: np.random.Generator) -> Choices:
     return np.asarray((limits > drawn).argmax(axis=1), dtype=np.int64)
 
 
-
 def layer_nodes(net: Network) -> list[int]:
     """Return the nodes of the layers: each function, each affine layer that no function follows, the logits last."""
     followed = {net.nodes[i].sources[0] for i in net.functions}

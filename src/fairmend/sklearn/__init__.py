@@ -7,7 +7,8 @@ try:
 except ImportError as error:
     raise FairmendError('fairmend.sklearn needs scikit-learn 1.7 or later: pip install "fairmend[sklearn]"') from error
 
+from fairmend.network.formats.sklearn import to_estimator
 from fairmend.sklearn._classifier import FairRepairClassifier, RepairWarning
 from fairmend.sklearn._estimators import InputError
 
-__all__ = ["FairRepairClassifier", "InputError", "RepairWarning"]
+__all__ = ["FairRepairClassifier", "InputError", "RepairWarning", "to_estimator"]

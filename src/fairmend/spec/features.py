@@ -104,6 +104,13 @@ class Feature:
         """Return what people call a value of the user's data: its name, if it has one, or the value itself."""
         return value if self.names is None else self.names.get(as_text(value), value)
 
+    def called(self, value: Any) -> Any:
+        """Return what `show` does; of a missing value, what replaces it, with a remark."""
+        if value is not None:
+            return self.show(value)
+        replacement = self.missing if isinstance(self.missing, str) else f"{self.missing:.6g}"
+        return f"{self.show(replacement)} (imputed)"
+
     @property
     def one_hot(self) -> bool:
         """Whether the feature has one column per category (except a dropped one)."""

@@ -173,6 +173,11 @@ def find_column(frame: pd.DataFrame, name: str, what: str) -> pd.Series[Any]:
     return column
 
 
+def has_column(frame: pd.DataFrame, name: str) -> bool:
+    """Return whether `find_column` finds one."""
+    return _name_in(frame, name) in frame.columns
+
+
 def _name_in(frame: pd.DataFrame, name: str) -> str:
     """Return the name of a column, or how fairmend writes it to a CSV file, if the data has only that."""
     written = spreadsheet_text(name)

@@ -42,6 +42,7 @@ from fairmend.spec.neighbourhoods import (
     stream_points,
 )
 from fairmend.spec.out_of_range import InRange, apply_policy, find_wider_ranges, require_policy
+from fairmend.spec.own_values import shortest_values
 from fairmend.spec.products import Products, most_in_band, require_few_products
 from fairmend.spec.read_values import (
     RowNumber,
@@ -574,9 +575,7 @@ class Spec:
     def describe_pair(self, x: ArrayLike, x2: ArrayLike) -> str:
         """Return how x2 differs from x, both encoded (width,): "the same person, age 34 instead of 61"."""
         pair = self._matrix(np.stack([np.asarray(x), np.asarray(x2)]))
-        decoded = (
-            (f.name, *map(f.show, decode_columns(f, pair[:, self._slices[f.name]]).tolist())) for f in self._features
-        )
+        decoded = ((f.name, *map(f.show, shortest_values(f, pair[:, self._slices[f.name]]))) for f in self._features)
         return describe_difference(decoded)
 
     def _matrix(self, X: ArrayLike, first_row: RowNumber = 0) -> FloatArray:

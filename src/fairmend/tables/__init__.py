@@ -1,5 +1,6 @@
-"""Read tables of people from CSV or Parquet files, on disk or in an object store, and write CSV files."""
+"""Read tables of people from CSV, Parquet or Excel files, on disk or in an object store, and write CSV files."""
 
+from fairmend.base.paths import TableSource
 from fairmend.tables.csv_files import csv_text, write_csv
 from fairmend.tables.files import TableFile, find_files, local_files
 from fairmend.tables.stream import (
@@ -17,6 +18,7 @@ __all__ = [
     "BrokenFile",
     "TableFile",
     "TableSlice",
+    "TableSource",
     "TableStream",
     "csv_text",
     "describe_broken",

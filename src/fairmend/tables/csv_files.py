@@ -1,15 +1,14 @@
-"""CSV files: comma-separated UTF-8 with a header, compressed with gzip or not.
+"""CSV files: UTF-8 text with a header, compressed with gzip or not; and Excel files, which are read the same way.
 
 A large file is cut into ranges that different processes parse, after lines that surely end a row. pandas is inside a
-quoted field after an odd number of quotes, as long as each quote that opens a field follows a comma, a line end, or the
-quote that has just closed the field. Elsewhere a quote may be text. So the scan counts quotes from the start of the
+quoted field after an odd number of quotes, as long as each quote that opens a field follows a separator, a line end, or
+the quote that has just closed the field. Elsewhere a quote may be text. So the scan counts quotes from the start of the
 file, cuts at line ends outside of quoted fields, and stops cutting at the first quote that follows anything else. Cuts
 depend on the file alone, never on the number of workers.
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import os
@@ -18,7 +17,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import IO, Any
 
 import numpy as np
@@ -29,8 +27,10 @@ from fairmend.base.arrays import Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_text
 from fairmend.base.text import first_line, spreadsheet_text
+from fairmend.tables.excel_files import excel_pieces, read_excel
 from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
+from fairmend.tables.styles import CsvStyle, find_style
 
 # pandas 3.1 and later read every number exactly, and warn about the option that earlier releases need for it.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
@@ -61,7 +61,7 @@ class CsvRange:
     ----------
     start, end : the first byte, and the one after the last; the first range contains the header
     header : how many bytes at the start of the file the header takes; later ranges are read as if they followed it
-    padded : whether spaces may follow commas or line ends; they are no part of a value
+    padded : whether spaces may follow separators or line ends; they are no part of a value
     """
 
     start: int
@@ -120,17 +120,29 @@ def csv_pieces(
     report: Report | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield data frames of at most `piece` rows of a file, or of a range; the columns `texts` are read as text."""
+    if file.is_excel:
+        yield from excel_pieces(file, piece, texts, columns)
+        return
     options = _CSV if part is None or part.padded else _UNPADDED
     options = {**options, "chunksize": piece, "dtype": dict.fromkeys(texts, str)}
     wanted = None if columns is None else list(columns)
-    with _parsing(file, part, report) as source, pd.read_csv(source, **options, usecols=wanted) as reader:
+    with (
+        _parsing(file, part, report) as (source, style),
+        pd.read_csv(source, **options, **_marks(style), usecols=wanted) as reader,
+    ):
         yield from reader
+
+
+def _marks(style: CsvStyle) -> dict[str, Any]:
+    return {"sep": style.sep, "decimal": style.decimal}
 
 
 def read_csv(file: TableFile) -> pd.DataFrame:
     """Return the whole file; only an empty field is missing, "NA" and "None" are values."""
-    with _parsing(file) as source:
-        frame: pd.DataFrame = pd.read_csv(source, **_CSV)
+    if file.is_excel:
+        return read_excel(file)
+    with _parsing(file) as (source, style):
+        frame: pd.DataFrame = pd.read_csv(source, **_CSV, **_marks(style))
     return frame
 
 
@@ -142,15 +154,18 @@ def _kind(column: pd.Series[Any]) -> str:
 
 
 @contextmanager
-def _parsing(file: TableFile, part: CsvRange | None = None, report: Report | None = None) -> Iterator[IO[bytes]]:
+def _parsing(
+    file: TableFile, part: CsvRange | None = None, report: Report | None = None
+) -> Iterator[tuple[IO[bytes], CsvStyle]]:
     """Open a file whose header is right, and turn the errors of parsing it into a FairmendError."""
     try:
+        style = style_of(file)
         with _plain(file) as source:
-            _check_header(file.name, source)
+            _check_header(file.name, source, style)
         with _plain(file, part) as source:
-            _check_first_row(file.name, source)
+            _check_first_row(file.name, source, style)
         with _plain(file, part, report) as source:
-            yield source
+            yield source, style
     except UnicodeDecodeError as error:
         raise FairmendError(f"{file.name}: not UTF-8 text; save the table as UTF-8 CSV") from error
     except (EOFError, zlib.error) as error:
@@ -204,16 +219,19 @@ class _RangeReader(io.RawIOBase):
         return read
 
 
-def _check_header(name: str, source: IO[bytes]) -> None:
-    header = pd.read_csv(source, header=None, nrows=1, dtype=str, **_TEXT)
+def style_of(file: TableFile) -> CsvStyle:
+    """Return how a CSV file separates columns and writes numbers, as the user says or its first rows show."""
+    with _plain(file) as source:
+        start = source.read(_HEAD)
+    head = start.decode(_TEXT["encoding"], "ignore").replace("\0", "")
+    if len(start) == _HEAD:  # the last line may be cut off
+        head = head[: head.rfind("\n") + 1] or head
+    return find_style(file.name, head, file.sep, file.decimal)
+
+
+def _check_header(name: str, source: IO[bytes], style: CsvStyle) -> None:
+    header = pd.read_csv(source, header=None, nrows=1, dtype=str, **_TEXT, sep=style.sep)
     names = header.iloc[0].tolist()
-    source.seek(0)
-    head = source.read(_HEAD).decode(_TEXT["encoding"], "ignore").replace("\0", "")
-    for separator, word in ((";", '";"'), ("\t", "tabs")):
-        rows = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
-        fields = {len(row) for row in islice(filter(None, rows), 2)}
-        if len(fields) == 1 and max(fields) > len(names):
-            raise FairmendError(f"{name}: its columns seem to be separated by {word}; save it with commas")
     seen: set[str] = set()
     for column in names:
         if isinstance(column, str) and column in seen:
@@ -221,10 +239,10 @@ def _check_header(name: str, source: IO[bytes]) -> None:
         seen.add(column)
 
 
-def _check_first_row(name: str, source: IO[bytes]) -> None:
+def _check_first_row(name: str, source: IO[bytes], style: CsvStyle) -> None:
     """Refuse surplus fields in the first row after the header: pandas would take the first column for row names."""
     try:
-        pd.read_csv(source, header=None, nrows=2, dtype=str, **_TEXT)
+        pd.read_csv(source, header=None, nrows=2, dtype=str, **_TEXT, sep=style.sep)
     except pd.errors.ParserError as error:
         if "Expected" not in str(error):  # as in "Expected 2 fields in line 2, saw 3"
             raise
@@ -267,25 +285,26 @@ def find_ranges(file: TableFile) -> Iterator[CsvRange | None]:
     if size is None or size <= RANGE_BYTES:
         yield None
         return
+    sep = ord(style_of(file).sep)
     with file.open() as source:
-        yield from _scan(source, size)
+        yield from _scan(source, size, sep)
 
 
-def _scan(source: IO[bytes], size: int) -> Iterator[CsvRange]:
-    """Yield the ranges of a file of so many bytes."""
+def _scan(source: IO[bytes], size: int, sep: int = _COMMA) -> Iterator[CsvRange]:
+    """Yield the ranges of a file of so many bytes, whose columns are separated by the character of this code."""
     block = source.read(_BLOCK)
     header = _header_size(block)
     block = block.replace(_MARK, b"\n" * len(_MARK), 1) if block.startswith(_MARK) else block
-    padded_header = _is_padded(_codes(b"\n\n", block[:header]))
+    padded_header = _is_padded(_codes(b"\n\n", block[:header]), sep)
     start, place, target = 0, 0, header + RANGE_BYTES
     before, quotes, padded = b"\n\n", 0, padded_header  # a file starts as a line does
     while block:
         codes = _codes(before, block)
         marks = np.flatnonzero(codes[2:] == _QUOTE) if b'"' in block else np.empty(0, np.int64)
-        if header == 0 or not _open_fields(codes, marks[quotes % 2 :: 2]):
+        if header == 0 or not _open_fields(codes, marks[quotes % 2 :: 2], sep):
             padded = True  # nothing is known about the rest
             break
-        here = padded_header or _is_padded(codes)
+        here = padded_header or _is_padded(codes, sep)
         padded = padded or here
         while end := _row_end(block, marks, quotes, target - place):
             yield CsvRange(start, place + end, header, padded)
@@ -313,17 +332,17 @@ def _header_size(block: bytes) -> int:
     return 0
 
 
-def _open_fields(codes: NDArray[np.uint8], marks: Ints) -> bool:
+def _open_fields(codes: NDArray[np.uint8], marks: Ints, sep: int) -> bool:
     """Return whether quotes of a block, each outside of quoted fields, surely open fields."""
     last, last_but_one = codes[marks + 1], codes[marks]
-    after = (last == _COMMA) | (last == _LINE_FEED) | (last == _QUOTE)
-    return bool((after | ((last == _SPACE) & (last_but_one == _COMMA))).all())
+    after = (last == sep) | (last == _LINE_FEED) | (last == _QUOTE)
+    return bool((after | ((last == _SPACE) & (last_but_one == sep))).all())
 
 
-def _is_padded(codes: NDArray[np.uint8]) -> bool:
-    """Return whether spaces follow commas or line ends."""
+def _is_padded(codes: NDArray[np.uint8], sep: int) -> bool:
+    """Return whether spaces follow separators or line ends."""
     last = codes[np.flatnonzero(codes[2:] == _SPACE) + 1]
-    return bool(((last == _COMMA) | (last == _LINE_FEED) | (last == _RETURN)).any())
+    return bool(((last == sep) | (last == _LINE_FEED) | (last == _RETURN)).any())
 
 
 def _row_end(block: bytes, marks: Ints, quotes: int, least: int) -> int:

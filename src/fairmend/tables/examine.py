@@ -136,7 +136,7 @@ def _examine(how: Examination, task: _Task) -> Examined | str:
     if task.problem:
         return task.problem
     try:
-        if file.is_csv:
+        if file.is_parsed:
             spool = how.open_spool()
             contents = examine_csv(file, how.piece, spool, task.part, how.report)
             if spool is None:
@@ -175,7 +175,7 @@ def _is_cut(file: TableFile) -> bool:
 
 def _work(files: Iterable[TableFile], thoroughly: bool) -> int:
     """Return how many bytes are to be examined; those of remote files are not known."""
-    sizes = [file.size for file in files if file.is_csv or thoroughly]
+    sizes = [file.size for file in files if file.is_parsed or thoroughly]
     return sum(RANGE_BYTES if size is None else size for size in sizes)
 
 

@@ -12,19 +12,18 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.paths import DataSource, DataURL, is_url
+from fairmend.base.paths import DataSource, DataURL, TableSource, is_url
 from fairmend.base.text import first_line
 
-_CSV, _PARQUET = ("csv", "Parquet")
-_SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET}
+_CSV, _PARQUET, _EXCEL = ("CSV", "Parquet", "Excel")
+_SUFFIXES = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": _PARQUET, ".xlsx": _EXCEL}
 _PANDAS_READERS = {
-    ".xlsx": 'read_excel("{}")',
     ".xls": 'read_excel("{}")',
     ".tsv": 'read_csv("{}", sep="\\t")',
     ".json": 'read_json("{}")',
@@ -43,11 +42,16 @@ class TableFile:
     name : its path or URL
     partition : the columns that the names of its folders give, with their values
     base : the folder that a path starts from in another process; empty for the one in which this process runs
+    sep, decimal : what separates the columns of a CSV file, and the decimal mark; None if its first rows show it
+    sheet : the sheet of an Excel file; None for the first
     """
 
     name: str
     partition: tuple[tuple[str, Any], ...] = ()
     base: str = ""
+    sep: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
 
     @property
     def place(self) -> str:
@@ -64,8 +68,18 @@ class TableFile:
 
     @property
     def is_csv(self) -> bool:
-        """Whether it is a CSV file, compressed or not; otherwise it is a Parquet file."""
+        """Whether it is a CSV file, compressed or not."""
         return _kind(self.name) == _CSV
+
+    @property
+    def is_excel(self) -> bool:
+        """Whether it is an Excel file."""
+        return _kind(self.name) == _EXCEL
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether it is parsed, which takes time: a CSV or Excel file, not a Parquet file."""
+        return _kind(self.name) != _PARQUET
 
     @property
     def is_compressed(self) -> bool:
@@ -95,22 +109,39 @@ class TableFile:
             raise FairmendError(f"{self.name}: cannot read the data: {error.strerror or first_line(error)}") from error
 
 
-def find_files(source: str | os.PathLike[str] | DataURL) -> tuple[TableFile, ...]:
-    """Return the files of a table in the order of their names; they are all CSV or all Parquet files."""
-    text = str(source)
+def find_files(source: str | os.PathLike[str] | DataURL | TableSource) -> tuple[TableFile, ...]:
+    """Return the files of a table in the order of their names; they are all of one kind."""
+    files = _find_files(str(source))
+    if not isinstance(source, TableSource):
+        return files
+    for option, given, fits in (
+        ("--sep", source.sep, files[0].is_csv),
+        ("--decimal", source.decimal, files[0].is_csv),
+        ("--sheet", source.sheet, files[0].is_excel),
+    ):
+        if given is not None and not fits:
+            raise FairmendError(
+                f"{source}: {option} is for {'.csv' if option != '--sheet' else '.xlsx'} files; leave it out"
+            )
+    return tuple(replace(file, sep=source.sep, decimal=source.decimal, sheet=source.sheet) for file in files)
+
+
+def _find_files(text: str) -> tuple[TableFile, ...]:
     root, names = _remote_names(text) if is_url(text) else _local_names(text)
     if root is None:
         _require_kind(text)
         return (TableFile(text),)
     kinds = {_require_kind(name) for name in names}
     if len(kinds) > 1:
-        raise FairmendError(f'{text}: has CSV and Parquet files; give one kind, with a pattern such as "*.parquet"')
+        both = " and ".join(sorted(kinds))
+        raise FairmendError(f'{text}: has {both} files; give one kind, with a pattern such as "*.parquet"')
     partitions = [_partition(name.removeprefix(root)) for name in names]
     return tuple(map(TableFile, names, _typed(names, partitions)))
 
 
 def local_files(source: DataSource | None) -> list[Path]:
     """Return the files of a table that are on this disk, as far as they exist, so that no output replaces them."""
+    source = source.place if isinstance(source, TableSource) else source
     if source is None or isinstance(source, DataURL):
         return []
     root, names = _local_names(str(source)) if _is_many(str(source)) else (None, [])
@@ -135,7 +166,9 @@ def _require_kind(name: str) -> str:
     if kind is None:
         if not is_url(name) and not os.path.exists(name):
             raise FairmendError(f"{name}: no such file or folder")
-        raise FairmendError(f"{name}: data is read from .csv, .csv.gz or .parquet files; {_how_to_convert(name)}")
+        raise FairmendError(
+            f"{name}: data is read from .csv, .csv.gz, .parquet or .xlsx files; {_how_to_convert(name)}"
+        )
     return kind
 
 
@@ -192,7 +225,7 @@ def _visible(text: str, root: str, names: Iterator[str] | list[str]) -> list[str
     found = sorted(name for name in names if not _is_hidden(name.removeprefix(root)))
     if not found:
         what = "no file matches the pattern" if _PATTERN.search(text) else "the folder has no table files"
-        raise FairmendError(f"{text}: {what}; give .csv, .csv.gz or .parquet files")
+        raise FairmendError(f"{text}: {what}; give .csv, .csv.gz, .parquet or .xlsx files")
     return found
 
 

@@ -20,7 +20,7 @@ from pandas.api.types import union_categoricals
 
 from fairmend.base.arrays import Ints
 from fairmend.base.errors import FairmendError
-from fairmend.base.paths import DataURL, is_url
+from fairmend.base.paths import DataURL, TableSource, is_url
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import listed
 from fairmend.tables.csv_files import CsvContents, CsvRange, csv_pieces, read_csv
@@ -60,6 +60,7 @@ class TableSlice:
     dictionaries : columns of Parquet files with few different texts, which are read as categoricals
     spooled : the pieces of a CSV file that were parsed before, which are read instead of the file
     base : the folder that a path starts from in another process; empty for the one in which this process runs
+    sep, decimal, sheet : those of the file
     """
 
     source: str
@@ -75,11 +76,14 @@ class TableSlice:
     dictionaries: tuple[str, ...] = ()
     spooled: SpooledPieces | None = field(default=None, repr=False, compare=False)
     base: str = ""
+    sep: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
 
     @property
     def file(self) -> TableFile:
         """The file."""
-        return TableFile(self.source, self.partition, self.base)
+        return TableFile(self.source, self.partition, self.base, self.sep, self.decimal, self.sheet)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `piece` rows; the index counts over the whole table."""
@@ -96,7 +100,7 @@ class TableSlice:
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if self.spooled is not None and columns is not None and self.spooled.has(columns):
             return self.spooled.read(columns)
-        if file.is_csv:
+        if file.is_parsed:
             texts = [name for name in self.texts if name not in given]
             return csv_pieces(file, self.piece, texts, columns, self.part)
         return parquet_pieces(file, self.piece, self.groups, columns, self.dictionaries)
@@ -186,6 +190,18 @@ class TableStream:
         """Return the stream without categoricals: columns of text come as text."""
         return replace(self, parts=tuple(replace(part, dictionaries=(), spooled=None) for part in self.parts))
 
+    def take(self, places: Ints) -> pd.DataFrame:
+        """Return some rows (k, columns), in this order; places are counted from 0, and only their slices are read."""
+        wanted, pieces = np.unique(places), []
+        for part in self.slices():
+            if np.searchsorted(wanted, part.first) == np.searchsorted(wanted, part.first + part.rows):
+                continue
+            for frame in part:
+                start = int(frame.index[0]) if len(frame) else part.first
+                here = wanted[(wanted >= start) & (wanted < start + len(frame))] - start
+                pieces += [frame.iloc[here]] if len(here) else []
+        return _joined(pieces).loc[places] if pieces else next(iter(self)).iloc[:0]
+
     def locate(self, rows: Ints) -> list[tuple[str, int]]:
         """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
         starts: dict[str, int] = {}
@@ -198,7 +214,7 @@ class TableStream:
 
 @shows_progress
 def stream_table(
-    source: str | os.PathLike[str] | DataURL,
+    source: str | os.PathLike[str] | DataURL | TableSource,
     rows: int | None = None,
     *,
     keep_going: bool = False,
@@ -266,6 +282,7 @@ def _slices(file: TableFile, examined: Examined) -> list[TableSlice]:
     """Return the slices of one file or range, as if it were the first."""
     contents = examined.contents
     whole = TableSlice(file.name, 0, 0, None, examined.part, partition=file.partition, spooled=examined.spooled)
+    whole = replace(whole, sep=file.sep, decimal=file.decimal, sheet=file.sheet)
     if isinstance(contents, CsvContents):
         return [replace(whole, rows=contents.rows)] if contents.rows else []
     whole = replace(whole, dictionaries=tuple(sorted(contents.dictionaries)))
@@ -321,7 +338,7 @@ def _state(place: str) -> str:
 
 
 def read_table(
-    source: str | os.PathLike[str] | DataURL,
+    source: str | os.PathLike[str] | DataURL | TableSource,
     *,
     needed: Collection[str] | None = None,
     useful: Collection[str] = (),
@@ -343,7 +360,7 @@ def read_table(
         if broken is not None:
             broken += stream.broken
     else:
-        frame = read_csv(files[0]) if files[0].is_csv else read_parquet(files[0])
+        frame = read_csv(files[0]) if files[0].is_parsed else read_parquet(files[0])
     if len(frame) == 0:
         raise FairmendError(f"{source}: the table has no rows; give at least one")
     _logger.info("read %d rows of %d columns from %s", *frame.shape, source)

@@ -25,6 +25,7 @@ from fairmend.evaluate.people_stream import PeopleStream
 from fairmend.evaluate.what_if import add_what_if
 from fairmend.models import RunModel
 from fairmend.network import Network
+from fairmend.report import Report
 from fairmend.report.report import PAGE_NAME
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
@@ -71,6 +72,17 @@ class AuditedFiles:
     out_of_range: OutOfRange
     title: str
 
+    @property
+    def report(self) -> Report:
+        """The report, drawn from the document."""
+        if self.document.page is None:
+            raise FairmendError("the audit was made without a report. Pass report, a folder")
+        return Report(self.document)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook, or without one the figures."""
+        return self.result._repr_html_() if self.document.page is None else self.report._repr_html_()
+
 
 @shows_progress
 def audit_files(
@@ -97,6 +109,7 @@ def audit_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     outputs: str | None = None,
     command: str | None = None,
     progress: Progress | None = None,
@@ -117,7 +130,9 @@ def audit_files(
     if table_at is None and group:
         raise FairmendError("--group needs --data: random samples have only the features of the spec")
     progress = progress or silent
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    used, net = load_any_model(
+        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
+    )
     used = add_about(used, about_file)
     inputs = [path for path in (model, spec_file, *local_files(table_at), about_file) if path is not None]
     if folder is not None:
@@ -133,7 +148,7 @@ def audit_files(
             people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range, groups=group)
             used = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
-        with PairsFile(out, used, net, inputs, with_ids=people is not None, table=table) as file:
+        with PairsFile(out, used, net, inputs, from_data=people is not None, table=table) as file:
             if people is not None:
                 people.write_pairs(file)
             result = audit(
@@ -153,7 +168,7 @@ def audit_files(
                 witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
             )
     labelled = LabelledRows(used, net) if people is None else people.labelled
-    result = number_pairs(result, numbers).name_classes(used.label, labelled.distinct_values)
+    result = number_pairs(result, numbers, used, net.dtype).name_classes(used.label, labelled.distinct_values)
     done = OutOfRange(out_of_range) if people is None else people.out_of_range
     columns = [] if people is None else people.groups.columns()
     figures = labelled.figures(result.rows, columns)

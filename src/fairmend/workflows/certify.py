@@ -30,6 +30,7 @@ from fairmend.workflows.inputs import (
     as_path,
     as_source,
     at_threshold,
+    is_pipeline,
     load_any_model,
     load_people,
     save_widened_spec,
@@ -85,6 +86,7 @@ def certify_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     outputs: str | None = None,
     certificate: PathLike | None = None,
     out_of_range: str = "refuse",
@@ -99,7 +101,10 @@ def certify_files(
     model, spec_file, table, file = Path(model), Path(spec), as_source(data), as_path(certificate)
     report = progress or silent
     require_folder(file)
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    refuse_certificate_of_pipeline(model, file)
+    used, net = load_any_model(
+        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
+    )
     if file is not None:
         require_network(net, "--certificate", "leave it out, or repair the model: a repair has a certificate")
     with open_engine(cluster, jobs) as workers:
@@ -137,6 +142,15 @@ def certify_files(
     )
     files = {"certificate": file, "widened_spec": wider}
     return CertifiedFiles(result, people, document, files, tuple(warnings), used, net)
+
+
+def refuse_certificate_of_pipeline(model: Path, certificate: Path | None) -> None:
+    """Refuse a certificate about a file of scikit-learn, which `fairmend check` does not read."""
+    if certificate is not None and is_pipeline(model):
+        raise FairmendError(
+            f"{model}: a certificate is about a file that fairmend check reads; save the network as ONNX first, in "
+            'Python: fairmend.load_network(pipeline).save("model.onnx")'
+        )
 
 
 def require_folder(certificate: Path | None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.paths import DataSource, DataURL, data_source, require_inside
+from fairmend.base.paths import DataSource, DataURL, TableSource, data_source, require_inside
 from fairmend.models import RunModel, load_model, require_network
 from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
-DataPath: TypeAlias = PathLike | DataURL  # a file, a folder or a pattern, or a URL
+DataPath: TypeAlias = PathLike | DataURL | TableSource  # a file, a folder or a pattern, or a URL
 
 
 def as_path(path: PathLike | None) -> Path | None:
@@ -33,7 +33,7 @@ def as_path(path: PathLike | None) -> Path | None:
 
 def as_source(data: DataPath) -> DataSource:
     """Return where a table is."""
-    return data if isinstance(data, DataURL) else data_source(os.fspath(data))
+    return data if isinstance(data, DataURL | TableSource) else data_source(os.fspath(data))
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -52,14 +52,22 @@ def load_any_model(
     ignore_scores: bool = False,
     threshold: float | None = None,
     outputs: str | None = None,
+    *,
+    trust_pickle: bool = False,
 ) -> tuple[Spec, Network | RunModel]:
     """Read the spec and the model, which decides at the threshold; refuse them if their numbers of columns differ.
+
+    A file of scikit-learn is the network at the end of its pipeline, if the spec encodes people as the steps before it
+    do; otherwise the pipeline is run as a whole. Pickles are opened only with `trust_pickle`.
 
     With `ignore_scores`, the spec names no column of scores, so that nothing compares the model with them. A
     `threshold` replaces that of the spec, and `outputs` says what the model gives, if that is not clear.
     """
     spec = load_spec(spec_file, threshold)
-    net = load_model(model, activation, outputs=outputs)
+    if is_pipeline(model):
+        net = read_pipeline_model(model, spec, outputs, trust_pickle)[0]
+    else:
+        net = load_model(model, activation, outputs=outputs)
     if isinstance(net, RunModel):
         try:
             net = net.bind(spec)
@@ -69,6 +77,27 @@ def load_any_model(
     return _fitted(model, spec_file, spec, net, ignore_scores)
 
 
+_PIPELINES = (".skops", ".joblib", ".pkl", ".pickle")
+
+
+def is_pipeline(model: Path) -> bool:
+    """Return whether a file holds a model of scikit-learn, by its suffix."""
+    return model.suffix.lower() in _PIPELINES
+
+
+def read_pipeline_model(
+    file: Path, spec: Spec, outputs: str | None = None, trust_pickle: bool = False
+) -> tuple[Network | RunModel, Any]:
+    """Return the model in a file of scikit-learn for rows of a spec, and the fitted pipeline or model itself."""
+    from fairmend.spec.draft.from_sklearn import read_pipeline
+
+    fitted, _ = read_pipeline(file, trust_pickle)
+    try:
+        return load_model(fitted, outputs=outputs, spec=spec), fitted
+    except FairmendError as error:
+        raise FairmendError(f"{file}: {error}") from error
+
+
 def load_network_of(
     command: str,
     model: Path,
@@ -76,9 +105,15 @@ def load_network_of(
     activation: str | None,
     ignore_scores: bool = False,
     threshold: float | None = None,
+    *,
+    trust_pickle: bool = False,
 ) -> tuple[Spec, Network]:
     """Read the spec and a network, as `load_any_model` does; refuse a model that is only run, which has no bounds."""
-    spec, net = load_spec(spec_file, threshold), require_network(model, command, activation=activation)
+    spec = load_spec(spec_file, threshold)
+    if is_pipeline(model):
+        net = require_network(read_pipeline_model(model, spec, trust_pickle=trust_pickle)[0], command)
+    else:
+        net = require_network(model, command, activation=activation)
     return _fitted(model, spec_file, spec, net, ignore_scores)
 
 

@@ -15,6 +15,7 @@ from fairmend.evaluate.document import QuantifyDocument
 from fairmend.evaluate.document_parts import certificate_summary, describe_origin
 from fairmend.network import Network
 from fairmend.quantifying.certificate import confirmed_certificate
+from fairmend.quantifying.outlook import foresee
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.quantifying.run import quantify
 from fairmend.report.report import PAGE_NAME
@@ -22,7 +23,7 @@ from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, spec_warnings
 from fairmend.tables import describe_broken, find_files, local_files
 from fairmend.workers.engine import open_engine
-from fairmend.workflows.certify import require_folder
+from fairmend.workflows.certify import refuse_certificate_of_pipeline, require_folder
 from fairmend.workflows.inputs import (
     DataPath,
     PathLike,
@@ -85,15 +86,18 @@ def quantify_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     command: str | None = None,
     progress: Progress | None = None,
     on_result: Callable[[QuantifiedFiles], None] | None = None,
+    on_outlook: Callable[[str], None] | None = None,
 ) -> QuantifiedFiles:
     """Quantify a model file over everyone that a spec file allows, as `fairmend quantify` does.
 
     `report` is the folder of a report, and `certificate` a file for the certificate of the shares. `command` is what
     the report says was typed. Other arguments are the options of the command. `on_result` gets the result before the
-    certificate is written: its errors must not cost the result of a long run.
+    certificate is written: its errors must not cost the result of a long run. `on_outlook` gets a sentence before it
+    runs if most people will stay undecided, which a short run finds out.
     """
     model, spec_file, table = Path(model), Path(spec), None if data is None else as_source(data)
     folder, file, about_file = as_path(report), as_path(certificate), as_path(about)
@@ -102,7 +106,10 @@ def quantify_files(
     if table is None and keep_going:
         raise FairmendError("--keep-going needs --data: there are no files to leave out")
     require_folder(file)
-    used, net = load_network_of("quantify", model, spec_file, activation, ignore_scores, threshold)
+    refuse_certificate_of_pipeline(model, file)
+    used, net = load_network_of(
+        "quantify", model, spec_file, activation, ignore_scores, threshold, trust_pickle=trust_pickle
+    )
     used = add_about(used, about_file)
     inputs = [path for path in (model, spec_file, *local_files(table), about_file) if path is not None]
     if folder is not None:
@@ -113,6 +120,9 @@ def quantify_files(
         )
         used = used if people is None else people.spec
         spec_out = None if file is None else widened_spec_file(file, inputs)
+        outlook = None if on_outlook is None else foresee(net, used, seconds, seed)
+        if on_outlook is not None and outlook is not None:
+            on_outlook(outlook.describe(seconds))
         found = quantify(
             net,
             used,

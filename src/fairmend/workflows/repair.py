@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,21 +15,31 @@ from fairmend.base.folders import check_folder, staged_folder
 from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.compare import RepairComparison, claim_needs_range, measure, repair_and_compare
-from fairmend.evaluate.document import RepairDocument
+from fairmend.evaluate.document import RepairDocument, SourceFile
 from fairmend.evaluate.document_parts import describe_origin, file_digest
 from fairmend.evaluate.people import choose_policy, require_given_scores
 from fairmend.evaluate.repair_document import repair_document
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.what_if import add_what_if
 from fairmend.models import RunModel
+from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.formats import require_room
 from fairmend.repairing.options import check_applicable, has_tolerances
-from fairmend.repairing.result import RepairResult
+from fairmend.repairing.result import OtherCandidate, RepairResult
 from fairmend.repairing.run import require_method
-from fairmend.report import load_report
+from fairmend.report import Report, load_report
 from fairmend.tables import find_files, local_files, read_table, write_csv
-from fairmend.workflows.inputs import DataPath, PathLike, add_about, as_path, as_source, load_any_model, without_scores
+from fairmend.workflows.inputs import (
+    DataPath,
+    PathLike,
+    add_about,
+    as_path,
+    as_source,
+    is_pipeline,
+    load_any_model,
+    without_scores,
+)
 from fairmend.workflows.outputs import (
     REPORT_FILES,
     form_warning,
@@ -38,6 +49,8 @@ from fairmend.workflows.outputs import (
 )
 
 _BY_CLASSES = "model.onnx"  # what a repair by classes of similar people is saved as
+_CANDIDATE = re.compile(r"candidate-\d+\.[a-z0-9.]+")
+_MOST_CANDIDATES = 20
 _TABLES = ("data", "repair data", "test data")  # the roles of sources that may have several files
 
 
@@ -80,6 +93,15 @@ class RepairedFiles:
         """What the user should know about data and repair."""
         return self.comparison.warnings
 
+    @property
+    def report(self) -> Report:
+        """The report, drawn from the document."""
+        return Report(self.document)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        return self.report._repr_html_()
+
 
 @shows_progress
 def repair_files(
@@ -100,6 +122,7 @@ def repair_files(
     about: PathLike | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     outputs: str | None = None,
     what_if_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
@@ -123,16 +146,22 @@ def repair_files(
         "repair_inputs.csv": "the repair inputs",
         **REPORT_FILES,
     }
+    if is_pipeline(model):
+        contents[_pipeline_name(model)] = "the pipeline with the repaired network"
     local = [path for source in tables.values() for path in local_files(source)]
     inputs = [path for path in (model, *local, spec_file, about_file) if path is not None]
-    check_folder(folder, [*contents, _BY_CLASSES], inputs)
+    kept = range(1, _MOST_CANDIDATES) if (options or {}).get("keep_candidates") else ()
+    further = [f"candidate-{number}{end}" for number in kept for end in (_suffix_of(model), ".certificate.json")]
+    check_folder(folder, [*contents, _BY_CLASSES, *further], inputs)
     replaced, removed = (folder / "result.json").exists(), _model_of_earlier_repair(folder, inputs)
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    used, net = load_any_model(
+        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
+    )
     chosen = {"method": method, **(options or {})}
     check_applicable(method, options or {}, has_tolerances(used))  # before the data is read and audited
     if isinstance(net, Network):
         require_room(net, model)
-        other_form = form_warning(net, model.suffix.lower())
+        other_form = form_warning(net, _suffix_of(model))
         if other_form and warn is not None:
             warn(other_form)
     require_method(method, net, used)
@@ -164,8 +193,19 @@ def repair_files(
     if name not in contents:
         comparison = replace(comparison, warnings=(*comparison.warnings, _other_file(model)))
         contents = {name: contents.pop(_name_of(model)), **contents}
+    contents |= _candidate_files(comparison.result, _suffix_of(model))
     comparison, checked, document = _write(
-        folder, name, net, comparison, sources, contents, command, seed, what_if_rows, without=removed
+        folder,
+        name,
+        net,
+        comparison,
+        sources,
+        contents,
+        command,
+        seed,
+        what_if_rows,
+        without=removed,
+        trust_pickle=trust_pickle,
     )
     covers = comparison.guarantee.partial_coverage()
     if checked is not None and covers:
@@ -174,8 +214,41 @@ def repair_files(
 
 
 def _name_of(model: Path) -> str:
-    """Return the name of a repaired network in the folder: that of a file in the format of the original."""
-    return f"model{model.suffix.lower()}"
+    """Return the name of a repaired network in the folder: that of a file in the format of the original.
+
+    That of a pipeline of scikit-learn is an ONNX file, which a certificate can be about.
+    """
+    return f"model{_suffix_of(model)}"
+
+
+def _suffix_of(model: Path) -> str:
+    return ".onnx" if is_pipeline(model) else model.suffix.lower()
+
+
+def _write_pipeline(stage: Path, model: Path, network: Network | RepairedModel, trust_pickle: bool) -> str:
+    """Put the repaired network into a copy of its pipeline, and return why there is none; empty if there is one."""
+    from fairmend.network.formats.sklearn import to_estimator
+    from fairmend.spec.draft.from_sklearn import read_pipeline
+
+    if not isinstance(network, Network):
+        return "the model was repaired by classes of similar people, in front of it"
+    try:
+        repaired = to_estimator(network, read_pipeline(model, trust_pickle)[0])
+    except FairmendError as error:
+        return str(error)
+    if model.suffix.lower() == ".skops":
+        from skops import io
+
+        io.dump(repaired, stage / _pipeline_name(model))
+    else:
+        import joblib
+
+        joblib.dump(repaired, stage / _pipeline_name(model))
+    return ""
+
+
+def _pipeline_name(model: Path) -> str:
+    return f"pipeline{model.suffix.lower()}"
 
 
 def _other_file(model: Path) -> str:
@@ -188,12 +261,21 @@ def _other_file(model: Path) -> str:
 def _model_of_earlier_repair(out: Path, inputs: Sequence[Path]) -> list[str]:
     """Return the name of the network that an earlier repair wrote into the folder, if the file is still the same.
 
-    Beside a new certificate it would pass for the network that the certificate is about.
+    Beside a new certificate it would pass for the network that the certificate is about. So would its candidates.
     """
     try:
-        files = load_report(out).document.origin.files
+        earlier = load_report(out).document
     except FairmendError:  # no report, or one that cannot be read: then the folder says nothing about its files
         return []
+    files = earlier.origin.files
+    candidates = [name for name in earlier.files if _CANDIDATE.fullmatch(name) and (out / name).is_file()]
+    return [
+        *(name for name in candidates if not any((out / name).samefile(path) for path in inputs)),
+        *_unchanged_model(out, files, inputs),
+    ]
+
+
+def _unchanged_model(out: Path, files: Sequence[SourceFile], inputs: Sequence[Path]) -> list[str]:
     return [
         file.name
         for file in files
@@ -211,12 +293,13 @@ def _write(
     original: Network | RunModel,
     comparison: RepairComparison,
     sources: Mapping[str, DataSource],
-    files: Iterable[str],
+    files: dict[str, str],
     command: str | None,
     seed: int,
     what_if_rows: int | None,
     *,
     without: Sequence[str],
+    trust_pickle: bool,
 ) -> tuple[RepairComparison, CheckResult | None, RepairDocument]:
     """Write the folder, once the certificate is checked; return the result of that check, or None without one.
 
@@ -224,6 +307,7 @@ def _write(
     all that is written; those named in `without` are deleted, unless they are written anew.
     """
     certificate, checked = comparison.result.certificate, None
+    suffix = _suffix_of(Path(str(sources["model"])))
     # a certificate of an earlier repair is about another network
     outdated = [*without, *(["certificate.json"] if certificate is None else [])]
     with staged_folder(out, without=outdated) as stage:
@@ -234,6 +318,14 @@ def _write(
             checked, other = save_checked(comparison.result.network, certificate, stage / "certificate.json", model)
         if other:
             comparison = replace(comparison, warnings=(*comparison.warnings, other))
+        source = Path(str(sources["model"]))
+        why = _write_pipeline(stage, source, comparison.result.network, trust_pickle) if is_pipeline(source) else ""
+        if why:
+            del files[_pipeline_name(source)]
+            line = f"the repaired network is not in a pipeline: {why}"
+            comparison = replace(comparison, warnings=(*comparison.warnings, line))
+        for kept in comparison.result.others:
+            _write_candidate(stage, kept, suffix)
         comparison.split.spec.save(stage / "spec.toml")
         write_csv(stage / "repair_inputs.csv", comparison.split.repair_frame)
         document = describe_repair(
@@ -241,6 +333,31 @@ def _write(
         )
         write_report(stage, document)
     return comparison, checked, document
+
+
+def _candidate_files(result: RepairResult, suffix: str) -> dict[str, str]:
+    """Return the files of the candidates that were not selected but kept, and what each is."""
+    found = {}
+    for kept in result.others:
+        model, certificate = _names_of_candidate(kept, suffix)
+        found[model] = f"candidate {kept.number}, {kept.name}"
+        if kept.certificate is not None:
+            found[certificate] = f"the certificate of {model}"
+    return found
+
+
+def _names_of_candidate(kept: OtherCandidate, suffix: str) -> tuple[str, str]:
+    by_classes = isinstance(kept.network, RepairedModel)
+    return f"candidate-{kept.number}{'.onnx' if by_classes else suffix}", f"candidate-{kept.number}.certificate.json"
+
+
+def _write_candidate(stage: Path, kept: OtherCandidate, suffix: str) -> None:
+    """Write the network of a candidate, and its certificate once it is checked."""
+    model, certificate = (stage / name for name in _names_of_candidate(kept, suffix))
+    if kept.certificate is None:
+        save_unchecked(kept.network, model)
+    else:
+        save_checked(kept.network, kept.certificate, certificate, model)
 
 
 def describe_repair(

@@ -84,6 +84,7 @@ def search_files(
     threshold: float | None = None,
     activation: str | None = None,
     ignore_scores: bool = False,
+    trust_pickle: bool = False,
     outputs: str | None = None,
     command: str | None = None,
     progress: Progress | None = None,
@@ -94,7 +95,9 @@ def search_files(
     arguments are the options of the command.
     """
     model, spec_file, table, out = Path(model), Path(spec), as_source(data), as_path(out)
-    used, net = load_any_model(model, spec_file, activation, ignore_scores, threshold, outputs)
+    used, net = load_any_model(
+        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
+    )
     require_tester(method, net)  # before the data is read
     with open_engine(cluster, jobs) as engine:
         people = load_people(table, used, net, out_of_range=out_of_range, keep_going=keep_going)

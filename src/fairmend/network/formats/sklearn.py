@@ -191,6 +191,10 @@ def to_estimator(network: Network, like: Any) -> Any:
     `like` is the model that the network was read from: an MLPClassifier, MLPRegressor, linear model or net of skorch,
     or a Pipeline, search or FrozenEstimator with one inside, of which the Pipeline or the model itself is copied. The
     training record of the copy (loss_curve_, n_iter_, …) is that of `like`, which does not change.
+
+    A network in float32, such as one from an ONNX file, goes into a model in float64: its weights stay exactly what
+    they are, but what is proven about inference in float32 is not proven about the copy. The network must read what the
+    model at the end of the Pipeline reads, not what the Pipeline does.
     """
     kind = _kind(like)
     if kind == _CALIBRATION:
@@ -207,11 +211,13 @@ def to_estimator(network: Network, like: Any) -> Any:
         return to_estimator(network, _inside(like))
     before = read_model(like)
     shapes = [[affine.weight.shape for affine in net.affines] for net in (before, network)]
-    same = shapes[0] == shapes[1] and before.activations == network.activations and before.dtype == network.dtype
+    holds = np.can_cast(network.dtype, before.dtype)  # every float32 is a float64
+    same = network.is_chain and shapes[0] == shapes[1] and before.activations == network.activations and holds
     if not same or network.closing not in ("none", before.closing):
         raise FairmendError(
             f"{network} does not fit the estimator, which is {before}; pass the estimator it was read from"
         )
+    network = network if network.dtype == before.dtype else network.astype(before.dtype)
     estimator = copy.deepcopy(like)
     if kind in _NETWORKS:
         estimator.coefs_ = [np.array(affine.weight.T, order="C") for affine in network.affines]

@@ -1,0 +1,97 @@
+"""A command takes a fitted pipeline of scikit-learn as MODEL, and the repaired network goes back into the pipeline."""
+
+import json
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+
+import fairmend
+from support.cli_case import run, small_people
+
+skops_io = pytest.importorskip("skops.io")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with pipeline.skops, pipeline.joblib, people.csv and the spec of the pipeline."""
+    folder, people = tmp_path_factory.mktemp("pipeline"), small_people()
+    columns = make_column_transformer(
+        (MinMaxScaler(), ["age", "income", "credits"]), (OneHotEncoder(sparse_output=False), ["gender"])
+    )
+    model = make_pipeline(columns, MLPClassifier((6,), solver="lbfgs", max_iter=2000, random_state=0))
+    model.fit(people.drop(columns=["good", "remark"]), people["good"])
+    skops_io.dump(model, folder / "pipeline.skops")
+    joblib.dump(model, folder / "pipeline.joblib")
+    people.to_csv(folder / "people.csv", index=False)
+    done = run(
+        "spec", "from-sklearn", folder / "pipeline.skops", "--data", folder / "people.csv", "--protected", "age,gender",
+        "--label", "good", "--positive", "yes", "--out", folder / "spec.toml",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def call(folder, command, model, *more):
+    return run(command, folder / model, "--spec", folder / "spec.toml", "--data", folder / "people.csv", *more)
+
+
+def test_an_audit_counts_what_the_pipeline_predicts(folder):
+    done = call(folder, "audit", "pipeline.skops", "--json", "--no-report")
+    document = json.loads(done.stdout)
+    people = small_people()
+    model = joblib.load(folder / "pipeline.joblib")
+    rows = people[list(model.feature_names_in_)]
+    own, unequal = model.predict(rows), np.zeros(len(rows), dtype=bool)
+    for age in range(int(rows["age"].min()), int(rows["age"].max()) + 1):
+        for gender in ("f", "m"):
+            unequal |= model.predict(rows.assign(age=age, gender=gender)) != own
+    assert document["count"] == unequal.sum()
+
+
+def test_a_pickle_is_opened_only_if_it_is_trusted(folder):
+    done = call(folder, "audit", "pipeline.joblib", "--no-report")
+    assert done.exit_code == 2
+    assert "--trust-pickle" in done.stderr
+    trusted = call(folder, "audit", "pipeline.joblib", "--no-report", "--json", "--trust-pickle")
+    plain = call(folder, "audit", "pipeline.skops", "--no-report", "--json")
+    assert json.loads(trusted.stdout)["count"] == json.loads(plain.stdout)["count"]
+
+
+def test_the_repaired_network_is_in_the_pipeline_and_in_a_file_with_a_certificate(folder):
+    out = folder / "repaired"
+    done = call(folder, "repair", "pipeline.skops", "--out", out, "--method", "blind", "--repair-rows", "20")
+    assert done.exit_code == 0, done.output
+    assert run("check", out / "certificate.json", out / "model.onnx").exit_code == 0
+    file = out / "pipeline.skops"
+    repaired = skops_io.load(file, trusted=skops_io.get_untrusted_types(file=file))
+    people = small_people()[list(repaired.feature_names_in_)]
+    network, spec = fairmend.load_network(out / "model.onnx"), fairmend.Spec.load(out / "spec.toml")
+    expected = network.probabilities(spec.encode(people, network.dtype)).ravel()
+    assert np.allclose(repaired.predict_proba(people)[:, 1], expected, atol=1e-5)
+    other = repaired.predict(people.assign(gender="f", age=30))
+    assert (repaired.predict(people.assign(gender="m", age=60)) == other).all()
+
+
+def test_a_certificate_of_a_pipeline_file_is_refused_before_the_work(folder):
+    done = call(folder, "certify", "pipeline.skops", "--certificate", folder / "c.json")
+    assert done.exit_code == 2
+    assert "save the network as ONNX first" in done.stderr
+    assert not (folder / "c.json").exists()
+
+
+def test_a_damaged_file_is_refused(folder):
+    (folder / "bad.skops").write_bytes(b"PK\x03\x04 nothing")
+    done = call(folder, "audit", "bad.skops")
+    assert done.exit_code == 2
+    assert "not a readable .skops file" in done.stderr
+
+
+def test_the_function_that_puts_it_back_is_public():
+    import fairmend.sklearn
+
+    assert "to_estimator" in fairmend.sklearn.__all__
