@@ -72,8 +72,8 @@ def command(
     """Check a certificate independently.
 
     CERTIFICATE is the .json file that was written for MODEL: {files}. The checker verifies every claim again and
-    imports nothing of the rest of fairmend. Where the runtime of the file is installed (ONNX Runtime, Keras), it also runs the
-    model and compares the outputs with its bounds. Exits with 0 if the certificate is VALID, 1 if it is
+    imports nothing of the rest of fairmend. Where the runtime of the file is installed (ONNX Runtime, Keras), it
+    also runs the model and compares the outputs with its bounds. Exits with 0 if the certificate is VALID, 1 if it is
     INVALID, 2 if it is UNREADABLE: a file cannot be read, checked or run, so there is no verdict.
 
     With --kernel-only and no MODEL, it checks the claim about the network that the certificate contains. Whether a
