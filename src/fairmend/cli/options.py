@@ -106,7 +106,7 @@ group_option = click.option(
     multiple=True,
     metavar="COLUMN",
     help="A column of the data that the model does not read, such as race: its groups are compared, and a table says "
-    "how well the features tell it. Can be given several times.",
+    "how well the features predict it. Can be given several times.",
 )
 
 outputs_option = click.option(
