@@ -231,6 +231,8 @@ def unrecomputed_in_candidates(document: dict[str, Any]) -> Iterator[str]:
         yield str(place)
         for name in ("unfair_rate", "accuracy", "balanced_accuracy", "agreement"):
             yield from percent(candidate[name], 1)
+        if candidate["fall"] is not None:  # the column "Loses about"
+            yield f"{round(100 * candidate['fall'], 1) + 0.0:.1f}".replace("-", "−")
         yield from tokens(candidate["reason"] or candidate["problem"])
     yield from tokens(document["policy"]["text"])
     yield str(sum(not candidate["ran"] for candidate in candidates))
