@@ -320,6 +320,7 @@ def groups(world: World, shown: list[dict[str, Any]], measured: Measured, unfair
     found, true = [], world.labels(measured.frame)
     for entry in shown:
         masks = [world.members(measured.frame, entry["feature"], group["name"]) for group in entry["groups"]]
+        large = [bool(mask.sum() >= 0.02 * len(true)) for mask in masks]  # the gaps leave the others out
         listed: list[dict[str, Any]] = [
             {
                 "rows": int(mask.sum()), "selection_rate": None, "class_rates": [],
@@ -330,19 +331,21 @@ def groups(world: World, shown: list[dict[str, Any]], measured: Measured, unfair
         expected: dict[str, Any] = {
             "groups": listed, "groups_left_out": 0, "demographic_parity_difference": None,
             "equalized_odds_difference": None, "widest_class": None, "widest_difference": None,
+            "small_groups": large.count(False),
         }  # fmt: skip
         if measured.several:
             by_class = np.array([rates(measured.decision == number, masks) for number in range(world.outputs)])
             for group, shares in zip(listed, by_class.T, strict=True):
                 group["class_rates"] = shares
-            gaps = by_class.max(axis=1) - by_class.min(axis=1)
+            gaps = np.ptp(by_class[:, large], axis=1)
             expected |= {"widest_class": world.people.classes[gaps.argmax()], "widest_difference": gaps.max()}
         else:
             selected = rates(measured.decision, masks)
             for group, rate in zip(listed, selected, strict=True):
                 group["selection_rate"] = rate
-            by_label = [rates(measured.decision, [mask & (true == label) for mask in masks]) for label in (0, 1)]
-            expected["demographic_parity_difference"] = max(selected) - min(selected)
+            compared = [mask for mask, enough in zip(masks, large, strict=True) if enough]
+            by_label = [rates(measured.decision, [mask & (true == label) for mask in compared]) for label in (0, 1)]
+            expected["demographic_parity_difference"] = np.ptp(np.array(selected)[large])
             expected["equalized_odds_difference"] = max(max(each) - min(each) for each in by_label)
         found.append(expected)
     return found
