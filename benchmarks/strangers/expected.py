@@ -462,7 +462,7 @@ def effects(world: World, sides: list[Measured]) -> list[list[dict[str, Any]]]:
             on_decision = mean_effects([(side.decide(each) == number).astype(float) for each in of_side])
             listed = [
                 {"value": world.shown(name, value), "rows": int((own == value).sum()), "score": score,
-                 "decision": decision, "direction": direction(decision, score)}
+                 "decision": decision, "direction": direction(side, decision, score)}
                 for value, score, decision in zip(values, on_score, on_decision, strict=True)
             ]  # fmt: skip
             entries.append(
@@ -480,11 +480,15 @@ def mean_effects(outcomes: list[np.ndarray]) -> list[dict[str, float]]:
     return pd.DataFrame({"mean": mean, "low": mean - error, "high": mean + error}).to_dict("records")
 
 
-def direction(*effects: dict[str, float]) -> str:
-    """Return who gains and who loses: by the first effect whose interval does not contain 0."""
+def direction(side: Measured, *effects: dict[str, float]) -> str:
+    """Return who gains and who loses, by the first effect whose interval does not contain 0.
+
+    None of several classes is favourable in these tables, so that an effect on one is higher or lower.
+    """
+    up, down = ("higher", "lower") if side.several else ("gains", "loses")
     clear = (e for e in effects if abs(e["mean"]) > ROUNDED_EFFECT and e["low"] * e["high"] > 0)
     first = next(clear, None)
-    return "neither" if first is None else "gains" if first["mean"] > 0 else "loses"
+    return "neither" if first is None else up if first["mean"] > 0 else down
 
 
 def flips(world: World, before: Measured) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def draft_spec_file(
             )
         except FairmendError as error:
             raise FairmendError(f"{table}: {error}") from error
-    return _write(draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model_file, net, match)
+    return _write(draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model_file, net, match, scores)
 
 
 def draft_pipeline_spec(
@@ -278,7 +278,7 @@ def draft_pipeline_spec(
         bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
         match = _match_scores(draft, frame, bound, scores, table)
     title = f"Derived from {source.name} by fairmend spec from-sklearn"
-    return _write(draft, frame, title, file, table, model, net, match)
+    return _write(draft, frame, title, file, table, model, net, match, scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -530,6 +530,7 @@ def _write(
     model: Path | None,
     net: Network | RunModel | None,
     match: ScoreMatch | MatrixMatch | None,
+    scores: PathLike | None,
 ) -> DraftedSpec:
     """Write the draft, once it fits the data that it was drafted from."""
     if frame is not None:
@@ -544,13 +545,16 @@ def _write(
         warnings = check_spec(draft.spec, frame, fitted).warnings
     write_text(out, draft.toml(title))
     inputs = None if fitted is None else fitted.inputs
-    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model), misfit)
+    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model, scores), misfit)
 
 
-def _next_steps(out: Path, data: DataSource | None, model: Path | None) -> tuple[str, ...]:
+def _next_steps(
+    out: Path, data: DataSource | None, model: Path | None, scores: PathLike | None
+) -> tuple[str, ...]:
     spec, people, network = (shlex.quote(str(name)) for name in (out, data or "DATA", model or "MODEL"))
+    verified = "" if scores is None else f" --scores {shlex.quote(str(scores))}"
     return (
-        f"fairmend spec check {spec} --data {people} --model {network}",
+        f"fairmend spec check {spec} --data {people} --model {network}{verified}",
         f"fairmend audit {network} --data {people} --spec {spec}",
         f"fairmend repair {network} --data {people} --spec {spec} --out repaired",
     )
