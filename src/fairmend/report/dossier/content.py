@@ -207,8 +207,8 @@ def _credit(document: PagedDocument, proof: Proof | None) -> Iterator[Statement 
             f"Independence from {listed(missing, 'or', most=None)}: no protected feature, linked feature or compared "
             "column has a name with such a word. If the model reads such a feature under another name that is not "
             "listed here, protect it in the spec (protected = true below its [[feature]]), or link it to a protected "
-            "one (marital status to sex, for example), and repair again. If the data have such a column that the model does not read, pass it with "
-            "--group.",
+            "one (marital status to sex, for example), and repair again. If the data have such a "
+            "column that the model does not read, pass it with --group.",
         )
     others = [name for name in similar.protected if not any(_matching([name], basis) for basis in BASES)]
     proven = [name for name in others if proof is not None and name in proof.independent_of]
