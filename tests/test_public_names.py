@@ -31,7 +31,7 @@ FUNCTIONS = {
     "fairmend.check": "certificate model spec= * real= run= require_run= progress=",
     "fairmend.export_vnnlib": "net spec X out * rows= timeout= most_boxes=",
     "fairmend.load_model": "source activation= * outputs= output= takes= spec=",
-    "fairmend.load_network": "source activation=",
+    "fairmend.load_network": "source activation= * example=",
     "fairmend.quantify": "net spec * seconds= share= seed= jobs= device= cluster= X= samples= counting= progress=",
     "fairmend.repair": "net spec X_repair X_cal y_cal method= seed= * keep= guarantee= prefer= X_unlabelled= "
     "training= head= time_limit= device= keep_form= candidate= keep_candidates= progress=",

@@ -527,7 +527,7 @@ def test_a_column_that_the_model_does_not_read_has_groups_and_proxies(case):
     assert (proxy["column"], proxy["features"][0]["feature"]) == ("race", "income")
     assert proxy["auc"] > 0.99
     text = audit(case, "--group", "race").stdout
-    assert "The features tell race with an AUC of" in " ".join(text.split())
+    assert "The features predict race with an AUC of" in " ".join(text.split())
     assert "Features that stand for others" in (case.folder / "fairmend-audit/report.html").read_text(encoding="utf-8")
     halves = document(case, "--group", "race", "--no-report", "--jobs", "2")
     assert halves["groups"] == shown["groups"]

@@ -18,7 +18,7 @@ def test_the_help_names_every_format_that_can_be_read():
     assert named <= set(MODULES)
     described = options.insert_formats(lambda: None)
     described.__doc__ = "MODEL is a file: {formats}."
-    formats = f"{options.MODEL_FORMATS}, or a pipeline, .skops"
+    formats = f"{options.MODEL_FORMATS}; or a fitted pipeline of scikit-learn, .skops, or a model folder of MLflow"
     assert options.insert_formats(described).__doc__ == f"MODEL is a file: {formats}."
 
 
@@ -28,7 +28,9 @@ def commands():
 
 def test_no_help_has_an_unfilled_placeholder():
     for path, command in commands_of(main):
-        assert "{formats}" not in command.get_help(click.Context(command)), path
+        text = command.get_help(click.Context(command))
+        for placeholder in ("{formats}", "{files}"):
+            assert placeholder not in text, path
 
 
 def test_no_help_names_a_class_of_the_code_or_an_answer():

@@ -60,7 +60,7 @@ def test_a_repair_shows_who_lost_before_and_after_and_groups_of_a_column_that_th
     arguments = ["--data", folder / "districts.csv", "--spec", folder / "spec.toml", "--out", out]
     done = run("repair", folder / "forest.onnx", *arguments, "--group", "district", "--method", "average")
     assert done.exit_code == 0, done.output
-    assert "The features tell district with an AUC of 1.000" in " ".join(done.output.split())
+    assert "The features predict district with an AUC of 1.000" in " ".join(done.output.split())
     result = json.loads((out / "result.json").read_text())
     before, after = (result[side]["effects"] for side in ("before", "after"))
     for one, other in zip(before, after, strict=True):

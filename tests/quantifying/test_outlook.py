@@ -47,5 +47,5 @@ def test_the_command_says_it_on_stderr(tmp_path):
     spec.save(tmp_path / "spec.toml")
     call = ("quantify", tmp_path / "model.onnx", "--spec", tmp_path / "spec.toml", "--seconds", "2", "--no-report")
     said = " ".join(run(*call).stderr.split())
-    assert "divides the values of 16 real features" in said
+    assert "divides the values of 16 numeric features" in said
     assert run(*call, "--json").stderr == ""

@@ -134,9 +134,9 @@ def command(
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. Any other .onnx file is run by ONNX Runtime. A person is treated unequally if changing
-    only protected features (and others within their tolerance) changes the prediction; if the spec claims scores, if
-    the scores of similar people differ by more than delta. Exits with 0 if no one is treated unequally, 1 if at least
-    one person is.
+    only protected features (and others within a tolerance or band, or by a link) changes the prediction; if the spec
+    claims scores, if the scores of similar people differ by more than delta. Exits with 0 if no one is treated
+    unequally, 1 if at least one person is.
     """
     from fairmend.cli.console import console, progress_bars, show_json
     from fairmend.workflows import audit_files

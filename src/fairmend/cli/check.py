@@ -43,11 +43,11 @@ _logger = logging.getLogger(__name__)
 @click.option(
     "--attestation",
     type=FILE,
-    help="An attestation of an earlier check: no verdict unless it is about these files, INVALID unless it says what "
-    "this check finds.",
+    help="An attestation of an earlier check: there is no verdict if it is about other files, and INVALID if it says "
+    "something else than this check finds.",
 )
 @click.option("--junit", type=FILE, help="Write the result as JUnit XML.")
-@click.option("--summary", type=FILE, help="Write the result in Markdown, for a step of a workflow.")
+@click.option("--summary", type=FILE, help="Write the result in Markdown, for the summary of a CI job.")
 @json_option
 @common_options
 @click.pass_context
@@ -71,8 +71,8 @@ def command(
 ) -> None:
     """Check a certificate independently.
 
-    CERTIFICATE is the .json file that was written for MODEL ({formats}). The checker verifies every claim again
-    and imports nothing of the rest of fairmend. Where the runtime of the file is installed (ONNX Runtime, Keras), it
+    CERTIFICATE is the .json file that was written for MODEL: {files}. The checker verifies every claim again and
+    imports nothing of the rest of fairmend. Where the runtime of the file is installed (ONNX Runtime, Keras), it
     also runs the model and compares the outputs with its bounds. Exits with 0 if the certificate is VALID, 1 if it is
     INVALID, 2 if it is UNREADABLE: a file cannot be read, checked or run, so there is no verdict.
 

@@ -254,7 +254,7 @@ def show_disparity(screen: Console, document: AuditDocument) -> None:
 
 
 def show_proxies(screen: Console, proxies: Sequence[ProxyTable]) -> None:
-    """Print how well the features tell the columns of --group, and which of them."""
+    """Print how well the features predict the columns of --group, and which of them."""
     from fairmend.evaluate.proxies import describe_proxy
 
     for proxy in proxies:

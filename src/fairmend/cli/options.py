@@ -73,6 +73,7 @@ DATA_FORMATS = (
 )
 POSITIVE = click.FloatRange(min=0, min_open=True)
 MODEL_FORMATS = ".onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors"
+_PIPELINE, _FOLDER = "a fitted pipeline of scikit-learn, .skops", "a model folder of MLflow"
 
 model_argument = click.argument("model", type=MODEL)
 trust_pickle_option = click.option(
@@ -105,7 +106,7 @@ group_option = click.option(
     multiple=True,
     metavar="COLUMN",
     help="A column of the data that the model does not read, such as race: its groups are compared, and a table says "
-    "how well the features tell it. Can be given several times.",
+    "how well the features predict it. Can be given several times.",
 )
 
 outputs_option = click.option(
@@ -225,8 +226,9 @@ def _say_how_read(source: DataSource) -> None:
 
 
 def insert_formats(command: Decorated) -> Decorated:
-    """Replace {formats} in the help of a command by the suffixes of model files."""
-    command.__doc__ = (command.__doc__ or "").replace("{formats}", f"{MODEL_FORMATS}, or a pipeline, .skops")
+    """Replace {formats} in the help of a command by what MODEL can be, and {files} by the files that can be checked."""
+    text = (command.__doc__ or "").replace("{files}", f"{MODEL_FORMATS}, or {_FOLDER}")
+    command.__doc__ = text.replace("{formats}", f"{MODEL_FORMATS}; or {_PIPELINE}, or {_FOLDER}")
     return command
 
 

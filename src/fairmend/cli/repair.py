@@ -217,15 +217,16 @@ def command(
 ) -> None:
     """Repair a network and prove the result.
 
-    MODEL is a file: {formats}. The repair changes the network as little as possible so that each repair input provably
-    gets the same prediction (or, if the spec claims scores, scores that differ by at most delta) for all values of the
-    protected features and for all changes within a tolerance or by a link. With blind, and with auto where it can be
-    proven, the protected features change no prediction at all. Exits with 0 if all repair inputs are treated equally,
-    and 1 if some are not, which happens only with a baseline (flip, grft, care), or if the network (with auto, every
-    candidate) collapsed: it lost a class, or agrees with the original hardly more than chance would.
+    MODEL is a file: {formats}. Any other .onnx file is repaired by classes of similar people (average). The repair
+    changes the network as little as possible so that each repair input provably gets the same prediction as all similar
+    people (or, if the spec claims scores, scores that differ by at most delta). With blind and average, and with auto
+    where it can be proven, the protected features change no prediction at all. Exits with 0 if all repair inputs are
+    treated equally, and 1 if some are not, which happens only with a baseline (flip, grft, care), or if the network
+    (with auto, every candidate) collapsed: it lost a class, or agrees with the original hardly more than chance would.
 
     Writes into the folder: the network (model, with the suffix of MODEL), certificate.json (for fairmend check),
-    spec.toml, repair_inputs.csv, result.json (all figures) and report.html.
+    spec.toml, repair_inputs.csv, result.json (all figures) and report.html. For a pipeline, it writes the network as
+    model.onnx, and the pipeline with the repaired network in it.
     """
     from fairmend.cli.console import console, progress_bars, show_json, warn_before
     from fairmend.workflows import repair_files

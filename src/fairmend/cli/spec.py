@@ -71,7 +71,8 @@ _drafting_options = add_options(
 _data_out_option = click.option(
     "--data-out",
     type=FILE,
-    help="File for the data with the columns that a spec cannot describe, as the model reads them (as-is), .csv.",
+    help="File for a copy of the data, .csv, with the columns that a spec cannot describe as the model reads them "
+    '(kind = "as-is").',
 )
 
 
@@ -88,7 +89,9 @@ def command() -> None:
 @table_options
 @click.option("--drop", default="", help="Columns that the model does not read, such as name,date.")
 @click.option("--categorical", default="", help="Columns of numbers that are codes of categories.")
-@click.option("--integer", default="", help="Columns that hold only whole numbers, however large.")
+@click.option(
+    "--integer", default="", help="Columns of whole numbers to describe as integer, however wide their range."
+)
 @click.option("--order", default="", help="The columns that the model reads, in its order; others are left out.")
 @click.option(
     "--scale",
@@ -109,12 +112,12 @@ def command() -> None:
 def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, json_output: bool, **options: Any) -> None:
     """Draft a spec from a data file.
 
-    DATA is a .csv, .csv.gz or .parquet file, or several of them, as with --data of other commands. Kinds, ranges and
-    categories are guessed; comments in the spec give the reasons and say what to review. With the scores that the model
-    gave (--scores), or the matrix that it read (--encoded), the encoding and the order of the columns are searched and
-    verified. Columns of the matrix that a spec cannot describe, such as logarithms, need --data-out: they are written
-    to a new table and read as they are. A column name with a comma is written in double quotes. Exits with 1 if the
-    spec was written but does not fit the model, or if several encodings fit.
+    DATA is a .csv, .csv.gz, .parquet or .xlsx file, or several of them, as with --data of other commands. Kinds, ranges
+    and categories are guessed; comments in the spec give the reasons and say what to review. With the scores that the
+    model gave (--scores), or the matrix that it read (--encoded), the encoding and the order of the columns are
+    searched and verified. Columns of the matrix that a spec cannot describe, such as logarithms, need --data-out: they
+    are written to a new table, and the spec reads them as they are. Write a column name with a comma in double quotes.
+    Exits with 1 if the spec was written but does not fit the model, or if several encodings fit.
     """
     from fairmend.cli.console import progress_bars
     from fairmend.workflows.spec import draft_spec_file

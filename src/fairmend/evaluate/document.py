@@ -227,7 +227,7 @@ class FeatureGroups:
 
 @dataclass(frozen=True)
 class ProxyFeature:
-    """A feature that helps to tell a column; the AUC falls by `drop` if its values are shuffled among people."""
+    """A feature that helps to predict a column; the AUC falls by `drop` if its values are shuffled among people."""
 
     feature: str
     drop: float
@@ -235,7 +235,7 @@ class ProxyFeature:
 
 @dataclass(frozen=True)
 class ProxyTable:
-    """How well the features of the model tell the groups of a `column` that it does not read, among `rows` people.
+    """How well the features of the model predict the groups of a `column` that it does not read, among `rows` people.
 
     `auc` is that of a classifier on people that it did not see, 0.5 by chance; of more than two `groups`, the mean over
     groups of telling one from all others. It is None for the `reason` that is then given. `features` are those that add
@@ -613,7 +613,7 @@ class AuditDocument(Unequal, Document):
     "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
     `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
     on `labelled_rows`, and `groups` on all people, or for a regression network `mean_outputs`. `effects` are the mean
-    effects of the values of each protected feature, and `proxies` say how well features tell the columns of --group.
+    effects of the values of each protected feature, and `proxies` say how well features predict the columns of --group.
     `pairs` are the worst ones. `outcomes` is None for a regression network and for samples, and `page` without a
     report.
     """
@@ -843,7 +843,7 @@ class RepairDocument(Document):
     `blind_features` are all in which similar people may differ, or the output depends on a person only through their
     class of similar people: then `by_classes` says what else makes up a class. `collapsed` networks lost a class, or
     agree with the original hardly more than chance would. Accuracy is measured on `scored_rows`, which are described by
-    `scored_on`. `proxies` say how well their features tell the columns of --group.
+    `scored_on`. `proxies` say how well their features predict the columns of --group.
     `margin` was required of every repair input, and `classes` are the predictions for their neighbourhoods.
     `head_change` is the l1 norm of the change in step 2, with the relative `gap` to the least possible one. `seconds`
     has the duration of each stage, and `examples` are those of the demo.

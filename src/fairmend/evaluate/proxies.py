@@ -1,4 +1,4 @@
-"""Proxies: how well the features of a model tell a column that it does not read, such as race, and which of them.
+"""Proxies: how well the features of a model predict a column that it does not read, such as race, and which of them.
 
 A model that ignores race can still treat people by it, if other features stand for it. A classifier (gradient boosting
 on trees) learns the groups of the column from the features, and is judged by people that it did not see. What a feature
@@ -22,7 +22,7 @@ _TREES = 50
 
 
 def proxy_table(spec: Spec, X: FloatArray, rows: Ints, column: GroupColumn, seed: int = 0) -> ProxyTable:
-    """Return how well features tell the groups of a column; X (people, width) are these rows (people,) of the data.
+    """Return how well features predict the groups of a column; X (people, width) are these rows (people,) of the data.
 
     Groups with fewer than 30 of the people are left out.
     """
@@ -43,10 +43,10 @@ def proxy_table(spec: Spec, X: FloatArray, rows: Ints, column: GroupColumn, seed
 
 
 def describe_proxy(proxy: ProxyTable) -> str:
-    """Return how well the features tell the column, and what each adds, in a sentence or two."""
+    """Return how well the features predict the column, and what each adds, in a sentence or two."""
     if proxy.auc is None:
-        return f"How well the features tell {proxy.column} is not known: {proxy.reason}."
-    told = f"The features tell {proxy.column} with an AUC of {proxy.auc:.3f} (0.5 by chance)"
+        return f"How well the features predict {proxy.column} is not known: {proxy.reason}."
+    told = f"The features predict {proxy.column} with an AUC of {proxy.auc:.3f} (0.5 by chance)"
     most = ", ".join(f"{each.feature} {each.drop:.3f}" for each in proxy.features)
     return f"{told}. What each adds: {most}." if most else f"{told}."
 

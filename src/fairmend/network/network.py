@@ -389,7 +389,8 @@ def load_network(source: NetworkSource, activation: str | Activation | None = No
     """Read a network from a file, or from a model of PyTorch, Keras or scikit-learn.
 
     A file is read by its suffix: .onnx, .h5, .keras, .nnet, .pt2, .pth, .ckpt or .safetensors. Neither Keras nor any
-    other framework needs to be installed, and nothing in the file is executed.
+    other framework needs to be installed, and nothing in the file is executed. A model folder of MLflow is read by the
+    file in it.
 
     A model of scikit-learn is an MLPClassifier or MLPRegressor, a linear model, or a Pipeline, a search or a
     calibration by a sigmoid with one of these inside. Of a Pipeline, the network is the model at its end:

@@ -40,8 +40,8 @@ class Outlook:
         """Return it in words, with what to do instead."""
         names = listed([*self.features], most=4)
         return (
-            f"quantify divides the values of {len(self.features)} real features ({names}) into boxes, and with so many "
-            f"most people stay undecided: {percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
+            f"quantify divides the values of {len(self.features)} numeric features ({names}) into boxes, and with so "
+            f"many most people stay undecided: {percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
             f"{percent(self.undecided)} after {seconds:g} s. To know more: fairmend audit estimates the share from "
             "random samples, fairmend certify proves rows of your data, and narrower ranges in the spec leave fewer "
             "people to decide"

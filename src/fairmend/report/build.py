@@ -57,7 +57,7 @@ def repair_report(
         come instead; y_test may be left out as y may
     held_out : whether the data was used neither for the repair nor for calibration
     group : columns that the model does not read, such as race, of the rows that accuracy comes from (a DataFrame):
-        their groups are compared, and a table says how well the features tell them
+        their groups are compared, and a table says how well the features predict them
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     check : the command that checks the saved certificate, if there is one
@@ -137,7 +137,7 @@ def audit_report(
     data, y : the audited people, and their classes if known (a DataFrame's label column is read). Without data, the
         report has no figures of accuracy; leave it out for an audit of samples
     group : columns of the data (a DataFrame) that the model does not read, such as race: their groups are compared, and
-        a table says how well the features tell them
+        a table says how well the features predict them
     title : the name of the network
     seed, command : the random seed and the command line, to be shown in the report
     what_if : whether the page carries the network, if it is one and small, and computes the scores of any person

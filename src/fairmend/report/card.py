@@ -248,7 +248,7 @@ def _value_effect(value: ValueEffect, on: str) -> Iterator[str]:
 
 
 def _proxies(proxies: Sequence[ProxyTable]) -> Iterator[str]:
-    """Yield how well the features tell columns that the model does not read, and which of them."""
+    """Yield how well the features predict columns that the model does not read, and which of them."""
     if proxies:
         yield from ("## Features that stand for others", "")
         yield from (f"- {escape(describe_proxy(each))}" for each in proxies)

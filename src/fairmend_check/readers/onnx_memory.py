@@ -118,19 +118,23 @@ Axes = frozenset[int] | None  # as nodes give them, negative ones too; None: any
 FULL: Axes = frozenset()
 
 _SAME_SHAPE_NAMES = """
-    Abs Binarizer Cast Ceil Celu Clip Cos Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity Imputer IsInf
-    IsNaN LabelEncoder LeakyRelu Log LogSoftmax Mish Neg Normalizer Not Reciprocal Relu Round Scaler Selu Sigmoid Sign
-    Sin Softmax Softplus Softsign Sqrt Swish Tanh ThresholdedRelu
+    Abs Acos Acosh Asin Asinh Atan Atanh Binarizer BitwiseNot Cast CastLike CategoryMapper Ceil Celu Clip Cos Cosh
+    CumProd CumSum Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Hardmax Identity Imputer InstanceNormalization
+    IsInf IsNaN LabelEncoder LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Normalizer Not
+    Reciprocal Relu Round Scaler ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign
+    Sqrt Swish Tan Tanh ThresholdedRelu Trilu
 """
 # What has entries if all inputs have; the shape that Reshape is given does not matter.
 _FULL_NAMES = """
-    Add And ArgMax ArgMin ArrayFeatureExtractor Attention BatchNormalization BiasGelu CastMap Concat CumSum
-    DequantizeLinear Div DynamicQuantizeLinear DynamicQuantizeMatMul Equal FastGelu FeatureVectorizer Flatten FusedGemm
-    FusedMatMul Gemm Greater GreaterOrEqual LayerNormalization Less LessOrEqual LinearClassifier LinearRegressor MatMul
-    MatMulInteger MatMulIntegerToFloat MatMulNBits Max Mean Min Mod Mul OneHotEncoder Or PRelu Pow QGemm QLinearAdd
-    QLinearMatMul QLinearMul QuantizeLinear QuickGelu RMSNormalization ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin
-    ReduceProd ReduceSum ReduceSumSquare Reshape SVMClassifier SVMRegressor SkipLayerNormalization Squeeze StringConcat
-    Sub Sum Transpose TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor Unsqueeze Where Xor
+    Add And ArgMax ArgMin ArrayFeatureExtractor Attention BatchNormalization BiasAdd BiasGelu BiasSoftmax BitShift
+    BitwiseAnd BitwiseOr BitwiseXor CastMap Concat DequantizeLinear Div DynamicQuantizeLinear DynamicQuantizeMatMul
+    Equal FastGelu FeatureVectorizer Flatten FusedGemm FusedMatMul FusedMatMulActivation GatherElements GatherND Gemm
+    Greater GreaterOrEqual LayerNormalization Less LessOrEqual LinearClassifier LinearRegressor MatMul MatMulInteger
+    MatMulIntegerToFloat MatMulNBits Max Mean Min Mod Mul OneHotEncoder Or PRelu Pow QGemm QLinearAdd QLinearMatMul
+    QLinearMul QuantizeLinear QuickGelu RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape SVMClassifier SVMRegressor Size
+    SkipLayerNormalization SkipSimplifiedLayerNormalization Squeeze StringConcat Sub Sum Transpose TreeEnsemble
+    TreeEnsembleClassifier TreeEnsembleRegressor Unsqueeze Where Xor
 """
 _SAME_SHAPE, _FULL_OF_FULL = frozenset(_SAME_SHAPE_NAMES.split()), frozenset(_FULL_NAMES.split())
 
@@ -186,8 +190,12 @@ def empty_axes(
         return FULL if any(has_entries(each.get("t", {})) for each in node.get("attribute", [])) else None
     if kind == "Shape":
         return frozenset([0])
-    if kind in ("Expand", "ConstantOfShape") and len(inputs) == (2 if kind == "Expand" else 1):
-        return FULL if is_size(inputs[-1]) and (kind != "Expand" or first == FULL) else None
+    if kind == "ConstantOfShape" and len(inputs) == 1:
+        return FULL if is_size(inputs[0]) else None
+    if kind in ("Expand", "OneHot", "Tile", "TopK") and len(inputs) > 1:  # the second input is about sizes
+        return FULL if first == FULL and is_size(inputs[1]) else None
+    if kind == "Scan" and all(each == FULL for each in given):  # there is a step for each entry of an axis
+        return _of_steps(node, axes_of, numbers_of, is_size)
     if kind in _SAME_SHAPE:
         return first
     if kind == "Gather" and len(given) == 2 and first is not None and given[1] == FULL:
@@ -200,6 +208,30 @@ def empty_axes(
     if kind == "Concat":
         return FULL if FULL in given else frozenset([axis])
     return FULL if kind in _FULL_OF_FULL and all(each == FULL for each in given) else None
+
+
+def _of_steps(
+    node: Message,
+    axes_of: Callable[[str], Axes],
+    numbers_of: Callable[[str], list[int] | None],
+    is_size: Callable[[str], bool],
+) -> Axes:
+    """Return FULL if the graph of a Scan gives outputs with entries whenever its inputs have some."""
+    graph = next((each["g"] for each in node.get("attribute", []) if "g" in each), {})
+    found: dict[str, Axes] = {each.get("name", ""): FULL for each in graph.get("input", [])}
+    found |= {each.get("name", ""): FULL if has_entries(each) else None for each in graph.get("initializer", [])}
+    inner = {name for each in graph.get("node", []) for name in each.get("output", [])}
+
+    def axes_in(name: str) -> Axes:
+        return found[name] if name in found else None if name in inner else axes_of(name)
+
+    for each in graph.get("node", []):
+        if each.get("domain", "") not in ("", "ai.onnx", "ai.onnx.ml", MICROSOFT):
+            return None
+        axes = empty_axes(each, axes_in, numbers_of, lambda name: name not in inner and is_size(name))
+        found.update(dict.fromkeys(each.get("output", []), axes))
+    outputs = [found.get(each.get("name", "")) for each in graph.get("output", [])]
+    return FULL if outputs and all(each == FULL for each in outputs) else None
 
 
 _KEEP_RANK = frozenset(("Concat", "Slice", "Softmax", "Split", "Transpose"))
@@ -216,6 +248,8 @@ def rank(
     first = ranks[0] if ranks else None
     if kind in _SAME_SHAPE or kind in _KEEP_RANK:
         return first
+    if kind == "Shape":
+        return 1
     if kind in _BROADCAST and None not in ranks:
         return max((each for each in ranks if each is not None), default=None)
     if kind == "Unsqueeze" and first is not None and len(inputs) == 2:
@@ -234,7 +268,7 @@ def check_concat(
     for name in node.get("input", []):
         axes, axes_there = axes_of(name), rank_of(name)
         same = {axis} if axes_there is None else {axis, axis % axes_there, axis % axes_there - axes_there}
-        if axes is None or not axes <= same:
+        if axes_there != 1 and (axes is None or not axes <= same):
             raise CheckError(
                 f'{what} joins "{name[:60]}", which may be empty along another axis than {axis}: ONNX Runtime then '
                 "leaves in the output what was in memory"

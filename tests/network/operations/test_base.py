@@ -98,7 +98,7 @@ def test_parts_that_are_0_may_be_left_out(name):
 def test_values_between_bounds_stay_between_them(name):
     operation, widths = CASES[name]
     lower = [torch.tensor(part) for part in values(widths)]
-    upper = [part + torch.rand(part.shape, dtype=part.dtype) for part in lower]
+    upper = [part + torch.tensor(RNG.random(part.shape)) for part in lower]
     numbers, first = operation.numbers(lower[0]), torch.ones(1, dtype=torch.float64)
     bounds = operation.interval(lower, upper, numbers), operation.forms(lower, upper, first, numbers)
     for share in torch.linspace(0, 1, 5, dtype=torch.float64):
@@ -113,20 +113,24 @@ def test_products_are_between_their_intervals_and_their_planes(name):
     operation, widths = PLANAR[name]
     kernel = checked(operation)
     lower = [torch.tensor(part) for part in values(widths)]
-    upper = [part + torch.rand(part.shape, dtype=part.dtype) for part in lower]
+    upper = [part + torch.tensor(RNG.random(part.shape)) for part in lower]
     least, most = operation.interval(lower, upper, None)
     reads = [(low.numpy(), high.numpy()) for low, high in zip(lower, upper, strict=True)]
     for own, other in zip((least, most), kernel.interval(reads), strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-12)
     A = torch.tensor(RNG.normal(size=(5, 3, operation.width(widths))))
-    planes = operation.relax(lower, upper)
+    if isinstance(operation, Normalise):  # its planes are those of x - m
+        ends = [[end.flatten(1)] for end in operation._spread(lower[0], upper[0])[:2]]
+    else:
+        ends = lower, upper
+    planes = operation.relax(*ends)
     (below, low), (above, high) = planes.substitute(A, above=False), planes.substitute(A, above=True)
     form = Form({})
     parts = kernel.substitute(A.numpy(), kernel.relaxed(reads), form)
     if not isinstance(operation, Normalise):  # the checker has other planes around a normalisation, which are closer
         for own, other in zip(below, parts, strict=True):
             np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(low, form.const, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(low, form.const - form.slip, rtol=1e-6, atol=1e-9)
     for share in np.linspace(0, 1, 5):
         x = [a + share * (b - a) for a, b in zip(lower, upper, strict=True)]
         inside = operation.torch(x)

@@ -261,7 +261,7 @@ def _proxies(document: PagedDocument) -> Iterator[Statement]:
         yield Statement(
             NOT_CLAIMED,
             "That other features do not stand for a protected column that the model does not read. Pass the column "
-            "with --group to see how well they tell it.",
+            "with --group to see how well they predict it.",
         )
         return
     yield from (Statement(RECOMPUTABLE, describe_proxy(each)) for each in document.proxies)
