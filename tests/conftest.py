@@ -85,20 +85,18 @@ def _process_as_it_was():
     before = _shared_state()
     yield
     after = _shared_state()
-    after["the environment"] = {
-        name: value
-        for name, value in after["the environment"].items()
-        if name in before["the environment"] or name.startswith("FAIRMEND_")  # libraries set some when imported
-    }
     changed = [what for what, value in before.items() if after[what] != value]
     assert not changed, f"the test changed {', '.join(changed)} for later tests"
+
+
+_SETTINGS = ("FAIRMEND_", "XDG_", "KERAS_", "PATH", "PYTHON", "HOME", "COLUMNS")  # libraries set others when imported
 
 
 def _shared_state() -> dict[str, Any]:
     state: dict[str, Any] = {
         "the level of all loggers": (logging.root.level, logging.root.manager.disable),
         "the current folder": os.getcwd(),
-        "the environment": {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"},
+        "the environment": {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)},
         "NumPy's handling of errors": np.geterr(),
     }
     if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "get_num_threads"):

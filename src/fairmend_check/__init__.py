@@ -33,15 +33,13 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - enclosure.py: what any program may compute that runs the model
 3. shares/: counting people
    - people.py, linked_people.py: all people that a spec allows, as cells and boxes of them
-   - leaves.py: the tree of boxes in a certificate
    - tally.py: how many people of a box are on one side of a linear form
    - requirements.py: what a claim, about classes or scores, requires of the people of a box, as linear forms
    - prover.py, listing.py: what is proven about a box, by linear forms or person by person; how much work that takes
-   - prove.py: the steps above, for every box
+   - prove.py: the tree of boxes in a certificate, and the steps above for every box
 4. run/: the run of the model
-   - sample.py: people on whom it is run
-   - compare.py: runs it in a process of its own, and compares with enclosures
-   - members.py: runs it on members of the same classes, for a claim about classes
+   - compare.py: runs it in a process of its own, on people of the spec or members of the same classes, and compares
+     with enclosures
    - runtimes.py: that process; ONNX Runtime and Keras are imported there and nowhere else
 5. evidence/: what a check leaves behind; nothing here decides a verdict
    - attestation.py: the result as in-toto statements, and reading them back
@@ -51,7 +49,8 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - read_model.py: selects the reader by suffix
    - zip_archive.py: the zip archives of .pth, .pt2 and .keras files
    - read_onnx.py, protobuf.py, onnx_nodes.py, onnx_axes.py, onnx_sizes.py, onnx_graph.py: .onnx
-   - onnx_edges.py, onnx_entry.py, onnx_operators.py: the entry and the edges of an .onnx file that is not read further
+   - onnx_edges.py, onnx_entry.py, onnx_operators.py, onnx_memory.py: the entry and the edges of an .onnx file that is
+     not read further, and nodes that may leave memory unset
    - state_dict.py: tensors of a state dict, in the steps that the certificate names, and .safetensors
    - read_torch.py: .pth, .pt and .ckpt, in which no code runs, and .pt2, the weights of an exported program
    - read_keras.py, keras_config.py, keras_layers.py, keras_tokens.py, hdf5.py: .h5 and .keras

@@ -59,6 +59,8 @@ VALUES = {
     "keep": 0.05,
     "guarantee": "everyone",
     "keep_form": True,
+    "candidate": 1,
+    "keep_candidates": True,
     "prefer": "decisions",
     "X_unlabelled": np.zeros((4, 3), np.float32),
 }

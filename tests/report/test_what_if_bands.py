@@ -32,7 +32,7 @@ def similar_on_the_page(spec, X, how):
         for f in spec.features
     }
     people = np.stack([values[f.name].astype(np.float64) for f in spec.features], axis=1).tolist()
-    features = [asdict(_feature(f, spec.features)) for f in spec.features]
+    features = [asdict(_feature(f, spec, X)) for f in spec.features]
     program = PROGRAM.replace("HOW", how).replace("FEATURES", json.dumps(features))
     source = files("fairmend.report").joinpath("templates", "what_if_model.js").read_text(encoding="utf-8")
     text = source + program.replace("PEOPLE", json.dumps(people))
