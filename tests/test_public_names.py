@@ -53,7 +53,7 @@ FUNCTIONS = {
     "cluster= resume= seed= threshold= activation= ignore_scores= trust_pickle= outputs= certificate= "
     "out_of_range= command= progress=",
     "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation= "
-    "outputs=",
+    "outputs= trust_pickle=",
     "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= data_out= scores= trust_pickle= label= "
     "positive= delta= on= model= activation= outputs= force= warn=",
     "fairmend.workflows.draft_spec_file": "data protected out= * label= positive= delta= on= drop= categorical= "

@@ -30,6 +30,8 @@ FIRST_ROW = 2  # as a spreadsheet counts
 MOST_RANGES = 240
 BINS = 40
 MOST_PAIRS = 5  # of an audit
+FEW_VALUES = 8  # of a number that all have a row in the table of effects
+ROUNDED_EFFECT = 1e-6  # an effect below is how programs round
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,15 @@ class Measured:
     """A model on some people: their scores, and the scores of all their counterfactuals (combinations, people, …)."""
 
     def __init__(self, world: World, model: Path, frame: pd.DataFrame) -> None:
-        self.frame, self.several = frame, len(world.people.classes) > 2
+        self.model, self.frame, self.several = model, frame, len(world.people.classes) > 2
         self.own = world.run(model, frame)
         self.each = np.stack([world.run(model, other) for _, other in world.counterfactuals(frame)])
-        self.decision, self.decisions = self._decide(self.own), self._decide(self.each)
+        self.decision, self.decisions = self.decide(self.own), self.decide(self.each)
         self.unequal = (self.decisions != self.decision).any(axis=0)
         spread = self.each.max(axis=0) - self.each.min(axis=0)
         self.spread = spread.max(axis=1) if self.several else spread
 
-    def _decide(self, scores: np.ndarray) -> np.ndarray:
+    def decide(self, scores: np.ndarray) -> np.ndarray:
         return scores.argmax(axis=-1) if self.several else (scores >= 0.5).astype(int)
 
     def of_own_class(self, scores: np.ndarray) -> np.ndarray:
@@ -318,6 +320,7 @@ def groups(world: World, shown: list[dict[str, Any]], measured: Measured, unfair
     found, true = [], world.labels(measured.frame)
     for entry in shown:
         masks = [world.members(measured.frame, entry["feature"], group["name"]) for group in entry["groups"]]
+        large = [bool(mask.sum() >= 0.02 * len(true)) for mask in masks]  # the gaps leave the others out
         listed: list[dict[str, Any]] = [
             {
                 "rows": int(mask.sum()), "selection_rate": None, "class_rates": [],
@@ -328,19 +331,21 @@ def groups(world: World, shown: list[dict[str, Any]], measured: Measured, unfair
         expected: dict[str, Any] = {
             "groups": listed, "groups_left_out": 0, "demographic_parity_difference": None,
             "equalized_odds_difference": None, "widest_class": None, "widest_difference": None,
+            "small_groups": large.count(False),
         }  # fmt: skip
         if measured.several:
             by_class = np.array([rates(measured.decision == number, masks) for number in range(world.outputs)])
             for group, shares in zip(listed, by_class.T, strict=True):
                 group["class_rates"] = shares
-            gaps = by_class.max(axis=1) - by_class.min(axis=1)
+            gaps = np.ptp(by_class[:, large], axis=1)
             expected |= {"widest_class": world.people.classes[gaps.argmax()], "widest_difference": gaps.max()}
         else:
             selected = rates(measured.decision, masks)
             for group, rate in zip(listed, selected, strict=True):
                 group["selection_rate"] = rate
-            by_label = [rates(measured.decision, [mask & (true == label) for mask in masks]) for label in (0, 1)]
-            expected["demographic_parity_difference"] = max(selected) - min(selected)
+            compared = [mask for mask, enough in zip(masks, large, strict=True) if enough]
+            by_label = [rates(measured.decision, [mask & (true == label) for mask in compared]) for label in (0, 1)]
+            expected["demographic_parity_difference"] = np.ptp(np.array(selected)[large])
             expected["equalized_odds_difference"] = max(max(each) - min(each) for each in by_label)
         found.append(expected)
     return found
@@ -429,6 +434,61 @@ def nearest_pairs(world: World, shown: dict[str, Any], before: Measured, after: 
         "total": int(before.unequal.sum()) if in_order else None, "varying": len(world.people.protected),
         "columns_left_out": 0, "rows": listed, "id_column": world.id_column, "first_row": FIRST_ROW,
     }  # fmt: skip
+
+
+def effects(world: World, sides: list[Measured]) -> list[list[dict[str, Any]]]:
+    """Return for each model what each value of each protected feature adds, compared with the person's mean.
+
+    They are about the positive one of two classes, or about that of several on which the first model's values differ
+    most. Of many numbers, the values are five quantiles of the people's own.
+    """
+    found: list[list[dict[str, Any]]] = [[] for _ in sides]
+    for name in world.people.protected:
+        own = sides[0].frame[name]
+        values = sorted(own.dropna().unique() if name in world.people.numbers else world.people.frame[name].unique())
+        if name in world.people.numbers and len(values) > FEW_VALUES:
+            # The least value that so many have or are below, without rounding errors of a share.
+            values = sorted(
+                own.sort_values().iloc[[-(-len(own) * tenths // 10) - 1 for tenths in (1, 3, 5, 7, 9)]].unique()
+            )
+        frames = [sides[0].frame.assign(**{name: value}) for value in values]
+        scores = [[world.run(side.model, frame) for frame in frames] for side in sides]  # (people[, classes]) of each
+        number = 1
+        if sides[0].several:
+            number = int(np.ptp([each.mean(axis=0) for each in scores[0]], axis=0).argmax())
+        for entries, side, of_side in zip(found, sides, scores, strict=True):
+            of_class = [each[:, number] if side.several else each for each in of_side]
+            on_score = mean_effects(of_class)
+            on_decision = mean_effects([(side.decide(each) == number).astype(float) for each in of_side])
+            listed = [
+                {"value": world.shown(name, value), "rows": int((own == value).sum()), "score": score,
+                 "decision": decision, "direction": direction(side, decision, score)}
+                for value, score, decision in zip(values, on_score, on_decision, strict=True)
+            ]  # fmt: skip
+            entries.append(
+                {"feature": name, "linked": [], "answer": world.people.classes[number], "rows": len(own),
+                 "values": listed, "values_left_out": 0}
+            )  # fmt: skip
+    return found
+
+
+def mean_effects(outcomes: list[np.ndarray]) -> list[dict[str, float]]:
+    """Return the mean over people of each outcome less the person's mean, with its 95 % interval."""
+    table = pd.DataFrame(np.column_stack(outcomes))
+    own = table.sub(table.mean(axis=1), axis=0)
+    mean, error = own.mean(), 1.96 * own.sem()
+    return pd.DataFrame({"mean": mean, "low": mean - error, "high": mean + error}).to_dict("records")
+
+
+def direction(side: Measured, *effects: dict[str, float]) -> str:
+    """Return who gains and who loses, by the first effect whose interval does not contain 0.
+
+    None of several classes is favourable in these tables, so that an effect on one is higher or lower.
+    """
+    up, down = ("higher", "lower") if side.several else ("gains", "loses")
+    clear = (e for e in effects if abs(e["mean"]) > ROUNDED_EFFECT and e["low"] * e["high"] > 0)
+    first = next(clear, None)
+    return "neither" if first is None else up if first["mean"] > 0 else down
 
 
 def flips(world: World, before: Measured) -> dict[str, Any]:
@@ -625,7 +685,7 @@ def expected_audit(world: World, shown: dict[str, Any], frames: dict[str, pd.Dat
         "labelled_rows": int(frames["data"][world.people.label].notna().sum()), "utility": utility(world, measured),
         "groups": groups(world, shown["groups"], measured, unfair=True), "mean_outputs": [],
         "outcomes": outcomes(world, shown["outcomes"], [measured]),
-        "pairs": worst_pairs(world, shown["pairs"], measured),
+        "pairs": worst_pairs(world, shown["pairs"], measured), "effects": effects(world, [measured])[0],
     }  # fmt: skip
 
 
@@ -634,6 +694,8 @@ def expected_repair(
 ) -> dict[str, Any]:
     data, people, inputs = frames["data"], len(frames["data"]), len(frames["repair"])
     before, after = (world.measured(model, "data", data) for model in models)
+    tested = [world.measured(model, "test", frames["test"]) for model in models]
+    by_value = effects(world, tested)
     end = max(before.spread.max(), after.spread.max())
     changes = weights(world, shown["weights"], models)
     used, calibration = set(shown["repair_rows"]), shown["calibration_rows"]
@@ -646,9 +708,7 @@ def expected_repair(
         "repair_rows": _rows_of_inputs(world, shown["repair_rows"]),
         "calibration_rows": [row if row not in used else None for row in calibration],
         "unlabelled_rows": people - inputs - len(set(calibration)), "scored_rows": len(frames["test"]),
-        "outcomes": outcomes(
-            world, shown["outcomes"], [world.measured(model, "test", frames["test"]) for model in models]
-        ),
+        "outcomes": outcomes(world, shown["outcomes"], tested),
         "changed_predictions": (before.decision != after.decision).mean(),
         "changed_weights": sum(layer["changed"] for layer in changes["layers"]),
         "total_weights": sum(layer["total"] for layer in changes["layers"]),
@@ -656,13 +716,15 @@ def expected_repair(
         "weights": changes,
         "policy": {f"original_{name}": original[name] for name in ("accuracy", "balanced_accuracy")},
     }  # fmt: skip
-    for when, model, on_data in zip(("before", "after"), models, (before, after), strict=True):
-        on_test = world.measured(model, "test", frames["test"])
+    for when, model, on_data, on_test, effect in zip(
+        ("before", "after"), models, (before, after), tested, by_value, strict=True
+    ):
         found[when] = {
             "repair_inputs": unequal(world.measured(model, "repair", frames["repair"])), "data": unequal(on_data),
             "scores": None, "largest_difference": None,
             "disparity": disparity(world, shown[when]["disparity"], on_data, end), "utility": utility(world, on_test),
             "groups": groups(world, shown[when]["groups"], on_test, unfair=False), "mean_outputs": [],
+            "effects": effect,
         }  # fmt: skip
     return found
 

@@ -231,6 +231,8 @@ def unrecomputed_in_candidates(document: dict[str, Any]) -> Iterator[str]:
         yield str(place)
         for name in ("unfair_rate", "accuracy", "balanced_accuracy", "agreement"):
             yield from percent(candidate[name], 1)
+        if candidate["fall"] is not None:  # the column "Loses about"
+            yield f"{round(100 * candidate['fall'], 1) + 0.0:.1f}".replace("-", "−")
         yield from tokens(candidate["reason"] or candidate["problem"])
     yield from tokens(document["policy"]["text"])
     yield str(sum(not candidate["ran"] for candidate in candidates))
@@ -341,9 +343,10 @@ def check_groups(section: Tag, document: dict[str, Any], allowed: set[str], tall
             found = {*count(each[0]["rows"]), *tokens(each[0]["name"])} | {t for s in shares for t in percent(s)}
             tally.add("groups", words(row), found)
             row.decompose()
-        names = ("demographic_parity_difference", "equalized_odds_difference")
+        names = ("demographic_parity_difference", "equalized_odds_difference", "widest_difference")
         gaps = {token for side in sides for name in names for token in percent(side[name])}
-        tally.add("groups", words(figure), gaps | {str(len(groups))})
+        left_out = {*count(sides[0]["small_groups"]), "2 %"} if sides[0]["small_groups"] else set()
+        tally.add("groups", words(figure), gaps | left_out | {str(len(groups))})
         figure.decompose()
     people = document["total"] if document["kind"] == "audit" else document["scored_rows"]
     tally.add("groups", words(section), allowed | set(count(people)))

@@ -320,6 +320,8 @@ def test_the_models_own_outputs_find_and_verify_the_encoding(tmp_path, monkeypat
     result = init_stranger(*option, suffix=suffix)
     assert result.exit_code == 0, result.output
     assert "verified: 240 rows" in result.output.splitlines()[-1]
+    next_check = next(line for line in result.output.splitlines() if "fairmend spec check" in line)
+    assert next_check.endswith("--scores scores.csv") == (given == "scores")  # or it would say "unverified"
     np.testing.assert_allclose(Spec.load("spec.toml").encode(frame, np.float64), X, atol=1e-5)
     checked = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", f"model{suffix}", *option)
     assert checked.exit_code == 0, checked.output
@@ -578,6 +580,7 @@ def test_the_next_commands_can_be_copied_whatever_the_files_are_called(folder):
     result = run("spec", "init", data.name, "--protected", "sex", "--label", "approved", "--json")
     document = json.loads(result.stdout)
     assert all("--data 'our people.csv'" in step for step in document["next"])
+    assert not any("--scores" in step for step in document["next"])
     assert document["warnings"] == []
 
 

@@ -66,6 +66,13 @@ def test_effects_are_about_the_favourable_class():
     assert other.values[0].direction == "gains"
 
 
+def test_where_nothing_says_what_is_good_for_a_person_a_value_is_higher_or_lower():
+    price = Spec([SEX], Label("y"), claim=fairmend.Claim("score", 1.0, "output"))
+    X = np.array([[0.0], [1.0]] * 20, np.float32)
+    (found,) = mean_effects([linear(2.0)], price, X, [])[0]
+    assert [value.direction for value in found.values] == ["lower", "higher"]
+
+
 def test_linked_features_change_along_and_nothing_else():
     link = {"when": {"sex": "m"}, "then": {"rank": {"a": ["c", "d"]}}}
     spec = Spec([SEX, AGE, RANK], Label("y", "yes"), links=[link])

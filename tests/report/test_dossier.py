@@ -41,6 +41,22 @@ def test_a_linked_feature_and_a_column_that_is_not_read_are_named_by_their_basis
     assert "National origin: the model does not read “nativeCountry”." in known
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Geschlecht", "Sex: the output does not depend on “Geschlecht”"),
+        ("Nationalität", "National origin: the output does not depend on “Nationalität”"),
+        ("column 7", "Under names that say no basis: the output does not depend on column 7"),
+    ],
+)
+def test_what_is_proven_of_a_feature_in_another_language_or_under_another_name_is_said(name, said):
+    document = repair_of().document
+    document = replace(document, similar=replace(document.similar, protected=[name]))
+    text = dossier_markdown(document, Evidence([], Proof(check_document(), [name], [], None), []))
+    assert said in " ".join(statements(text, "proven"))
+    assert name not in " ".join(statements(text, "not claimed"))
+
+
 def test_what_does_not_hold_is_no_proof():
     with pytest.raises(ValueError, match="only a certificate that holds"):
         Proof(check_document(valid=False, verdict="invalid"), [], [], None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairmend.base.text import printable, probabilities
+from fairmend.base.text import percent, printable, probabilities
 from fairmend.evaluate.document import NearestPair
 from fairmend.report.page import LARGEST, render
 from support.html_page import Page
@@ -172,3 +172,20 @@ def test_accuracy_on_held_out_rows_has_an_interval():
     page = render(held_out).replace("\N{NO-BREAK SPACE}", " ")
     assert f"Measured on {document.scored_on}" in page
     assert " % to " in page.split('id="utility"')[1].split("</section>")[0]
+
+
+def test_with_three_classes_the_widest_gap_of_each_feature_is_shown():
+    report = repair_of("prof", 3)
+    before, after = (side.groups[0] for side in (report.document.before, report.document.after))
+    assert before.widest_class is not None
+    gaps = [f"{percent(side.widest_difference)} ({side.widest_class})" for side in (before, after)]
+    assert f"Widest gap of a class {' → '.join(gaps)}" in report.html
+
+
+def test_a_widest_gap_that_grows_is_marked_and_named_in_the_summary():
+    document = repair_of("prof", 3).document
+    wider = [replace(group, widest_difference=group.widest_difference + 0.1) for group in document.before.groups]
+    grown = replace(document, after=replace(document.after, groups=wider))
+    assert ", wider" in render(grown)
+    (feature, *_) = (group.feature for group in document.before.groups)
+    assert f"some gaps for {feature}" in render(grown)

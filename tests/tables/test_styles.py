@@ -25,6 +25,9 @@ from support.cli_case import Case, run, small_people
         ("a,note\n1,x;y\n2,z\n", CsvStyle()),
         ('a;"note, in words"\n1;"x, y"\n2;z\n', CsvStyle(";", ".")),
         ("a;day\n1;12.03.2024\n2;13.03.2024\n", CsvStyle(";", ".")),
+        ("score\n911,66\n1,5e-05\n\n7\n", CsvStyle(";", ",")),  # one column, which nothing separates
+        ("score\n1,5\n1,2,3\n", CsvStyle()),  # pandas says that the rows have more fields than the header
+        ("score\n1,5\nx,y\n", CsvStyle()),
     ],
 )
 def test_a_style_is_found(head, style):
@@ -40,6 +43,7 @@ def test_a_style_is_found(head, style):
             "a;b\n1,5;2.5\n",
             'some numbers have a comma .* and others a point .* say with --decimal "," or --decimal "."',
         ),
+        ("score\n1,234\n", '"1,234" in the column "score" may have a decimal comma or a comma between thousands; say'),
         ("a;b\n1.234,50;2\n", '"1.234,50" in the column "a" has a mark between thousands'),
     ],
 )

@@ -4,14 +4,16 @@ import joblib
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fairmend.network import Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup
 from fairmend.prove.fit import require_fit
 from fairmend.spec import Spec
-from fairmend.workflows import draft_pipeline_spec, draft_spec_file
+from fairmend.workflows import check_spec_file, draft_pipeline_spec, draft_spec_file
 from support.spec_cases import refused
 
 RNG = np.random.default_rng(0)
@@ -65,7 +67,30 @@ def test_a_pipeline_that_a_spec_cannot_describe_is_passed_on_in_a_new_table(tmp_
     with refused("FunctionTransformer", "--data-out"):
         draft_pipeline_spec(tmp_path / "p.joblib", ["sex"], **files)
     assert not (tmp_path / "spec.toml").exists()
-    draft_pipeline_spec(tmp_path / "p.joblib", ["sex"], **files, data_out=tmp_path / "new.csv")
+    made = draft_pipeline_spec(tmp_path / "p.joblib", ["sex"], **files, data_out=tmp_path / "new.csv")
+    assert dict(made.draft.left_out)["age"] == "read in log__age, as it is"
+    assert "MODEL" in made.next_steps[1]  # these are no steps of a model
+    with refused('no column "log__age", which the model reads as it is', "the one that --data-out wrote"):
+        Spec.load(tmp_path / "spec.toml").encode(PEOPLE)
     spec, new = Spec.load(tmp_path / "spec.toml"), pd.read_csv(tmp_path / "new.csv")
     assert [f.kind for f in spec.features] == ["as-is", "categorical"]
     np.testing.assert_allclose(spec.encode(new, np.float64), pipeline.transform(PEOPLE))
+
+
+def test_a_pipeline_with_its_model_is_the_model_of_the_next_commands(tmp_path):
+    data, file = tmp_path / "p.csv", tmp_path / "p.joblib"
+    PEOPLE.assign(y=np.where(PEOPLE["age"] > PEOPLE["age"].median(), "yes", "no")).to_csv(data, index=False)
+    frame = pd.read_csv(data)
+    steps = ColumnTransformer([("age", StandardScaler(), ["age"]), ("sex", OneHotEncoder(), ["sex"])])
+    model = make_pipeline(steps, MLPClassifier((4,), max_iter=20, solver="lbfgs", random_state=0))
+    joblib.dump(model.fit(frame[["age", "sex"]], frame["y"]), file)
+    with refused(str(file), f"fairmend spec from-sklearn {file} --data {data}"):
+        draft_spec_file(data, ["sex"], tmp_path / "spec.toml", model=file)
+    options = {"data": data, "label": "y", "positive": "yes", "trust_pickle": True}
+    made = draft_pipeline_spec(file, ["sex"], tmp_path / "spec.toml", **options)
+    assert all(f"{file} --trust-pickle" in step for step in made.next_steps)
+    with refused("can run any code"):
+        check_spec_file(tmp_path / "spec.toml", data, file)
+    checked = check_spec_file(tmp_path / "spec.toml", data, file, trust_pickle=True)
+    assert checked.check.fits
+    assert checked.check.inputs == 3

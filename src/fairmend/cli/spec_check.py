@@ -23,6 +23,7 @@ from fairmend.cli.options import (
     scores_option,
     table_options,
     threshold_option,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _DIGITS = 6  # of a scale in the table; --json has all
 @click.option("--data", type=DATA, help=f"People to check against the spec, {DATA_FORMATS}")
 @table_options
 @click.option("--model", type=MODEL, help="Model file, to check against the spec.")
+@trust_pickle_option
 @out_of_range_option
 @threshold_option
 @scores_option

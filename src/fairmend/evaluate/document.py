@@ -266,7 +266,9 @@ class ValueEffect:
 
     `score` is its effect on the probability of the favourable class, or on the output of a regression network, and
     `decision` that on the share who get this class, None for a regression network. `direction` says who "gains",
-    "loses" or "neither", by the interval of the decision, or if it contains 0, by that of the score.
+    "loses" or "neither", by the interval of the decision, or if it contains 0, by that of the score. It is "higher" or
+    "lower" where nothing says which is good for a person: for a regression network, and for classes of which none is
+    favourable.
     """
 
     value: str

@@ -56,6 +56,7 @@ def _effects(
     logits = [[model.logits(each) for each in rows] for model in models]
     scores = [_scores(each, regression=spec.regression) for each in logits]
     number = None if spec.regression else favourable_class(spec, scores[0].shape[2])
+    up_is_good = number is not None
     if number is None:
         number = _widest(scores[0] if spec.regression else scores[0][:, :, : len(answers)])
     answer = None if spec.regression else answers[number]
@@ -67,6 +68,7 @@ def _effects(
             dict(zip(values, sizes, strict=True)),
             left_out,
             answer,
+            ("gains", "loses") if up_is_good else ("higher", "lower"),
             score[:, :, number],
             None if spec.regression else np.stack([model.decide(each) == number for each in of_model], axis=1),
         )
@@ -87,6 +89,7 @@ def _effects_of_model(
     sizes: Mapping[float, int],
     left_out: int,
     answer: str | None,
+    up_and_down: tuple[str, str],
     scores: Floats,
     decisions: Bools | None,
 ) -> FeatureEffects:
@@ -100,7 +103,7 @@ def _effects_of_model(
         answer,
         len(scores),
         [
-            ValueEffect(_shown(feature, value), size, score, decision, _direction(least, decision, score))
+            ValueEffect(_shown(feature, value), size, score, decision, _direction(up_and_down, least, decision, score))
             for (value, size), score, decision in zip(sizes.items(), on_score, on_decision, strict=True)
         ],
         left_out,
@@ -142,12 +145,12 @@ def _mean_effects(outcomes: Floats) -> list[MeanEffect]:
     return [MeanEffect(float(mean), float(mean - e), float(mean + e)) for mean, e in zip(means, errors, strict=True)]
 
 
-def _direction(least: float, *effects: MeanEffect | None) -> str:
-    """Return who gains and who loses by the first effect that is not below `least`, and whose interval excludes 0."""
+def _direction(up_and_down: tuple[str, str], least: float, *effects: MeanEffect | None) -> str:
+    """Return the word for the first effect that is not below `least`, and whose interval excludes 0."""
     large = (effect for effect in effects if effect is not None and abs(effect.mean) >= least)
     clear = (effect for effect in large if effect.low > 0 or effect.high < 0)
     first = next(clear, None)
-    return "neither" if first is None else "gains" if first.mean > 0 else "loses"
+    return "neither" if first is None else up_and_down[0 if first.mean > 0 else 1]
 
 
 def _shown(feature: Feature, value: float) -> str:

@@ -130,9 +130,8 @@ def gap_widened(before: float | None, after: float | None) -> bool:
 
 
 def _some_gap_widened(before: FeatureGroups, after: FeatureGroups) -> bool:
-    return gap_widened(before.demographic_parity_difference, after.demographic_parity_difference) or gap_widened(
-        before.equalized_odds_difference, after.equalized_odds_difference
-    )
+    names = ("demographic_parity_difference", "equalized_odds_difference", "widest_difference")
+    return any(gap_widened(getattr(before, name), getattr(after, name)) for name in names)
 
 
 # Repairs

@@ -208,13 +208,15 @@ def _effects(document: AuditDocument | RepairDocument) -> Iterator[str]:
     if not sides[0]:
         return
     on = "output" if document.claim.on == "output" else "probability"
-    yield "## Who loses, and by how much"
+    judged = document.favourable is not None
+    yield "## Who loses, and by how much" if judged else "## Who gets more, and how much"
     yield ""
     linked = " but for what is linked to it" if document.similar.linked else ""
     yield (
         "What each value of a protected feature adds on average, with its 95 % interval: the score of a person with it "
         f"minus the mean over all values, everything else equal{linked}"
-        f"{', in percentage points' if on == 'probability' else ''}. Nothing here is proven."
+        f"{', in percentage points' if on == 'probability' else ''}. "
+        f"{'' if judged else 'Whether more is good for a person, the spec does not say. '}Nothing here is proven."
     )
     yield ""
     figures = ["Output"] if on == "output" else ["Probability", "Share who get it"]

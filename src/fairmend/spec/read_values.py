@@ -157,6 +157,11 @@ def _values_and_checks(feature: Feature, frame: pd.DataFrame) -> tuple[ColumnVal
         return ColumnValues(np.asarray(marked.isna(), dtype=bool)), []
     if feature.columns is not None and not _has_single_column(feature, frame):
         return _marked_codes(feature, frame)
+    if feature.as_is and _name_in(frame, feature.name) not in frame.columns:
+        raise FairmendError(
+            f'the data has no column "{feature.name}", which the model reads as it is (kind = "as-is"). Give a table '
+            "with this column, such as the one that --data-out wrote."
+        )
     series = find_column(frame, feature.name, f'feature "{feature.name}"')
     return _codes(feature, series) if feature.categories else _numbers(feature, series)
 

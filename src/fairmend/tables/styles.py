@@ -22,6 +22,7 @@ _MOST_ROWS = 500  # of the first bytes
 _COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+")
 _POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+|[+-]?\d{1,3}(,\d{3})+\.\d+")
+_COMMA_NUMBERS = re.compile(r"[+-]?\d*(,\d+)?(e[+-]?\d+)?", re.IGNORECASE)  # with or without a comma, or nothing
 _MAY_BE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
@@ -53,7 +54,10 @@ def find_style(name: str, head: str, sep: str | None = None, decimal: str | None
 
 
 def _find_separator(name: str, head: str) -> str:
-    """Return what separates the columns: a comma, unless all rows have more fields with another separator."""
+    """Return what separates the columns: a comma, unless all rows have more fields with another separator.
+
+    Nothing separates one column of numbers with decimal commas; a semicolon is as good as any other.
+    """
     counts = {sep: [len(row) for row in _rows(head, sep)] for sep in SEPARATORS}
     fields = {sep: found[0] for sep, found in counts.items() if found and len(set(found)) == 1}
     others = [sep for sep in SEPARATORS if sep != "," and fields.get(sep, 0) > fields.get(",", 1)]
@@ -62,7 +66,18 @@ def _find_separator(name: str, head: str) -> str:
         named = " or ".join(SEPARATORS[sep] for sep in possible)
         options = " or ".join(f"--sep {_typed(sep)}" for sep in possible)
         raise FairmendError(f"{name}: its columns may be separated by {named}; say which with {options}")
+    if not possible and _is_one_column(head):
+        return ";"
     return possible[0] if possible else ","
+
+
+def _is_one_column(head: str) -> bool:
+    """Return whether the file has one column with decimal commas: more fields than the header, unless they are."""
+    by_comma = _rows(head, ",")
+    if not by_comma or len(by_comma[0]) != 1 or all(len(row) == 1 for row in by_comma):
+        return False
+    _, *numbers = _rows(head, ";")
+    return all(len(row) == 1 and _COMMA_NUMBERS.fullmatch(row[0].strip()) for row in numbers)
 
 
 def _find_decimal(name: str, rows: Sequence[Sequence[str]]) -> str:

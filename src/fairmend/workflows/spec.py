@@ -53,7 +53,16 @@ from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, 
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.tables import FIRST_ROW, local_files, read_table
 from fairmend.tables.csv_files import write_csv
-from fairmend.workflows.inputs import DataPath, PathLike, as_path, as_source, load_spec, silent
+from fairmend.workflows.inputs import (
+    DataPath,
+    PathLike,
+    as_path,
+    as_source,
+    is_pipeline,
+    load_spec,
+    read_pipeline_model,
+    silent,
+)
 from fairmend.workflows.model_columns import columns_of_model, columns_of_network
 
 Warn = Callable[[str], None]
@@ -157,6 +166,11 @@ def draft_spec_file(
     for written in (file, data_out):
         if written is not None:
             _refuse_overwriting(written, force, read_files)
+    if model_file is not None and is_pipeline(model_file):
+        raise FairmendError(
+            f"{model_file}: a pipeline of scikit-learn says how it encodes people, so that nothing needs to be "
+            f"guessed: run fairmend spec from-sklearn {shlex.quote(str(model_file))} --data {shlex.quote(str(table))}"
+        )
     frame = read_table(table)
     net = None if model is None else load_model(model_file or model, activation, outputs=outputs)
     others = [*drop, *categorical, label, score_column]
@@ -218,7 +232,9 @@ def draft_spec_file(
             )
         except FairmendError as error:
             raise FairmendError(f"{table}: {error}") from error
-    return _write(draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model_file, net, match)
+    return _write(
+        draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model_file, net, match, scores
+    )
 
 
 def draft_pipeline_spec(
@@ -278,7 +294,8 @@ def draft_pipeline_spec(
         bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
         match = _match_scores(draft, frame, bound, scores, table)
     title = f"Derived from {source.name} by fairmend spec from-sklearn"
-    return _write(draft, frame, title, file, table, model, net, match)
+    model = source if model is None and hasattr(fitted, "predict") else model
+    return _write(draft, frame, title, file, table, model, net, match, scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,11 +367,12 @@ def check_spec_file(
     encoded: PathLike | None = None,
     activation: str | None = None,
     outputs: str | None = None,
+    trust_pickle: bool = False,
 ) -> CheckedSpec:
     """Check that data and a model fit a spec file, as `fairmend spec check` does.
 
-    `model` is a file, or a model in memory. `scores` or `encoded` are files with what the model gave or read, which
-    verify the encoding.
+    `model` is a file, or a model in memory; a pickle is opened only with `trust_pickle`. `scores` or
+    `encoded` are files with what the model gave or read, which verify the encoding.
     """
     spec_file, table = Path(spec), None if data is None else as_source(data)
     scores, encoded = as_path(scores), as_path(encoded)
@@ -370,7 +388,7 @@ def check_spec_file(
         with naming_file(table):
             inside = loaded.bring_into_range(frame, policy, first_row=FIRST_ROW)
         loaded, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    net, misfit = _fitted(model, loaded, activation, outputs)
+    net, misfit = _fitted(model, loaded, activation, outputs, trust_pickle)
     check = check_spec(
         loaded,
         frame,
@@ -383,12 +401,19 @@ def check_spec_file(
 
 
 def _fitted(
-    model: PathLike | ModelSource | None, spec: Spec, activation: str | None = None, outputs: str | None = None
+    model: PathLike | ModelSource | None,
+    spec: Spec,
+    activation: str | None = None,
+    outputs: str | None = None,
+    trust_pickle: bool = False,
 ) -> tuple[Network | RunModel | None, str]:
     """Return the model at the threshold of the spec, or None and why it does not take people as the spec says."""
     if model is None:
         return None, ""
-    net = load_model(model, activation, outputs=outputs)
+    if isinstance(model, str | os.PathLike) and is_pipeline(Path(model)):
+        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle)[0]
+    else:
+        net = load_model(model, activation, outputs=outputs)
     if isinstance(net, Network):
         return network_of_spec(net, spec), ""
     try:
@@ -530,6 +555,7 @@ def _write(
     model: Path | None,
     net: Network | RunModel | None,
     match: ScoreMatch | MatrixMatch | None,
+    scores: PathLike | None,
 ) -> DraftedSpec:
     """Write the draft, once it fits the data that it was drafted from."""
     if frame is not None:
@@ -544,13 +570,16 @@ def _write(
         warnings = check_spec(draft.spec, frame, fitted).warnings
     write_text(out, draft.toml(title))
     inputs = None if fitted is None else fitted.inputs
-    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model), misfit)
+    return DraftedSpec(draft, out, inputs, match, warnings, _next_steps(out, data, model, scores), misfit)
 
 
-def _next_steps(out: Path, data: DataSource | None, model: Path | None) -> tuple[str, ...]:
+def _next_steps(out: Path, data: DataSource | None, model: Path | None, scores: PathLike | None) -> tuple[str, ...]:
     spec, people, network = (shlex.quote(str(name)) for name in (out, data or "DATA", model or "MODEL"))
+    if model is not None and is_pipeline(model) and model.suffix.lower() != ".skops":
+        network += " --trust-pickle"
+    verified = "" if scores is None else f" --scores {shlex.quote(str(scores))}"
     return (
-        f"fairmend spec check {spec} --data {people} --model {network}",
+        f"fairmend spec check {spec} --data {people} --model {network}{verified}",
         f"fairmend audit {network} --data {people} --spec {spec}",
         f"fairmend repair {network} --data {people} --spec {spec} --out repaired",
     )

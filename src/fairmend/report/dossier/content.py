@@ -180,7 +180,7 @@ def _proof(document: PagedDocument, proof: Proof | None) -> Iterator[Statement |
 
 
 def _words(name: str) -> set[str]:
-    return set(re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
+    return set(re.findall(r"[^\W\d_]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
 
 
 def _matching(names: Iterable[str], basis: str) -> list[str]:
@@ -205,12 +205,17 @@ def _credit(document: PagedDocument, proof: Proof | None) -> Iterator[Statement 
         yield Statement(
             NOT_CLAIMED,
             f"Independence from {listed(missing, 'or', most=None)}: no protected feature, linked feature or compared "
-            "column has a name with such a word. If the model reads such a feature under another name, protect it in "
-            "the spec ([features] protected = true), or link it to a protected one (marital status to sex, for "
-            "example), and repair again. If the data have such a column that the model does not read, pass it with "
-            "--group.",
+            "column has a name with such a word. If the model reads such a feature under another name that is not "
+            "listed here, protect it in the spec (protected = true below its [[feature]]), or link it to a protected "
+            "one (marital status to sex, for example), and repair again. If the data have such a "
+            "column that the model does not read, pass it with --group.",
         )
     others = [name for name in similar.protected if not any(_matching([name], basis) for basis in BASES)]
+    proven = [name for name in others if proof is not None and name in proof.independent_of]
+    if proven:
+        text = "Under names that say no basis: the output does not depend on"
+        yield Statement(PROVEN, f"{text} {listed(proven, most=None)}, as the claim above says.")
+    others = [name for name in others if name not in proven]
     if others:
         yield Statement(RECOMPUTABLE, f"Protected in the spec too: {listed(others, most=None)}.")
     yield from _proxies(document)

@@ -107,10 +107,17 @@ BASES = {
     "race": ("race", "ethnicity", "ethnic", "races"),
     "color": ("color", "colour", "skin"),
     "religion": ("religion", "religious", "faith"),
-    "national origin": ("nationality", "origin", "country", "native", "citizenship", "foreign"),
-    "sex": ("sex", "gender", "female", "male"),
-    "marital status": ("marital", "married", "marriage"),
-    "age": ("age", "birth", "birthday", "birthdate"),
+    "national origin": (
+        *("nationality", "origin", "country", "native", "citizenship", "foreign"),
+        *("nationalität", "staatsangehörigkeit", "herkunft", "nationalité", "nacionalidad", "nazionalità"),
+        "nationaliteit",
+    ),
+    "sex": ("sex", "gender", "female", "male", "geschlecht", "sexe", "sexo", "sesso", "geslacht"),
+    "marital status": ("marital", "married", "marriage", "familienstand", "zivilstand", "matrimonial"),
+    "age": ("age", "birth", "birthday", "birthdate", "alter", "geburtsdatum", "âge", "edad", "età", "leeftijd"),
     "public assistance": ("assistance", "welfare", "benefits"),
 }
-"""The prohibited bases of Regulation B, and words in the name of a feature that stand for them."""
+"""The prohibited bases of Regulation B, and words in the name of a feature that stand for them.
+
+Words are English, and the most common ones of German, French, Spanish, Italian and Dutch.
+"""

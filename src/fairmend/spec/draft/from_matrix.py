@@ -14,7 +14,7 @@ import numpy as np
 
 from fairmend.base.arrays import Bools, Floats, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text
+from fairmend.base.text import as_text, listed
 from fairmend.spec.draft.draft import Draft, DraftFeature
 from fairmend.spec.draft.guess import indicator_of
 from fairmend.spec.draft.readings import number_readings
@@ -106,10 +106,16 @@ def draft_from_matrix(
     return replace(
         draft,
         features=tuple(found),
-        left_out=(*draft.left_out, *((name, f"not in {where}") for name in left)),
+        left_out=(*draft.left_out, *((name, _why_left_out(name, where, added)) for name in left)),
         review=tuple(review),
         several=bool(same),
     )
+
+
+def _why_left_out(name: str, where: str, added: Mapping[str, Any] | None) -> str:
+    """Return why the spec does not have a column of the data: the model may read it in one that is passed on."""
+    within = [new for new in added or () if new.rpartition("__")[2] == name]
+    return f"read in {listed(within)}, as it is" if within else f"not in {where}"
 
 
 def _as_is(
