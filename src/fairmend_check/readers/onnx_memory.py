@@ -217,7 +217,7 @@ def _of_steps(
     is_size: Callable[[str], bool],
 ) -> Axes:
     """Return FULL if the graph of a Scan gives outputs with entries whenever its inputs have some."""
-    graph = next((each["g"] for each in node.get("attribute", []) if "g" in each), {})
+    graph: Message = next((each["g"] for each in node.get("attribute", []) if "g" in each), {})
     found: dict[str, Axes] = {each.get("name", ""): FULL for each in graph.get("input", [])}
     found |= {each.get("name", ""): FULL if has_entries(each) else None for each in graph.get("initializer", [])}
     inner = {name for each in graph.get("node", []) for name in each.get("output", [])}
