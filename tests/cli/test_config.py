@@ -162,7 +162,8 @@ def test_every_option_of_every_command_is_settable_or_refused_by_name(tmp_path, 
     monkeypatch.chdir(tmp_path)
     seen = set()
     for path, key, value in parameters():
-        for text in (f"[{path}]\n{key} = {value}\n", f"{path}.{key} = {value}\n"):
+        dotted = [] if key in seen else [f"{path}.{key} = {value}\n"]
+        for text in (f"[{path}]\n{key} = {value}\n", *dotted):
             found = problems(text)
             if path in WITHOUT_FILE:
                 assert f"[{path}] cannot be set in a file" in found[0]
