@@ -27,6 +27,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 import fairmend_check
 from benchmarks.soundness.entry_cases import (
     ELEMENTS,

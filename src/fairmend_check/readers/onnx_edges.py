@@ -235,7 +235,7 @@ def _check_graph(graph: Message, outer: Scope, file: File, skipped: int = 0) -> 
     for number, node in enumerate(nodes[skipped:], start=skipped):
         _check_node(node, number, scope, file)
         if _operator(node) not in file.local:
-            found = empty_axes(node, scope.empty_axes, scope.numbers, scope.is_size)
+            found = empty_axes(node, scope.empty_axes, scope.numbers, scope.is_size, scope.rank)
             scope.empty.update({name: found for name in node.get("output", []) if name})
             scope.note_rank(node)
             if gives_sizes(node, scope.empty_axes, scope.is_size):

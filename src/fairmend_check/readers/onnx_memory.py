@@ -136,6 +136,7 @@ _FULL_NAMES = """
     SkipLayerNormalization SkipSimplifiedLayerNormalization Squeeze StringConcat Sub Sum Transpose TreeEnsemble
     TreeEnsembleClassifier TreeEnsembleRegressor Unsqueeze Where Xor
 """
+_BROADCAST = frozenset(("Add", "And", "Div", "Equal", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Sum", "Where"))
 _SAME_SHAPE, _FULL_OF_FULL = frozenset(_SAME_SHAPE_NAMES.split()), frozenset(_FULL_NAMES.split())
 
 
@@ -179,6 +180,7 @@ def empty_axes(
     axes_of: Callable[[str], Axes],
     numbers_of: Callable[[str], list[int] | None],
     is_size: Callable[[str], bool],
+    rank_of: Callable[[str], int | None],
 ) -> Axes:
     """Return along which axes the outputs of a node may be empty; ``numbers_of`` gives a constant of whole numbers."""
     kind = node.get("op_type", "")
@@ -195,7 +197,7 @@ def empty_axes(
     if kind in ("Expand", "OneHot", "Tile", "TopK") and len(inputs) > 1:  # the second input is about sizes
         return FULL if first == FULL and is_size(inputs[1]) else None
     if kind == "Scan" and all(each == FULL for each in given):  # there is a step for each entry of an axis
-        return _of_steps(node, axes_of, numbers_of, is_size)
+        return _of_steps(node, axes_of)
     if kind in _SAME_SHAPE:
         return first
     if kind == "Gather" and len(given) == 2 and first is not None and given[1] == FULL:
@@ -207,15 +209,16 @@ def empty_axes(
         return None if along is None else first | set(along)
     if kind == "Concat":
         return FULL if FULL in given else frozenset([axis])
-    return FULL if kind in _FULL_OF_FULL and all(each == FULL for each in given) else None
+    if kind in _FULL_OF_FULL and all(each == FULL for each in given):
+        return FULL
+    ranks = [rank_of(name) for name in inputs]
+    if kind not in _BROADCAST or None in given or None in ranks:
+        return None
+    from_end = [(axes, rank) for axes, rank in zip(given, ranks, strict=True) if axes is not None and rank is not None]
+    return frozenset(axis if axis < 0 else axis - rank for axes, rank in from_end for axis in axes)
 
 
-def _of_steps(
-    node: Message,
-    axes_of: Callable[[str], Axes],
-    numbers_of: Callable[[str], list[int] | None],
-    is_size: Callable[[str], bool],
-) -> Axes:
+def _of_steps(node: Message, axes_of: Callable[[str], Axes]) -> Axes:
     """Return FULL if the graph of a Scan gives outputs with entries whenever its inputs have some."""
     graph: Message = next((each["g"] for each in node.get("attribute", []) if "g" in each), {})
     found: dict[str, Axes] = {each.get("name", ""): FULL for each in graph.get("input", [])}
@@ -228,14 +231,13 @@ def _of_steps(
     for each in graph.get("node", []):
         if each.get("domain", "") not in ("", "ai.onnx", "ai.onnx.ml", MICROSOFT):
             return None
-        axes = empty_axes(each, axes_in, numbers_of, lambda name: name not in inner and is_size(name))
+        axes = empty_axes(each, axes_in, lambda _: None, lambda _: False, lambda _: None)
         found.update(dict.fromkeys(each.get("output", []), axes))
     outputs = [found.get(each.get("name", "")) for each in graph.get("output", [])]
     return FULL if outputs and all(each == FULL for each in outputs) else None
 
 
 _KEEP_RANK = frozenset(("Concat", "Slice", "Softmax", "Split", "Transpose"))
-_BROADCAST = frozenset(("Add", "And", "Div", "Equal", "Max", "Min", "Mul", "Or", "Pow", "Sub", "Sum", "Where"))
 
 
 def rank(
