@@ -139,8 +139,9 @@ def _effect(value: ValueEffect, on: str) -> Text:
     """Return the effect of a value on the decision, or on the output, and who gains or loses by it."""
     effect = value.score if value.decision is None else value.decision
     mean = signed_difference(effect.mean, on)
-    style = {"loses": "red", "gains": "green"}.get(value.direction, "")
-    return Text(mean if value.direction == "neither" else f"{mean} {value.direction}", style=style)
+    if value.direction == "neither" or mean == "0":  # a value may gain in score alone: the report shows both
+        return Text(mean)
+    return Text(f"{mean} {value.direction}", style={"loses": "red", "gains": "green"}.get(value.direction, ""))
 
 
 def _comparison_table(document: RepairDocument, title: str) -> Table:
