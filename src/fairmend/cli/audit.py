@@ -9,32 +9,20 @@ import click
 
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
-    DATA,
-    DATA_FORMATS,
     FILE,
     POSITIVE,
     about_option,
-    activation_option,
-    cluster_option,
-    common_options,
-    device_option,
+    data_options,
     group_option,
-    ignore_scores_option,
-    insert_formats,
-    jobs_option,
-    json_option,
-    keep_going_option,
-    model_argument,
-    out_of_range_option,
+    model_options,
+    output_options,
     outputs_option,
+    reading_options,
     refuse_together,
     resume_option,
     seed_option,
-    spec_option,
-    table_options,
-    threshold_option,
-    trust_pickle_option,
     what_if_options,
+    worker_options,
 )
 
 if TYPE_CHECKING:
@@ -69,12 +57,8 @@ _USUAL = [
 
 
 @click.command("audit", cls=Command, usual=_USUAL)
-@model_argument
-@trust_pickle_option
-@spec_option
-@click.option("--data", type=DATA, help=f"People to audit, {DATA_FORMATS} Without it, audit random samples.")
-@table_options
-@keep_going_option
+@model_options
+@data_options("People to audit, {formats} Without it, audit random samples.")
 @group_option
 @click.option(
     "--samples",
@@ -93,9 +77,7 @@ _USUAL = [
     "samples if that takes more than five minutes.",
 )
 @click.option("--time-limit", type=POSITIVE, help="Seconds for branch; people who are not decided by then are unknown.")
-@jobs_option("compare people with their counterfactuals. The result is the same.")
-@device_option
-@cluster_option
+@worker_options("compare people with their counterfactuals. The result is the same.")
 @resume_option
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
@@ -108,17 +90,11 @@ _USUAL = [
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
-@out_of_range_option
-@threshold_option
+@reading_options
+@outputs_option
 @about_option
 @what_if_options
-@activation_option
-@outputs_option
-@ignore_scores_option
-@json_option
-@common_options
-@click.pass_context
-@insert_formats
+@output_options
 def command(
     ctx: click.Context,
     /,

@@ -10,29 +10,17 @@ import click
 from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
-    DATA,
-    DATA_FORMATS,
     FILE,
     POSITIVE,
-    activation_option,
-    cluster_option,
-    common_options,
-    device_option,
-    ignore_scores_option,
-    insert_formats,
-    jobs_option,
-    json_option,
-    keep_going_option,
-    model_argument,
-    out_of_range_option,
+    data_options,
+    model_options,
+    output_options,
     outputs_option,
+    reading_options,
     refuse_together,
     resume_option,
     seed_option,
-    spec_option,
-    table_options,
-    threshold_option,
-    trust_pickle_option,
+    worker_options,
 )
 
 if TYPE_CHECKING:
@@ -55,12 +43,8 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 
 
 @click.command("certify", cls=Command)
-@model_argument
-@trust_pickle_option
-@click.option("--data", type=DATA, required=True, help=f"People to certify, {DATA_FORMATS}")
-@table_options
-@keep_going_option
-@spec_option
+@model_options
+@data_options("People to certify, {formats}", required=True)
 @click.option(
     "--engine",
     type=click.Choice(["auto", "enumerate", "branch", "milp"]),
@@ -70,21 +54,13 @@ _UNDECIDED = "undecided: neither proven nor refuted"
 )
 @click.option("--rows", type=click.IntRange(min=1), help="Certify only this many rows, drawn at random.")
 @click.option("--time-limit", type=POSITIVE, help="Seconds for all inputs; undecided inputs are reported as UNKNOWN.")
-@out_of_range_option
-@threshold_option
-@activation_option
+@reading_options
 @outputs_option
-@ignore_scores_option
-@jobs_option("certify people. The result is the same.")
-@device_option
-@cluster_option
+@worker_options("certify people. The result is the same.")
 @resume_option
 @seed_option
 @click.option("--certificate", type=FILE, help="Write a certificate for the FAIR inputs to this file.")
-@json_option
-@common_options
-@click.pass_context
-@insert_formats
+@output_options
 def command(
     ctx: click.Context, /, model: Path, data: DataSource, spec_file: Path, json_output: bool, **options: Any
 ) -> None:

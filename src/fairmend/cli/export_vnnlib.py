@@ -13,17 +13,14 @@ from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
     FILE,
-    activation_option,
     common_options,
-    ignore_scores_option,
     insert_formats,
     json_option,
     model_argument,
-    out_of_range_option,
+    reading_options,
     seed_option,
     spec_option,
     table_options,
-    threshold_option,
 )
 
 
@@ -49,10 +46,7 @@ from fairmend.cli.options import (
     help="Largest number of boxes in a property; above it, features are relaxed to intervals.",
 )
 @seed_option
-@out_of_range_option
-@threshold_option
-@activation_option
-@ignore_scores_option
+@reading_options
 @json_option
 @common_options
 @insert_formats

@@ -296,15 +296,29 @@ resume_option = click.option(
 )
 
 
-def jobs_option(work: str) -> Callable[[Decorated], Decorated]:
-    """Return the option for the number of processes, of which `work` says what they do."""
-    return click.option(
+model_options = add_options(model_argument, trust_pickle_option, spec_option)
+"""Add MODEL, whether it may be a pickle, and --spec."""
+
+reading_options = add_options(out_of_range_option, threshold_option, activation_option, ignore_scores_option)
+"""Add how model and data are read, where the spec or the file leaves that open."""
+
+
+def data_options(use: str, *, required: bool = False) -> Callable[[Decorated], Decorated]:
+    """Return --data, of which `use` says what it is for, with how its files are read."""
+    option = click.option("--data", type=DATA, required=required, help=use.format(formats=DATA_FORMATS))
+    return add_options(option, table_options, keep_going_option)
+
+
+def worker_options(work: str) -> Callable[[Decorated], Decorated]:
+    """Return the options for where to compute; `work` says what the processes of --jobs do."""
+    jobs = click.option(
         "--jobs",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
         help=f"Number of processes that {work}",
     )
+    return add_options(jobs, device_option, cluster_option)
 
 
 common_options = add_options(
@@ -337,3 +351,6 @@ common_options = add_options(
     ),
 )
 """Add the options that every command has."""
+
+output_options = add_options(json_option, common_options, click.pass_context, insert_formats)
+"""Add --json and what every command has, and give the command its context."""

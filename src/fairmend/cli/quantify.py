@@ -9,28 +9,16 @@ import click
 
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
-    DATA,
-    DATA_FORMATS,
     FILE,
     POSITIVE,
     about_option,
-    activation_option,
-    cluster_option,
-    common_options,
-    device_option,
-    ignore_scores_option,
-    insert_formats,
-    jobs_option,
-    json_option,
-    keep_going_option,
-    model_argument,
-    out_of_range_option,
+    data_options,
+    model_options,
+    output_options,
+    reading_options,
     refuse_together,
     seed_option,
-    spec_option,
-    table_options,
-    threshold_option,
-    trust_pickle_option,
+    worker_options,
 )
 
 if TYPE_CHECKING:
@@ -49,12 +37,8 @@ _SECONDS = (
 
 
 @click.command("quantify", cls=Command)
-@model_argument
-@trust_pickle_option
-@spec_option
-@click.option("--data", type=DATA, help=f"People to count as well, {DATA_FORMATS}")
-@table_options
-@keep_going_option
+@model_options
+@data_options("People to count as well, {formats}")
 @click.option("--seconds", type=POSITIVE, default=60.0, show_default=True, help=_SECONDS)
 @click.option(
     "--share",
@@ -83,20 +67,12 @@ _SECONDS = (
     help="Folder for the HTML report; other files in it are kept.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
-@jobs_option("decide boxes of people.")
-@device_option
-@cluster_option
+@worker_options("decide boxes of people.")
 @click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
-@out_of_range_option
-@threshold_option
+@reading_options
 @about_option
-@activation_option
-@ignore_scores_option
-@json_option
-@common_options
-@click.pass_context
-@insert_formats
+@output_options
 def command(
     ctx: click.Context,
     /,

@@ -17,21 +17,14 @@ from fairmend.cli.options import (
     POSITIVE,
     DeviceName,
     about_option,
-    activation_option,
-    common_options,
     group_option,
-    ignore_scores_option,
-    insert_formats,
-    json_option,
-    model_argument,
-    out_of_range_option,
+    model_options,
+    output_options,
     outputs_option,
+    reading_options,
     refuse_together,
     seed_option,
-    spec_option,
     table_options,
-    threshold_option,
-    trust_pickle_option,
     what_if_options,
 )
 
@@ -79,10 +72,8 @@ _USUAL = [
 
 
 @click.command("repair", cls=Command, usual=_USUAL)
-@model_argument
-@trust_pickle_option
+@model_options
 @click.option("--data", type=DATA, required=True, help=f"People with their label, {DATA_FORMATS}")
-@spec_option
 @click.option("--out", type=FILE, required=True, help="Folder for the results; other files in it are kept.")
 @click.option(
     "--method",
@@ -192,17 +183,11 @@ _USUAL = [
     type=click.FloatRange(0, 1),
     help="Relative gap at which the solver may stop. By default 0.",
 )
-@out_of_range_option
-@threshold_option
+@reading_options
+@outputs_option
 @about_option
 @what_if_options
-@activation_option
-@outputs_option
-@ignore_scores_option
-@json_option
-@common_options
-@click.pass_context
-@insert_formats
+@output_options
 def command(
     ctx: click.Context,
     /,

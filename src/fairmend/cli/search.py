@@ -10,28 +10,16 @@ import click
 from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import (
-    DATA,
-    DATA_FORMATS,
     FILE,
-    activation_option,
-    cluster_option,
-    common_options,
-    device_option,
-    ignore_scores_option,
-    insert_formats,
-    jobs_option,
-    json_option,
-    keep_going_option,
-    model_argument,
-    out_of_range_option,
+    data_options,
+    model_options,
+    output_options,
     outputs_option,
+    reading_options,
     refuse_together,
     resume_option,
     seed_option,
-    spec_option,
-    table_options,
-    threshold_option,
-    trust_pickle_option,
+    worker_options,
 )
 
 if TYPE_CHECKING:
@@ -44,12 +32,8 @@ NONE_FOUND, SOME_FOUND = 0, 1
 
 
 @click.command("search", cls=Command)
-@model_argument
-@trust_pickle_option
-@spec_option
-@click.option("--data", type=DATA, required=True, help=f"People to start from, {DATA_FORMATS}")
-@table_options
-@keep_going_option
+@model_options
+@data_options("People to start from, {formats}", required=True)
 @click.option(
     "--method",
     type=click.Choice(["adf", "eidig", "neuronfair", "grft"]),
@@ -68,23 +52,15 @@ NONE_FOUND, SOME_FOUND = 0, 1
     show_default=True,
     help="Steps of the local phase around each result of the global phase.",
 )
-@jobs_option("search from batches of 1,000 seeds, or fewer if the network is wide. The result is the same.")
-@device_option
-@cluster_option
+@worker_options("search from batches of 1,000 seeds, or fewer if the network is wide. The result is the same.")
 @resume_option
 @seed_option
 @click.option(
     "--out", type=FILE, help="CSV file for everyone found to be treated unequally, each with a counterfactual."
 )
-@out_of_range_option
-@threshold_option
-@activation_option
+@reading_options
 @outputs_option
-@ignore_scores_option
-@json_option
-@common_options
-@click.pass_context
-@insert_formats
+@output_options
 def command(
     ctx: click.Context, /, model: Path, spec_file: Path, data: DataSource, json_output: bool, **options: Any
 ) -> None:
