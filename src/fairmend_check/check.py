@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from os import PathLike
@@ -17,11 +17,13 @@ from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedErr
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate, read_certificate
 from fairmend_check.kernel.claim import ScoreClaim
+from fairmend_check.kernel.claim import exact as exact_number
 from fairmend_check.kernel.classes import why_not_constant
 from fairmend_check.kernel.description import WHERE, contained_tensors, described_model
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
+from fairmend_check.kernel.rescaling import PROBABILITY, Rescaling, require_scores
 from fairmend_check.kernel.rounding import Array, Precision
 from fairmend_check.kernel.spec import Spec, first_difference
 from fairmend_check.kernel.statement import describe_claim, describe_encoding, scalings
@@ -191,6 +193,7 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
         return _check_classes(found, claimed, model)
     found.regions = claimed.count
     network = contained_model(claimed) if model is None else matching_model(claimed, model)
+    network = replace(network, rescaling=_scores_of(network, claimed.spec))
     found.condition = _condition(claimed, network)
     if model is None:
         found.condition = f"{NOT_READ} {found.condition[:1].upper()}{found.condition[1:]}".strip()
@@ -213,6 +216,10 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
     if model is None or found.listed is None or found.reasons:
         return None
     return partial(run_model, model, network, _rows_to_run(found.listed, network))
+
+
+def _scores_of(network: Model, spec: Spec) -> Rescaling | None:
+    return require_scores(network.rescaling, network.closing, network.outputs, network.dtype, spec)
 
 
 def _check_classes(found: _Findings, claimed: ClassCertificate, model: Path | None) -> RunIn | None:
@@ -325,7 +332,7 @@ def _scores(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array,
     """Note which scores can differ by more than is claimed, and return whether none can in inference."""
     claim = claimed.spec.claim
     assert isinstance(claim, ScoreClaim)
-    score = claim.score(cover.model.outputs)
+    score = claim.score(cover.model.outputs, cover.model.slack)
     proven = prove_scores(cover, inputs, first, score, claim.delta)
     bounds = proven.low, proven.high, proven.error
     inference = score.difference(*bounds, Precision.of(cover.model.dtype))
@@ -343,14 +350,17 @@ def _scores(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array,
 
 def _condition(claimed: Certificate, network: Model) -> str:
     """Return what a program must do with the file: compute the model, and what the file leaves out after it."""
-    claim, threshold = claimed.spec.claim, claimed.spec.threshold
+    claim, spec = claimed.spec.claim, claimed.spec
     score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
+    low, high = spec.score_range
+    if spec.score_range != PROBABILITY:
+        score = f"score {exact_number(low)} + {exact_number(high - low)} p of the {score}, p"
     accuracy = 16 * Precision.of(network.dtype).u
     exact = (
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
     )
     found = network.condition
-    left, about = claim.after_the_file(threshold, network.outputs, closed=network.closed)
+    left, about = claim.after_the_file(spec.decision, network.outputs, closed=network.closed)
     if left and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
         found = f"{first} file does not {left}. The claim is about {about}the {score}, {exact}."

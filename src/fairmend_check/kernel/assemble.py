@@ -12,11 +12,13 @@ normal form (docs/certificate.md, "Graphs"):
    reads it, if nothing else does. Otherwise it is a node of its own, a scale.
 3. Two affine layers in a row in a chain have an identity between them. Graphs have no identities.
 4. A closing sigmoid of one output, a softmax or a log-softmax are left out; so is the choice of the second of two
-   probabilities.
+   probabilities. So are steps that rescale the sigmoid of one output to a score (`Rescaling`); where the score falls
+   as the output rises, a change of sign is added to the output.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +49,8 @@ from fairmend_check.kernel.model import (
     dense_layer,
     make_graph,
 )
-from fairmend_check.kernel.operations.affine import Norm, fold_layer, joined_norm
+from fairmend_check.kernel.operations.affine import Norm, fold_layer, joined_norm, scaling
+from fairmend_check.kernel.rescaling import Clip, Rescaling, Scaling
 
 Floats = NDArray[np.floating]
 
@@ -213,7 +216,11 @@ class Graph:
 
     def finish(self, output: int) -> Model:
         """Return the model that computes this value, in normal form."""
-        output, closing = self._opened(output)
+        rescaled = self._rescaled(output)
+        if rescaled is None:
+            output, closing = self._opened(output)
+        else:
+            output, closing = rescaled.output, "sigmoid"
         parts = _fold_norms(self._needed(output))
         arrays = [array for part in parts for array in _arrays(part)]
         if not arrays:
@@ -221,7 +228,44 @@ class Graph:
         dtype = common_dtype(arrays)
         numbers = {id(part): number for number, part in enumerate(parts)}
         nodes = [Node(_operation(part, dtype), tuple(numbers[id(source)] for source in part.sources)) for part in parts]
-        return replace(make_graph(_with_identities(nodes), dtype), closing=closing)
+        model = replace(make_graph(_with_identities(nodes), dtype), closing=closing)
+        if rescaled is None:
+            return model
+        return replace(model, rescaling=Rescaling.of(rescaled.steps, dtype, both=rescaled.both))
+
+    def _rescaled(self, output: int) -> _Rescaled | None:
+        """Return what a value makes of the sigmoid of one output; None if it is a sigmoid alone, or something else."""
+        operation, sources = self._steps[output]
+        both = isinstance(operation, Concatenate) and len(sources) == 2 and self.width(output) == 2
+        found = [self._risen(source) for source in (sources if both else (output,))]
+        first, last = found[0], found[-1]
+        if first is None or last is None:
+            return None
+        logit, steps = last
+        if both and (first[0] != logit or (first[1] != [*steps, _REST] and steps != [*first[1], _REST])):
+            return None
+        if not steps and not both:
+            return None
+        falls = math.prod(step.factor for step in steps if isinstance(step, Scaling)) < 0
+        if falls:  # 1 - p is the sigmoid of the negative output
+            logit, steps = self.norm(logit, scaling(0.0, -1.0, None)), [_REST, *steps]
+        return _Rescaled(logit, steps, both)
+
+    def _risen(self, value: int) -> tuple[int, list[Scaling | Clip]] | None:
+        """Return the output whose sigmoid a value rescales, and by which steps; None if it does not."""
+        steps: list[Scaling | Clip] = []
+        while self.width(value) == 1:
+            operation, sources = self._steps[value]
+            if isinstance(operation, Activation) and operation.name == "sigmoid":
+                return sources[0], _joined(steps[::-1])
+            if isinstance(operation, Norm):
+                steps.append(Scaling(*(float(part.reshape(-1)[0]) for part in _numbers(operation))))
+            elif isinstance(operation, Activation) and operation.name == "clip":
+                steps.append(Clip(*operation.parameters))
+            else:
+                return None
+            value = sources[0]
+        return None
 
     def _opened(self, output: int) -> tuple[int, str]:
         """Return the value before a closing sigmoid or softmax, and how the model closes."""
@@ -251,6 +295,33 @@ class Graph:
             operation, sources = self._steps[number]
             parts[number] = _Part(operation, [parts[source] for source in sources], self.width(number), readers[number])
         return list(parts.values())
+
+
+@dataclass(frozen=True)
+class _Rescaled:
+    """The value whose sigmoid a model rescales, by which steps, and whether it gives the pair of 1 - s and s."""
+
+    output: int
+    steps: list[Scaling | Clip]
+    both: bool
+
+
+_REST = Scaling(-1.0, 1.0, 1.0)  # 1 - p
+
+
+def _numbers(norm: Norm) -> tuple[Floats, Floats, Floats]:
+    return norm.factor, norm.shift, norm.size
+
+
+def _joined(steps: list[Scaling | Clip]) -> list[Scaling | Clip]:
+    """Return steps in which a change of sign and a shift by 1 are the step that they are together, 1 - s."""
+    found: list[Scaling | Clip] = []
+    for step in steps:
+        if found and found[-1] == Scaling(-1.0, 0.0, 0.0) and step == Scaling(1.0, 1.0, 1.0):
+            found.pop()
+            step = _REST
+        found.append(step)
+    return found
 
 
 def assemble(steps: Sequence[Step]) -> Model:

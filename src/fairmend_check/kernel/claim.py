@@ -42,15 +42,18 @@ class Threshold:
     above: float
 
     @staticmethod
-    def of(threshold: float, dtype: str) -> Threshold:
-        """Return the threshold t, 0 < t < 1, for "float32" or "float64"."""
+    def of(threshold: float, dtype: str, slack: float = 0.0) -> Threshold:
+        """Return the threshold t, 0 < t < 1, for "float32" or "float64".
+
+        ``slack`` is the error of a score that is computed from the probability, in units of the probability.
+        """
         kind = np.finfo(dtype)
         unit = float(kind.eps) / 2
-        if threshold == HALF:
+        if threshold == HALF and not slack:
             return Threshold(0.0, 0.0, 4 * CLOSING_UNITS * unit, 4 * CLOSING_UNITS * unit)
         exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
-        error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny))
-        low, high = enclose_log_odds(exact)
+        error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny)) + Fraction(slack)
+        low, high = (0.0, 0.0) if threshold == HALF else enclose_log_odds(exact)
         least, most = min(exact, rounded) - error, max(exact, rounded) + error
         below = math.nextafter(high - enclose_log_odds(least)[0], math.inf) if least > 0 else math.inf
         above = math.nextafter(enclose_log_odds(most)[1] - low, math.inf) if most < 1 else math.inf
@@ -89,6 +92,7 @@ class Score:
 
     name: str  # "output", "sigmoid" or "softmax"
     outputs: int
+    slack: float = 0.0  # the error of a score that is computed from the probability, in units of the probability
 
     @property
     def forms(self) -> Array:
@@ -127,7 +131,7 @@ class Score:
                 low, high = _SIGMOID.value_range(low, high)
             if kind is None or self.name == "output":
                 return low, high
-            rounding = np.full((1, 1), 16 * kind.u + kind.tiny)
+            rounding = np.full((1, 1), 16 * kind.u + kind.tiny + self.slack)
             if self.name == "softmax":
                 rounding = rounding + 0.5 * error.max(axis=1, keepdims=True)
             return down(low - GENEROUS * rounding), up(high + GENEROUS * rounding)
@@ -169,6 +173,14 @@ class SimilarPeople:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """From which score on the prediction is class 1, and whether scores are probabilities."""
+
+    threshold: float
+    is_probability: bool
+
+
+@dataclass(frozen=True)
 class Claim(ABC):
     """What a spec claims of similar people. Each kind owns its words; proofs are chosen by its ``kind``."""
 
@@ -193,7 +205,7 @@ class Claim(ABC):
         """Return what holds for these shares of all people."""
 
     @abstractmethod
-    def after_the_file(self, threshold: float, outputs: int, *, closed: bool) -> tuple[str, str]:
+    def after_the_file(self, decision: Decision, outputs: int, *, closed: bool) -> tuple[str, str]:
         """Return what a file leaves to the program that runs it, and what the claim is then about; empty if nothing."""
 
 
@@ -228,13 +240,14 @@ class ClassClaim(Claim):
             parts.append(f"{get} another prediction{of_model} with some other {people.protected}{within}")
         return parts
 
-    def after_the_file(self, threshold: float, outputs: int, *, closed: bool) -> tuple[str, str]:
-        """Return that a file decides at no other threshold than a half."""
-        if threshold == HALF:
+    def after_the_file(self, decision: Decision, outputs: int, *, closed: bool) -> tuple[str, str]:
+        """Return that a file decides at no other threshold than a half, and at none of other scores."""
+        if decision.threshold == HALF and decision.is_probability:
             return "", ""
+        score = "probability" if decision.is_probability else "score"
         second = "" if outputs == 1 else ", the second one,"
-        program = f"a program that predicts class 1 if the probability{second} is at least {threshold!r}:"
-        return f"decide at {threshold!r}", f"{program} "
+        program = f"a program that predicts class 1 if the {score}{second} is at least {decision.threshold!r}:"
+        return f"decide at {decision.threshold!r}", f"{program} "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,11 +262,11 @@ class ScoreClaim(Claim):
         """What the claim is about, in brief."""
         return f"about scores ({self.on}, delta = {self.delta!r})"
 
-    def score(self, outputs: int) -> Score:
+    def score(self, outputs: int, slack: float = 0.0) -> Score:
         """Return the score that the claim is about; refuse a softmax of too many outputs."""
         if self.on == "probability" and outputs > MAX_PROBABILITIES:
             raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
-        return Score("output" if self.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs)
+        return Score("output" if self.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs, slack)
 
     def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
         """Return how far the scores of people who are similar to an input are apart."""
@@ -275,7 +288,7 @@ class ScoreClaim(Claim):
             parts.append(f"for {share}, {some} differ by more than {exact(self.delta)}")
         return parts
 
-    def after_the_file(self, threshold: float, outputs: int, *, closed: bool) -> tuple[str, str]:
+    def after_the_file(self, decision: Decision, outputs: int, *, closed: bool) -> tuple[str, str]:
         """Return that a file computes no probabilities, if it does not and the claim is about them."""
         return ("compute probabilities", "") if self.on == "probability" and not closed else ("", "")
 

@@ -14,6 +14,7 @@ from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, Score, Threshold
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import SECOND, Model
+from fairmend_check.kernel.rescaling import Rescaling
 from fairmend_check.kernel.rounding import Array, Precision, down, up
 
 _LOG_UNITS = 64  # a log_softmax to so many units of the largest number on its way
@@ -38,11 +39,13 @@ def enclose_outputs(model: Model, rows: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def close_outputs(low: Array, high: Array, closing: str, dtype: str, columns: int) -> tuple[Array, Array] | None:
+def close_outputs(
+    low: Array, high: Array, closing: str, dtype: str, columns: int, rescaling: Rescaling | None = None
+) -> tuple[Array, Array] | None:
     """Return bounds of what a program computes with a closing function, from those of the outputs before it.
 
     A program with this number of ``columns`` may give the probabilities of both classes of a single output. None if it
-    cannot have that number.
+    cannot have that number. A probability of one output is then rescaled, if the file does so.
     """
     kind = Precision.of(dtype)
     name = closing.removeprefix(SECOND)
@@ -59,7 +62,12 @@ def close_outputs(low: Array, high: Array, closing: str, dtype: str, columns: in
             low, high = down(low - slack), up(high + slack)
     if closing.startswith(SECOND):
         low, high = low[:, 1:2], high[:, 1:2]
-    if closing == "sigmoid" and columns == 2:
+    if closing == "sigmoid" and rescaling is not None:
+        low, high = rescaling.scores(low, high)
+        if rescaling.both:
+            low, high = np.concatenate([1 - high, low], axis=1), np.concatenate([1 - low, high], axis=1)
+            low, high = low - 2 * rescaling.error, high + 2 * rescaling.error
+    elif closing == "sigmoid" and columns == 2:
         low, high = np.concatenate([1 - high - slack, low], axis=1), np.concatenate([1 - low + slack, high], axis=1)
     return (low, high) if low.shape[1] == columns else None
 
@@ -69,7 +77,7 @@ def certain_classes(model: Model, low: Array, high: Array, threshold: float = HA
 
     Programs decide by outputs, or by probabilities with a ``threshold`` for one of two.
     """
-    limit = Threshold.of(threshold, model.dtype)
+    limit = Threshold.of(threshold, model.dtype, model.slack)
     if model.outputs > 2 or (model.outputs == 2 and threshold == HALF):
         classes = low.argmax(axis=1)
         others = np.where(np.arange(model.outputs) == classes[:, None], -np.inf, high).max(axis=1)

@@ -21,6 +21,7 @@ from fairmend_check.kernel.operations.base import Nonlinear, Operation
 from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum
 from fairmend_check.kernel.operations.groups import Normalise, Softmax
 from fairmend_check.kernel.operations.product import Product
+from fairmend_check.kernel.rescaling import Rescaling
 
 __all__ = [
     "Activation",
@@ -66,7 +67,8 @@ class Model:
     """A graph of nodes. `make_graph` and `make_model` check that it is one.
 
     A closing sigmoid (of one output), softmax or log_softmax does not change the prediction, so it is left out;
-    ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``condition`` says
+    ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``rescaling`` is what
+    comes after a closing sigmoid, if its probability is rescaled to a score. ``condition`` says
     what a program must do with the file to compute this model, if the file itself does not fix that.
     """
 
@@ -74,6 +76,12 @@ class Model:
     dtype: str
     condition: str = ""
     closing: str = ""
+    rescaling: Rescaling | None = None
+
+    @property
+    def slack(self) -> float:
+        """How far a score that is computed from a probability may be off, in units of the probability."""
+        return 0.0 if self.rescaling is None else self.rescaling.slack
 
     @property
     def closed(self) -> bool:

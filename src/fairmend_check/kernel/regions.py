@@ -216,7 +216,7 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     ``least`` is the smallest margin before. The least of all margins is a tight bound; others, which are above it, may
     be quick ones. Boxes with single whole numbers cover the same neighbourhood, so the better of both bounds counts.
     """
-    threshold = Threshold.of(cover.spec.threshold, cover.model.dtype)
+    threshold = Threshold.of(cover.spec.threshold, cover.model.dtype, cover.model.slack)
     classes = _classes(cover.model, threshold, X)
     margin, excess, hopeless = _prove_points(cover, threshold, classes, X)  # excess over the error of inference
     done = ~np.isneginf(margin)  # a box, or a part of it, has no larger margin than its points, and no smaller error

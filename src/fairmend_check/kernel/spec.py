@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
@@ -14,18 +15,20 @@ import numpy as np
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.claim import HALF, Claim, ClassClaim, ScoreClaim
+from fairmend_check.kernel.claim import HALF, Claim, ClassClaim, Decision, ScoreClaim
 
 Runs = tuple[tuple[float, float], ...]  # first and last values, in order and apart from each other
 
 MAX_BANDS = 10_000  # of a number
 _EXACT = 2**53
+_MOST_RANGE = 2.0**30  # of the width of a range of scores
 _PARTS = ("table", "label", "claim", "feature", "link")
 _KEYS = (
     "name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing",
     "indicates", "names", "input", "bands", "columns",
 )  # fmt: skip
 _KINDS = ("continuous", "integer", "categorical", "as-is")
+_LABEL_KEYS = ("column", "positive", "threshold", "score", "classes", "favourable", "score_range")
 _KEYS_AS_IS = ("name", "kind", "missing", "input")  # no claim says more of a column that passes as it is
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -117,7 +120,8 @@ class Feature:
 class Label:
     """The column with the outcome; ``positive`` is None for a number to predict, and for ``classes``, three or more.
 
-    ``threshold`` is the probability of the positive class from which it is predicted.
+    ``threshold`` is the score from which the positive class is predicted. Scores are probabilities of that class, or run
+    from the first to the second number of ``score_range``, which stand for the probabilities 0 and 1.
     ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
     ``favourable`` is the class that is good for a person, for reports. No claim depends on it either.
     """
@@ -128,6 +132,18 @@ class Label:
     score: str | None = field(default=None, compare=False)
     classes: tuple[str, ...] = ()
     favourable: str | None = field(default=None, compare=False)
+    score_range: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def decision(self) -> Decision:
+        """The threshold in the unit of the scores."""
+        return Decision(self.threshold, self.score_range == (0.0, 1.0))
+
+    @property
+    def probability(self) -> float:
+        """The probability at the threshold, as the nearest number."""
+        low, high = map(Fraction, self.score_range)
+        return float((Fraction(self.threshold) - low) / (high - low))
 
 
 CLASS_CLAIM = ClassClaim()
@@ -147,7 +163,17 @@ class Spec:
     @property
     def threshold(self) -> float:
         """The probability of class 1 from which it is predicted."""
-        return HALF if self.label is None else self.label.threshold
+        return HALF if self.label is None else self.label.probability
+
+    @property
+    def decision(self) -> Decision:
+        """The threshold in the unit of the scores."""
+        return Decision(HALF, True) if self.label is None else self.label.decision
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The scores that stand for the probabilities 0 and 1."""
+        return (0.0, 1.0) if self.label is None else self.label.score_range
 
     @property
     def width(self) -> int:
@@ -407,22 +433,27 @@ def _is_whole(text: str, low: float, high: float) -> bool:
 
 def _label(content: dict[str, Any], where: str) -> Label:
     entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes", "favourable"), where)
+    json_reader.only_keys(entry, _LABEL_KEYS, where)
     number = "positive" not in entry
     given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
     classes = tuple(json_reader.text(value, where) for value in given)
     if classes and ("positive" in entry or len(set(classes)) != len(classes) or len(classes) < 3):
         raise CheckError(f"{where}.classes must be three or more distinct values, without a positive one")
+    given_ends = entry.get("score_range", [0.0, 1.0])
+    ends = tuple(json_reader.numbers(given_ends, 2, f"{where}.score_range").tolist())
+    if not 1 / _MOST_RANGE <= ends[1] - ends[0] <= _MOST_RANGE or (number and ends != (0.0, 1.0)):
+        raise CheckError(f"{where}.score_range must be two rising numbers, of a label with a positive value")
     label = Label(
         json_reader.take(entry, "column", str, where),
         None if number else json_reader.text(entry.get("positive"), where),
-        json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
+        json_reader.take(entry, "threshold", float, where) if "threshold" in entry else ends[0] / 2 + ends[1] / 2,
         json_reader.take(entry, "score", str, where) if "score" in entry else None,
         classes,
         json_reader.text(entry["favourable"], where) if "favourable" in entry else None,
+        (ends[0], ends[1]),
     )
-    if not 0 < label.threshold < 1:
-        raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above 0 and below 1")
+    if not ends[0] < label.threshold < ends[1] or not 0 < label.probability < 1:
+        raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above {ends[0]:g} and below {ends[1]:g}")
     if number and label.threshold != HALF:
         raise CheckError(f"{where} has a threshold, but no positive value")
     return label

@@ -12,6 +12,7 @@ from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassC
 from fairmend_check.kernel.claim import HALF, ClassClaim, SimilarPeople, exact
 from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
 from fairmend_check.kernel.entry import Entry
+from fairmend_check.kernel.rescaling import PROBABILITY
 from fairmend_check.kernel.spec import Effect, Feature, Runs, Spec
 
 _MAX_CATEGORIES = 12
@@ -148,8 +149,16 @@ def _similar(spec: Spec) -> SimilarPeople:
     """Return who is similar, in words."""
     protected = _join([_quoted(feature.name) for feature in spec.features if feature.protected], "or")
     near = _near(spec)
-    decided = "" if spec.threshold == HALF else f" at the threshold {exact(spec.threshold)}"
+    decided = "" if spec.threshold == HALF else f" at the threshold {_threshold(spec)}"
     return SimilarPeople(protected, _join(near) if near else "", decided)
+
+
+def _threshold(spec: Spec) -> str:
+    """Return the threshold in its own unit, with the range of the scores unless they are probabilities."""
+    assert spec.label is not None
+    low, high = spec.score_range
+    unit = "" if (low, high) == PROBABILITY else f" of scores from {exact(low)} to {exact(high)}"
+    return f"{exact(spec.label.threshold)}{unit}"
 
 
 def _near(spec: Spec) -> list[str]:

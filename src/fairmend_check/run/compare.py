@@ -114,7 +114,7 @@ def run_model(path: Path, model: Model, rows: Array, runtime: Runtime) -> ModelR
         raise NotRunError("no person has outputs with finite bounds, so that a run shows nothing")
     rows, low, high = rows[bounded], bounds[0][bounded], bounds[1][bounded]
     program, numbers, outputs, labels = _execute(path, model, rows, runtime)
-    expected = close_outputs(low, high, model.closing, model.dtype, outputs.shape[1])
+    expected = close_outputs(low, high, model.closing, model.dtype, outputs.shape[1], model.rescaling)
     if expected is None:
         raise NotConfirmedError(f"{program} computes {outputs.shape[1]} outputs for a network with {model.outputs}")
     least, most = expected

@@ -231,7 +231,7 @@ class SameClass(Requirement):
         forms = np.concatenate([leads(model, np.array([label]))[0] for label in range(self.classes)])
         super().__init__(model, people, model, forms)
         # The lead of each class over another must exceed its need, plus the error of inference.
-        at = Threshold.of(threshold, model.dtype)
+        at = Threshold.of(threshold, model.dtype, model.slack)
         above, below = at.high + at.above, at.below - at.low
         needs = [below, above] if self.classes == 2 else [above] * self.classes
         self.needs = up(np.array(needs)[self.labels])
@@ -320,7 +320,7 @@ class CloseScores(Requirement):
     """The scores of similar people differ by at most delta."""
 
     def __init__(self, model: Model, people: People, claim: ScoreClaim) -> None:
-        self.limit, self._score = claim.delta, claim.score(model.outputs)
+        self.limit, self._score = claim.delta, claim.score(model.outputs, model.slack)
         self._probability = claim.on == "probability"
         bounded = _with_one_logit(model) if self._probability else model
         self.enclosed = bounded.outputs > 1 and self._probability
@@ -338,7 +338,7 @@ class CloseScores(Requirement):
         error = output_errors(self.model, lower, upper, nodes[: len(self.model.nodes) - 1], raw).max(axis=1)
         if self._score.name != "output":
             kind = Precision.of(self.model.dtype)
-            error = error * (0.25 if self._score.name == "sigmoid" else 0.5) + 16 * kind.u + kind.tiny
+            error = error * (0.25 if self._score.name == "sigmoid" else 0.5) + 16 * kind.u + kind.tiny + self._score.slack
         return up(2 * GENEROUS * error)
 
     def forms(self, bounded: Bounded) -> Forms | None:
