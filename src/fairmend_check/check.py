@@ -23,7 +23,7 @@ from fairmend_check.kernel.description import WHERE, contained_tensors, describe
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
-from fairmend_check.kernel.rescaling import PROBABILITY, Rescaling, require_scores
+from fairmend_check.kernel.rescaling import PROBABILITY, require_scores
 from fairmend_check.kernel.rounding import Array, Precision
 from fairmend_check.kernel.spec import Spec, first_difference
 from fairmend_check.kernel.statement import describe_claim, describe_encoding, scalings
@@ -193,7 +193,6 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
         return _check_classes(found, claimed, model)
     found.regions = claimed.count
     network = contained_model(claimed) if model is None else matching_model(claimed, model)
-    network = replace(network, rescaling=_scores_of(network, claimed.spec))
     found.condition = _condition(claimed, network)
     if model is None:
         found.condition = f"{NOT_READ} {found.condition[:1].upper()}{found.condition[1:]}".strip()
@@ -216,10 +215,6 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
     if model is None or found.listed is None or found.reasons:
         return None
     return partial(run_model, model, network, _rows_to_run(found.listed, network))
-
-
-def _scores_of(network: Model, spec: Spec) -> Rescaling | None:
-    return require_scores(network.rescaling, network.closing, network.outputs, network.dtype, spec)
 
 
 def _check_classes(found: _Findings, claimed: ClassCertificate, model: Path | None) -> RunIn | None:
@@ -395,7 +390,13 @@ def matching_model(claimed: Certificate, path: Path) -> Model:
             f"model {path.name}: the file holds another network than the certificate (network.sha256 differs)"
         )
     _require_same_sizes(claimed, network)
-    return network
+    return _with_scores(network, claimed.spec)
+
+
+def _with_scores(network: Model, spec: Spec) -> Model:
+    """Return a model with the scores that the spec describes; refuse one that gives others."""
+    rescaling = require_scores(network.rescaling, network.closing, network.outputs, network.dtype, spec)
+    return replace(network, rescaling=rescaling)
 
 
 def contained_model(claimed: Certificate) -> Model:
@@ -412,7 +413,7 @@ def contained_model(claimed: Certificate) -> Model:
     if weights_digest(network) != claimed.weights_sha256:
         raise NotConfirmedError("certificate.model.network does not have the weights of weights_sha256")
     _require_same_sizes(claimed, network)
-    return network
+    return _with_scores(network, claimed.spec)
 
 
 def _require_same_sizes(claimed: Certificate, network: Model) -> None:

@@ -82,8 +82,9 @@ trust_pickle_option = click.option(
 spec_option = click.option("--spec", "spec_file", type=FILE, required=True, help="Spec of the features, .toml.")
 threshold_option = click.option(
     "--threshold",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Probability of the positive class from which a prediction is positive. By default that of the spec, or 0.5.",
+    type=float,
+    help="Probability of the positive class from which a prediction is positive, or the score, where [label] has a "
+    "score_range. By default that of the spec, or 0.5.",
 )
 about_option = click.option(
     "--about",

@@ -150,7 +150,7 @@ def _margin_error(network: Network, spec: Spec, X: FloatArray) -> float:
     own, page = Precision.of(network.dtype.name), Precision.of("float64")
     page = Precision(_PAGE_ROUNDINGS * page.u, page.largest, _PAGE_ROUNDINGS * page.tiny)
     errors = [output_errors(model, lower, upper, nodes, forms, thorough=True, kind=kind).max() for kind in (own, page)]
-    closing = Threshold.of(spec.threshold, network.dtype.name).closing(np.arange(2)).max()
+    closing = Threshold.of(spec.threshold, network.dtype.name, model.slack).closing(np.arange(2)).max()
     return float(sum(errors) * (2 if several else 1) + closing + _LOG_ODDS)
 
 

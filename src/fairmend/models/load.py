@@ -108,9 +108,13 @@ def _load(
                 raise
             why = str(error)
         else:
-            if not _has_steps(source):
+            rescaled = network.rescaling is not None and spec is not None and spec.regression
+            if rescaled and _can_run(source):
+                why = "its scores are a rescaled probability, and the label of the spec is a number to predict"
+            elif not _has_steps(source):
                 return network
-            inside, why = network, "a pipeline is run as a whole"
+            else:
+                inside, why = network, "a pipeline is run as a whole"
     try:
         runner = _runner(source, output, takes)
     except FairmendError as error:

@@ -10,6 +10,7 @@ it again, and the kernel reads it with code of its own: what fairmend proves is 
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from fairmend.network.folding import Fold, Norm, Summed
 from fairmend.network.form import FormError
+from fairmend.network.rescaling import Rescaling, Scaling
 
 if TYPE_CHECKING:
     from fairmend.network.network import Network
@@ -107,7 +109,21 @@ class Description:
     def close(self, closing: str) -> None:
         """Add the sigmoid or softmax that turns logits into probabilities."""
         kind = {"kind": "softmax"} if closing == "softmax" else {"kind": "function", "name": "sigmoid"}
-        self.steps.append({**kind, "sources": [len(self.steps) - 1]})
+        self.add(kind.pop("kind"), [len(self.steps) - 1], **kind)
+
+    def rescale(self, rescaling: Rescaling) -> None:
+        """Add what makes scores of a probability."""
+        for step in rescaling.steps:
+            last = len(self.steps) - 1
+            if isinstance(step, Scaling):
+                self.add("scale", [last], gain=[step.factor], shift=[step.shift])
+            elif math.isinf(step.most):
+                self.add("function", [last], name="relu")
+            else:
+                self.add("function", [last], name="clip", parameters=[step.least, step.most])
+        if rescaling.both:
+            last = len(self.steps) - 1
+            self.add("concatenate", [self.add("scale", [last], gain=[-1.0], shift=[1.0]), last])
 
     def sources_of(self, step: int, count: int) -> list[int]:
         """Return what a concatenation of so many steps puts side by side; take it away if it is the last."""
@@ -145,6 +161,8 @@ def stored_steps(network: Network) -> tuple[list[Entry], Tensors]:
             steps, tensors = describe(network)
         except FormError:
             steps = []
+    if steps and network.rescaling is not None and network.closing != "none":
+        steps = _up_to_logit(steps)
     if not steps:
         found = describe_network(network, stored=True)
         steps, tensors = found.steps, found.tensors
@@ -152,6 +170,17 @@ def stored_steps(network: Network) -> tuple[list[Entry], Tensors]:
     while _closes(steps):
         steps.pop()
     return steps, tensors
+
+
+def _up_to_logit(steps: list[Entry]) -> list[Entry]:
+    """Return steps without those that rescale a sigmoid; of a score that falls with it, the logit changes its sign."""
+    last, factor = steps[-1], 1.0
+    while not (last["kind"] == "function" and last["name"] == "sigmoid"):
+        factor *= last["gain"][0] if "gain" in last else 1.0
+        last = steps[last["sources"][-1]]
+    logit = last["sources"][0]
+    sign = [{"kind": "scale", "gain": [-1.0], "sources": [logit]}] if factor < 0 else []
+    return [*steps[: logit + 1], *sign]
 
 
 def _closes(steps: Sequence[Entry]) -> bool:

@@ -30,6 +30,7 @@ from fairmend.network.decision import (
 from fairmend.network.form import Form
 from fairmend.network.graph import Node, chain_nodes, describe, is_chain, node_widths, read_columns
 from fairmend.network.operations import Activation, Affine, Lookup, Operation, StoredLayer
+from fairmend.network.rescaling import Rescaling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ NetworkSource: TypeAlias = Union["Network", str, PathLike[str], "nn.Module", "Ba
 CLOSINGS = ("none", "sigmoid", "softmax")
 
 _logger = logging.getLogger(__name__)
-_FIELDS = ("nodes", "closing", "threshold", "form", "widths")
+_FIELDS = ("nodes", "closing", "threshold", "form", "widths", "rescaling")
 # Rows are computed in blocks whose widest layer has about so many numbers, which stay in the processor's cache, and
 # products in parts with so many multiplications, below the size at which BLAS starts threads: they cost more than they
 # gain on networks this narrow. Of a wide network, both have at least so many rows.
@@ -57,7 +58,8 @@ class Network(Decides):
     ``Network(affines, activations)`` is a chain affine, activation, affine, …, affine; `from_nodes` takes any graph.
     Two networks are equal if all their bits are. `form` is all else in the file or module that the network came from,
     so that a saved network loads back there. `threshold` is the probability of class 1 from which it is predicted;
-    files do not store it. `widths` says how many numbers each node gives.
+    files do not store it. `widths` says how many numbers each node gives. `rescaling` is what the file or module makes of
+    the probability of a closing sigmoid, if that is not the score itself.
     """
 
     nodes: tuple[Node, ...]
@@ -65,6 +67,7 @@ class Network(Decides):
     threshold: float
     form: Form | None = field(compare=False)
     widths: tuple[int, ...] = field(compare=False)
+    rescaling: Rescaling | None
 
     def __init__(
         self,
@@ -86,13 +89,21 @@ class Network(Decides):
         closing: str = "none",
         threshold: float = DEFAULT_THRESHOLD,
         form: Form | None = None,
+        rescaling: Rescaling | None = None,
     ) -> Network:
         """Return the network of a graph: nodes in topological order, the input first and the head last."""
         network = object.__new__(cls)
-        network._set(tuple(nodes), closing, threshold, form)
+        network._set(tuple(nodes), closing, threshold, form, rescaling)
         return network
 
-    def _set(self, nodes: tuple[Node, ...], closing: str, threshold: float, form: Form | None) -> None:
+    def _set(
+        self,
+        nodes: tuple[Node, ...],
+        closing: str,
+        threshold: float,
+        form: Form | None,
+        rescaling: Rescaling | None = None,
+    ) -> None:
         widths = node_widths(nodes)
         dtype = _check_numbers(nodes)
         _check_names(nodes)
@@ -106,12 +117,13 @@ class Network(Decides):
             else node
             for node in nodes
         )
-        for part, value in zip(_FIELDS, (nodes, closing, threshold, form, tuple(widths)), strict=True):
+        for part, value in zip(_FIELDS, (nodes, closing, threshold, form, tuple(widths), rescaling), strict=True):
             object.__setattr__(self, part, value)
 
     def __repr__(self) -> str:
         """Show the layers, for example Network(13 → 16 relu → 8 relu → 1 logit, float32)."""
         closing = "" if self.closing == "none" else f" + {self.closing}"
+        closing += "" if self.rescaling is None else f" ({self.rescaling})"
         logits = "logit" if self.outputs == 1 else "logits"
         at = "" if self.threshold == DEFAULT_THRESHOLD else f", threshold {self.threshold:g}"
         return f"Network({self.inputs} → {self._hidden()}{self.outputs} {logits}{closing}, {self.dtype}{at})"
@@ -252,21 +264,32 @@ class Network(Decides):
     def with_operations(self, operations: Mapping[int, Operation]) -> Network:
         """Return this network with other operations at some nodes."""
         nodes = [replace(node, operation=operations.get(i, node.operation)) for i, node in enumerate(self.nodes)]
-        return Network.from_nodes(nodes, self.closing, self.threshold, self.form)
+        return Network.from_nodes(nodes, self.closing, self.threshold, self.form, self.rescaling)
 
     def astype(self, dtype: npt.DTypeLike) -> Network:
         """Return the network in float32 or float64."""
         if self.dtype == dtype:
             return self
         nodes = [replace(node, operation=node.operation.astype(dtype)) for node in self.nodes]
-        return Network.from_nodes(nodes, self.closing, self.threshold)
+        return Network.from_nodes(nodes, self.closing, self.threshold, rescaling=self.rescaling)
 
     def at_threshold(self, threshold: float) -> Network:
         """Return this network with another threshold: class 1 is predicted from that probability on.
 
         The logits and probabilities stay the same, and so does the file that `save` writes.
         """
-        return Network.from_nodes(self.nodes, self.closing, threshold, self.form)
+        return Network.from_nodes(self.nodes, self.closing, threshold, self.form, self.rescaling)
+
+    def with_rescaling(self, rescaling: Rescaling | None) -> Network:
+        """Return this network with other scores of its probability."""
+        return Network.from_nodes(self.nodes, self.closing, self.threshold, self.form, rescaling)
+
+    def scores(self, X: npt.ArrayLike) -> FloatArray:
+        """Return what the file or module gives, in its own unit: logits, probabilities or what it makes of them."""
+        if self.closing == "none":
+            return self.logits(X)
+        probabilities = self.probabilities(X)
+        return probabilities if self.rescaling is None else self.rescaling.scores(probabilities)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the layers as a table, one row each: inputs, outputs, weights, and the activation after it."""

@@ -383,7 +383,8 @@ def _compare(
         excess, decisions = 0.0, wrong
     else:
         closing = {"scores": network.closing, "outputs": ""}.get(gives, "softmax" if network.outputs > 1 else "sigmoid")
-        bounds = close_outputs(low, high, closing, network.dtype, answers.shape[1])
+        rescaling = network.rescaling if gives == "scores" else None
+        bounds = close_outputs(low, high, closing, network.dtype, answers.shape[1], rescaling)
         if bounds is None:
             raise FairmendError(
                 f"predict returned {answers.shape[1]} columns of {gives}, which a network with {network.outputs} "
@@ -397,6 +398,8 @@ def _compare(
         worst = outside.argmax(axis=1)
         each = np.arange(len(scores)), worst
         columns = {"output": worst, "deployed": scores[each], "at least": least[each], "at most": most[each]}
+        if rescaling is not None:
+            scores = (scores - rescaling.low) / rescaling.span
         decisions = wrong & (_decided(scores, closing, claimed.spec.threshold) != classes[numbers])
         decisions &= classes[numbers] >= 0
     if not bounded.any():

@@ -25,6 +25,7 @@ from fairmend.network.formats.nnet import NnetForm
 from fairmend.network.formats.torch.pt2 import Pt2Form
 from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.input_columns import passed_columns
+from fairmend.network.rescaling import PROBABILITY, Rescaling, require_range, rescaling_of_range
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend_check.kernel.condition import state_dict_condition
@@ -34,6 +35,16 @@ from fairmend_check.kernel.condition import state_dict_condition
 
 def network_of_spec(network: Network, spec: Spec) -> Network:
     """Return the network that decides at the threshold of the spec; refuse one that has another threshold itself."""
+    if network.rescaling is not None and spec.regression:
+        raise FairmendError(
+            "the scores of the network are a rescaled probability, and the label of the spec is a number to predict. Name "
+            "a positive value in [label], or give an .onnx file or a module, which is then only run"
+        )
+    require_range(network.rescaling, network.closing, network.outputs, spec.score_range)
+    if network.rescaling is None and spec.score_range != PROBABILITY:
+        network = network.with_rescaling(rescaling_of_range(spec.score_range))
+    if network.rescaling is not None and spec.claim.kind == "class":
+        _require_open_decision(network.rescaling, spec)
     if network.threshold == spec.threshold:
         return network
     if network.threshold != DEFAULT_THRESHOLD:
@@ -42,6 +53,17 @@ def network_of_spec(network: Network, spec: Spec) -> Network:
             f"Set threshold = {network.threshold:g} in [label], or use the network's at_threshold({spec.threshold:g})."
         )
     return network.at_threshold(spec.threshold)
+
+
+def _require_open_decision(rescaling: Rescaling, spec: Spec) -> None:
+    """Refuse a threshold outside of the scores that a clip leaves: everyone gets one answer there."""
+    least, most = rescaling.limits
+    at = spec.score_range[0] + (spec.score_range[1] - spec.score_range[0]) * spec.threshold
+    if not least < at < most:
+        raise FairmendError(
+            f"the network clips its scores to {least:g} to {most:g}, so that everyone gets one answer at the threshold "
+            f"{at:g}. Set a threshold between the two in [label]."
+        )
 
 
 def model_of_spec(source: ModelSource, spec: Spec) -> Network | RunModel:
@@ -170,7 +192,9 @@ def digest_network(net: Model) -> str:
         return net.digest()
     assert isinstance(net, Network)
     digest = hashlib.sha256()
-    _add(digest, (tuple((node.operation, node.sources) for node in net.nodes), net.closing, net.threshold))
+    _add(
+        digest, (tuple((node.operation, node.sources) for node in net.nodes), net.closing, net.rescaling, net.threshold)
+    )
     return digest.hexdigest()
 
 

@@ -33,6 +33,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import DEFAULT_THRESHOLD, Activation, Lookup, Model, Network, Operation, predicted_classes
 from fairmend.network.decision import lower_margins, reaches, upper_margins
 from fairmend.network.description import stored_steps
+from fairmend.network.rescaling import Scaling
 from fairmend.spec import Claim
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import Intervals, form_bounds, interval_layers, leads
@@ -42,6 +43,9 @@ from fairmend_check.kernel.functions import Activation as KernelActivation
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import Model as KernelModel
 from fairmend_check.kernel.regions import Boxes, box_margins
+from fairmend_check.kernel.rescaling import Clip as KernelClip
+from fairmend_check.kernel.rescaling import Rescaling as KernelRescaling
+from fairmend_check.kernel.rescaling import Scaling as KernelScaling
 from fairmend_check.kernel.rounding import Precision, down, up
 
 _Exact = tuple[npt.NDArray[np.object_], int]
@@ -156,10 +160,10 @@ class KernelBounds:
 
     def __init__(self, net: Network, on: str | None = None) -> None:
         self.net, self.model = net, kernel_model(net)
-        self._threshold = Threshold.of(net.threshold, net.dtype.name)
+        self._threshold = Threshold.of(net.threshold, net.dtype.name, self.model.slack)
         self._kind = Precision.of(net.dtype.name)
         probability = "sigmoid" if net.outputs == 1 else "softmax"
-        self._score = Score(probability if on == "probability" else "output", net.outputs)
+        self._score = Score(probability if on == "probability" else "output", net.outputs, self.model.slack)
 
     def margin_error(
         self, lower: FloatArray, upper: FloatArray, classes: Ints, margins: Floats | None = None
@@ -328,4 +332,22 @@ def kernel_model(network: Network) -> KernelModel:
         model, _ = described_model(*stored_steps(network))
     except CheckError as error:
         raise FairmendError(f"nothing can be proven about this network: {error}") from error
-    return replace(model, closing="" if network.closing == "none" else network.closing)
+    closing = "" if network.closing == "none" else network.closing
+    return replace(model, closing=closing, rescaling=_kernel_rescaling(network))
+
+
+def _kernel_rescaling(network: Network) -> KernelRescaling | None:
+    """Return how the kernel bounds the scores of a network: at least the errors of a plain rescaling."""
+    given, dtype = network.rescaling, network.dtype.name
+    if given is None:
+        return None
+    steps = [
+        KernelScaling(step.factor, step.shift, step.size)
+        if isinstance(step, Scaling)
+        else KernelClip(step.least, step.most)
+        for step in given.steps
+    ]
+    try:
+        return KernelRescaling.of(steps, dtype, both=given.both)
+    except CheckError as error:
+        raise FairmendError(f"nothing can be proven about this network: {error}") from error

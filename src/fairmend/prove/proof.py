@@ -167,7 +167,7 @@ class _ScoreProver:
         """Return what differences leave of delta, what inference can take, and where this proves the claim."""
         claim, model = cover.spec.claim, cover.model
         assert isinstance(claim, ScoreClaim)
-        score = claim.score(model.outputs)
+        score = claim.score(model.outputs, model.slack)
         found = prove_scores(cover, X, first, score, claim.delta)
         exact, computed = (
             score.difference(found.low, found.high, found.error, kind) for kind in (None, Precision.of(model.dtype))

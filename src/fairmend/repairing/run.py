@@ -171,6 +171,10 @@ def require_method(method: str, model: Network | RunModel, spec: Spec, keep_form
             f"method {method} needs a network that fairmend reads, but {model.runner.name} is only run "
             f"({model.why_only_run}); use method {' or '.join(RUN_METHODS)}"
         )
+    if isinstance(model, Network) and model.rescaling is not None and method == "average":
+        raise FairmendError(
+            f"method average does not write scores of this form ({model.rescaling}); use method auto, which keeps it"
+        )
     by_classes = isinstance(model, RunModel) or method == "average"
     swallowed = similarity_classes(spec).swallowed if by_classes else ()
     if swallowed:

@@ -9,6 +9,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from typing import Any
 
 from fairmend.base.errors import FairmendError
@@ -24,6 +25,8 @@ from fairmend.spec.toml import (
 )
 
 _LONGEST = 2_000  # characters of a text
+_PROBABILITY = (0.0, 1.0)
+_WIDEST = 2.0**30  # a range of scores
 
 
 @dataclass(frozen=True)
@@ -31,30 +34,43 @@ class Label:
     """The column that holds the outcome, and its positive value or its classes; without them, a number to predict.
 
     ``classes`` are the values of the label in the order of the network's outputs, if it has more than two.
-    ``threshold`` is the probability of the positive class from which a person gets the positive prediction.
-    ``score`` names a column with the scores that the model itself gave: the probability of the positive class, or for
-    a number to predict the output. Commands compare the network with it before they rely on the spec.
+    ``threshold`` is the score from which a person gets the positive prediction: the probability of the positive class, or
+    if the model rescales it to ``score_range``, such as (300, 850), a number of that range. Without a threshold, it is
+    that of the probability 0.5.
+    ``score`` names a column with the scores that the model itself gave, in the same unit, or for a number to predict the
+    output. Commands compare the network with it before they rely on the spec.
     ``favourable`` is the class that is good for the person, if that is not the positive one: a lender's positive class
     may be "default". Selection rates and impact ratios are about it.
     """
 
     column: str
     positive: str | None = None
-    threshold: float = 0.5
+    threshold: float = None  # type: ignore[assignment]  # the middle of the range: `__post_init__` sets it
     score: str | None = None
     classes: tuple[str, ...] = ()
     favourable: str | None = None
+    score_range: tuple[float, float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         """Validate every field, and store values of the label as text and the threshold as a float."""
         object.__setattr__(self, "classes", _classes(self))
         object.__setattr__(self, "positive", _positive(self))
+        object.__setattr__(self, "score_range", _score_range(self))
         object.__setattr__(self, "threshold", _threshold(self))
         object.__setattr__(self, "favourable", _favourable(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the label as a TOML table, without the keys at their defaults."""
-        return to_table(self)
+        table = to_table(self)
+        if self.threshold == _middle(self.score_range):
+            del table["threshold"]
+        return table
+
+    @property
+    def probability(self) -> float:
+        """The probability at the threshold, as the nearest number."""
+        low, high = map(Fraction, self.score_range)
+        return float((Fraction(self.threshold) - low) / (high - low))
 
     @property
     def is_number(self) -> bool:
@@ -116,9 +132,15 @@ def _classes(label: Label) -> tuple[str, ...]:
 
 def _threshold(label: Label) -> float:
     """Return the threshold of a label as a float; raise an error for a wrong one."""
+    low, high = label.score_range
+    if label.threshold is None:
+        return _middle(label.score_range)
     threshold = as_number(label.threshold, "[label]: threshold")
-    if not 0 < threshold < 1:
-        raise FairmendError(f"[label]: threshold must be a probability above 0 and below 1, got {threshold:g}")
+    if not low < threshold < high and (low, high) == _PROBABILITY:
+        hint = ". Of scores in another unit, say which they are: score_range = [300, 850]" if threshold > 1 else ""
+        raise FairmendError(f"[label]: threshold must be a probability above 0 and below 1, got {threshold:g}{hint}")
+    if not low < threshold < high:
+        raise FairmendError(f"[label]: threshold must be a score above {low:g} and below {high:g}, got {threshold:g}")
     if threshold != 0.5 and label.positive is None:
         lacks = (
             f"has {len(label.classes)} classes. Remove" if label.classes else "has no positive value. Add it, or remove"
@@ -127,6 +149,26 @@ def _threshold(label: Label) -> float:
             f'[label]: a threshold decides between two classes, but "{label.column}" {lacks} the threshold.'
         )
     return threshold
+
+
+def _score_range(label: Label) -> tuple[float, float]:
+    """Return the scores of the probabilities 0 and 1; raise an error for a wrong range."""
+    given = as_list(label.score_range)
+    if given is None or len(given) != 2:
+        raise FairmendError(f"[label]: score_range must be two numbers, such as [300, 850], got {label.score_range!r}")
+    low, high = (as_number(end, "[label]: an end of score_range") for end in given)
+    if not 1 / _WIDEST <= high - low <= _WIDEST:
+        raise FairmendError(f"[label]: score_range must rise, from the lowest score to the highest, got {given!r}")
+    if (low, high) != _PROBABILITY and label.positive is None:
+        raise FairmendError(
+            "[label]: score_range is for the scores of a positive value. Add positive = ..., or remove it"
+        )
+    return low, high
+
+
+def _middle(ends: tuple[float, float]) -> float:
+    """Return the score of the probability 0.5."""
+    return ends[0] / 2 + ends[1] / 2
 
 
 def _favourable(label: Label) -> str | None:

@@ -124,10 +124,21 @@ class Spec:
     @property
     def threshold(self) -> float:
         """The probability of the positive class from which the prediction is positive: 0.5 unless the label says."""
-        return 0.5 if self._label is None else self._label.threshold
+        return 0.5 if self._label is None else self._label.probability
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The scores that stand for the probabilities 0 and 1, in the unit of the model."""
+        return (0.0, 1.0) if self._label is None else self._label.score_range
+
+    @property
+    def threshold_words(self) -> str:
+        """The threshold as sentences name it, in the unit of the scores."""
+        shown = self.threshold if self._label is None else self._label.threshold
+        return repr(int(shown) if shown.is_integer() else shown)
 
     def at_threshold(self, threshold: float) -> Spec:
-        """Return this spec with another threshold in its label."""
+        """Return this spec with another threshold in its label, in the unit of its scores."""
         if self._label is None:
             raise FairmendError("a threshold needs [label] in the spec. Add [label] with column and positive.")
         changed = copy(self)
@@ -327,7 +338,7 @@ class Spec:
             positive = self._label.positive
             parts.append(f"label: {self._label.column}" + (f' = "{positive}"' if positive is not None else ""))
             parts[-1] += f" ({len(self._label.classes)} classes)" if self._label.classes else ""
-            parts += [f"threshold: {self.threshold:g}"] if self.threshold != 0.5 else []
+            parts += [f"threshold: {self.threshold_words}"] if self.threshold != 0.5 else []
         parts += [f"claim: {self._claim.words().brief}"] if self._claim.stated else []
         return printable(f"Spec({'; '.join(parts)})")
 

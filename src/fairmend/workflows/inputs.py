@@ -42,7 +42,7 @@ def silent(stage: str, done: int, total: int) -> None:
 
 def at_threshold(spec: Spec) -> str:
     """Return what a title says about predictions at a threshold other than 0.5."""
-    return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold!r}"
+    return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold_words}"
 
 
 def load_any_model(

@@ -115,7 +115,6 @@ class Rescaling:
                 f"the threshold {at:g}"
             )
 
-
     @staticmethod
     def of_range(ends: tuple[float, float], dtype: str) -> Rescaling:
         """Return what a program makes of a probability that computes scores of this range."""

@@ -453,7 +453,9 @@ def _label(content: dict[str, Any], where: str) -> Label:
         (ends[0], ends[1]),
     )
     if not ends[0] < label.threshold < ends[1] or not 0 < label.probability < 1:
-        raise CheckError(f"{where}.threshold is {label.threshold!r}; it must be above {ends[0]:g} and below {ends[1]:g}")
+        raise CheckError(
+            f"{where}.threshold is {label.threshold!r}; it must be above {ends[0]:g} and below {ends[1]:g}"
+        )
     if number and label.threshold != HALF:
         raise CheckError(f"{where} has a threshold, but no positive value")
     return label

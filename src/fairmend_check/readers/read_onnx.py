@@ -181,7 +181,8 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         raise CheckError(f"the weights are {network.dtype}, but the input is not")
     types: dict[str, ValueType] = dict(found.types)
     if decision:
-        if not network.closed or last.axes != 2 or found.graph.width(last.value) != network.outputs:
+        closed = network.closed and network.rescaling is None
+        if not closed or last.axes != 2 or found.graph.width(last.value) != network.outputs:
             raise CheckError("the label is not chosen by probabilities")
         types |= read_decision(
             [node for node in nodes if node.output in decision], names, found.tensors, scores, network

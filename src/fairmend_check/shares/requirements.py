@@ -338,7 +338,9 @@ class CloseScores(Requirement):
         error = output_errors(self.model, lower, upper, nodes[: len(self.model.nodes) - 1], raw).max(axis=1)
         if self._score.name != "output":
             kind = Precision.of(self.model.dtype)
-            error = error * (0.25 if self._score.name == "sigmoid" else 0.5) + 16 * kind.u + kind.tiny + self._score.slack
+            error = (
+                error * (0.25 if self._score.name == "sigmoid" else 0.5) + 16 * kind.u + kind.tiny + self._score.slack
+            )
         return up(2 * GENEROUS * error)
 
     def forms(self, bounded: Bounded) -> Forms | None:

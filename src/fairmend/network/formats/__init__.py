@@ -107,7 +107,7 @@ def without_folds(network: Network) -> Network:
         else node
         for node in network.nodes
     ]
-    return Network.from_nodes(nodes, network.closing, network.threshold)
+    return Network.from_nodes(nodes, network.closing, network.threshold, rescaling=network.rescaling)
 
 
 def _in_form(network: Network, form: Form, suffix: str) -> bytes:
@@ -117,6 +117,6 @@ def _in_form(network: Network, form: Form, suffix: str) -> bytes:
         copy = Path(folder, f"model{suffix}")
         copy.write_bytes(content)
         found = read_network(copy)
-    if (found.nodes, found.closing) != (network.nodes, network.closing):
+    if (found.nodes, found.closing, found.rescaling) != (network.nodes, network.closing, network.rescaling):
         raise FormError(f"{network} does not fit the original")
     return content

@@ -7,6 +7,7 @@ the checker applies them as well, by itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -35,11 +36,12 @@ from fairmend.network import (
 from fairmend.network.folding import Fold, Norm, Part, Summed
 from fairmend.network.form import Form
 from fairmend.network.operations.ties import Tie
+from fairmend.network.rescaling import REST, Clip, Rescaling, Scaling, joined
 
 SUPPORTED = (
     "fairmend supports networks of affine layers, elementwise activations, batch and layer normalisation, scaling, "
     "sums, products, softmax, concatenations, choices of columns and embeddings, with an affine last layer and a "
-    "closing sigmoid (1 output) or softmax (several)"
+    "closing sigmoid (1 output, perhaps rescaled) or softmax (several)"
 )
 
 
@@ -225,11 +227,16 @@ class GraphBuilder:
 
     def network(self, output: Value, form: Form | None = None) -> Network:
         """Return the network that ends in ``output``; steps that it does not depend on are left out."""
-        closing, logits = self._closing(output.step)
+        rescaled = self._rescaled(output)
+        if rescaled is None:
+            rescaling = None
+            closing, logits = self._closing(output.step)
+        else:
+            closing, (logits, rescaling) = "sigmoid", rescaled
         steps = _fold_norms(_join_head(_needed(self._steps, logits), self.source))
         nodes = [self._node(step) for step in _with_identities(steps)]
         try:
-            return Network.from_nodes(_with_names(nodes), closing, form=form)
+            return Network.from_nodes(_with_names(nodes), closing, form=form, rescaling=rescaling)
         except FairmendError as error:
             raise FairmendError(f"{self.source}: {error}") from error
 
@@ -242,6 +249,53 @@ class GraphBuilder:
             return operation.width([value.width for value in values])
         except FairmendError as error:
             raise FairmendError(f"{self.source}: {where}: {error}") from error
+
+    def _rescaled(self, output: Value) -> tuple[int, Rescaling] | None:
+        """Return the step of the logit whose sigmoid the output rescales, and how; None for any other output."""
+        step = self._steps[self._open_axis(output.step)]
+        both = isinstance(step.what, Concatenate) and len(step.sources) == 2 and step.width == 2
+        found = [self._risen(source) for source in (step.sources if both else (output.step,))]
+        first, last = found[0], found[-1]
+        if first is None or last is None:
+            return None
+        logit, steps = last
+        if both and (first[0] != logit or (first[1] != [*steps, REST] and steps != [*first[1], REST])):
+            return None
+        if not steps and not both:
+            return None
+        if math.prod(each.factor for each in steps if isinstance(each, Scaling)) < 0:
+            # The score falls where the logit rises: 1 - p is the sigmoid of the negative logit.
+            negative = scaling(self._steps[logit].where, -1.0, 0.0)
+            logit = self.norm(Value(logit, 1), replace(negative, shift=None)).step
+            steps = [REST, *steps]
+        return logit, Rescaling(tuple(steps), both)
+
+    def _risen(self, last: int) -> tuple[int, list[Scaling | Clip]] | None:
+        """Return the step whose sigmoid a step of one output rescales, and how; None if it does not."""
+        steps: list[Scaling | Clip] = []
+        while self._steps[last := self._open_axis(last)].width == 1:
+            step = self._steps[last]
+            if _is_sigmoid(step):
+                return self._open_axis(step.sources[0]), joined(steps[::-1])
+            if isinstance(step.what, _Scaled):
+                found = [_scaling_of(norm) for norm in reversed(step.what.norms)]
+                if None in found:
+                    return None
+                steps += [each for each in found if each is not None]
+            elif isinstance(step.what, Activation) and step.what.name == "clip":
+                steps.append(Clip(*step.what.parameters))
+            elif isinstance(step.what, Activation) and step.what.name == "relu":
+                steps.append(Clip(0.0, math.inf))
+            else:
+                return None
+            last = step.sources[0]
+        return None
+
+    def _open_axis(self, last: int) -> int:
+        """Return the step before those that only drop or add the axis of one output."""
+        while isinstance(self._steps[last].what, _Collapse) and self._steps[last].width == 1:
+            last = self._steps[last].sources[0]
+        return last
 
     def _closing(self, last: int) -> tuple[str, int]:
         """Return what closes the network, 'none', 'sigmoid' or 'softmax', and the step of the logits before it."""
@@ -310,6 +364,16 @@ class GraphBuilder:
             return plain
         stored = None if linear.bias is None else plain.bias
         return Affine.from_fold(Fold(plain.weight, stored, linear.before, linear.after, self.source))
+
+
+def _scaling_of(norm: Norm) -> Scaling | None:
+    """Return a norm of one number as a scaling; None for batch normalisation."""
+    parts = norm.mean, np.ones(()) if norm.gain is None else norm.gain, norm.shift
+    if norm.variance is not None or any(part is not None and np.size(part) != 1 for part in parts):
+        return None
+    mean, gain, shift = (0.0 if part is None else float(np.reshape(part, -1)[0]) for part in parts)
+    offset = mean * gain
+    return Scaling(gain, shift - offset, abs(shift) + abs(offset)) if np.isfinite([gain, shift, offset]).all() else None
 
 
 def _is_sigmoid(step: _Step) -> bool:

@@ -71,6 +71,8 @@ def to_bytes(network: Network) -> bytes:
             raise FairmendError(
                 f"layer {name!r} is followed by {activation}, and .nnet files hold only ReLU; save as .onnx or .keras"
             )
+    if network.rescaling is not None and network.closing != "none":
+        raise FairmendError(f"a .nnet file cannot hold what makes its scores ({network.rescaling}); save as .onnx")
     widths = [network.inputs, *(len(affine.bias) for affine in network.affines)]
     most = float(np.finfo(network.dtype).max)
     note = {"version": 1, "dtype": network.dtype.name, "names": network.names, "closing": network.closing}

@@ -46,7 +46,7 @@ def read_model(model: Any) -> Network:
     network = (archive if suffix == ".keras" else h5).read_content(content, what)
     assert network.form is not None
     form = KerasModelForm((".keras", ".h5", ".hdf5"), suffix, network.form, model)
-    return Network.from_nodes(network.nodes, network.closing, network.threshold, form)
+    return Network.from_nodes(network.nodes, network.closing, network.threshold, form, network.rescaling)
 
 
 @dataclass(frozen=True, eq=False)

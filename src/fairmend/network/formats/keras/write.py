@@ -22,6 +22,7 @@ from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, N
 from fairmend.network.form import FormError
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, parse_config
 from fairmend.network.formats.keras.functions import Style, WrittenFunction, written_function
+from fairmend.network.rescaling import Rescaling, Scaling
 
 # The form of a Keras file: the file as it was read, in which new weights replace the old ones.
 #
@@ -89,7 +90,8 @@ def write_model(network: Network, style: Style) -> WrittenModel:
     """Return the model that computes a network; `network.closing` closes it."""
     if network.dtype.name != "float32":
         raise FairmendError(f"cannot write a {network.dtype.name} network as a Keras file: {FLOAT32_ONLY}")
-    return _sequential(network, style) if network.is_chain else _Functional(network, style).model()
+    plain = network.is_chain and network.rescaling is None
+    return _sequential(network, style) if plain else _Functional(network, style).model()
 
 
 def _layer_names(network: Network) -> list[str]:
@@ -147,6 +149,8 @@ class _Functional:
         last = results[-1]
         if self.network.closing != "none":
             last = self._add("Activation", _free("closing", taken), {"activation": self.network.closing}, [last])
+            if self.network.rescaling is not None:
+                last = self._rescaled(last, self.network.rescaling, taken)
         inputs = [[name, 0, 0] for name in self._inputs.values()]
         content: Config = {"name": "fairmend", "trainable": True, "layers": self._layers}
         content |= {"input_layers": inputs, "output_layers": [[last, 0, 0]]}
@@ -159,6 +163,18 @@ class _Functional:
         )
         kinds = {layer["name"]: layer["class_name"] for layer in content["layers"]}
         return WrittenModel(config, {name: self._arrays[name] for name in kinds}, kinds)
+
+    def _rescaled(self, last: str, rescaling: Rescaling, taken: list[str]) -> str:
+        """Add the layers that make scores of a probability."""
+        for number, step in enumerate(rescaling.steps):
+            if not isinstance(step, Scaling):
+                raise FormError("a Keras file has no layer that clips scores; save as .onnx")
+            options = {"scale": step.factor, "offset": step.shift}
+            last = self._add("Rescaling", _free(f"score_{number}", taken), options, [last])
+        if not rescaling.both:
+            return last
+        rest = self._add("Rescaling", _free("rest", taken), {"scale": -1.0, "offset": 1.0}, [last])
+        return self._add("Concatenate", _free("both", taken), {"axis": -1}, [rest, last])
 
     def _row(self, taken: list[str]) -> str:
         """Add the inputs, and return the layer that gives the whole row."""

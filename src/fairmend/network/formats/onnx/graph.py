@@ -51,7 +51,8 @@ def find_scores(graph: Graph, outputs: Sequence[Any]) -> tuple[str, bool]:
                 f"{graph.source}: the output {label.name!r} is not the class of the largest score; "
                 "convert the model with one output of scores"
             )
-    scores = _second_of_two(graph, given)
+    mapped = getattr(graph.producer(others[0].name), "op_type", "") == "ZipMap"
+    scores = _second_of_two(graph, given) if labels or mapped else given
     return scores, bool(labels) and scores == given
 
 

@@ -27,6 +27,7 @@ from fairmend.network import (
     Sum,
 )
 from fairmend.network.formats.torch.state_dict import tensor_key
+from fairmend.network.rescaling import REST, Clip, Rescaling
 
 # Old enough for every recent runtime, new enough for double precision in every operator.
 _OPSET, _IR_VERSION = 17, 8
@@ -56,13 +57,17 @@ def to_bytes(network: Network, given: str = "input", found: str = "output") -> b
         operator = _OPERATORS[network.closing]
         attributes = {"axis": -1} if network.closing == "softmax" else {}
         writer.nodes.append(helper.make_node(operator, [value], [found], f"/{operator}", **attributes))
+        if network.rescaling is not None:
+            writer.nodes[-1].output[0] = f"/{operator}/p"
+            writer.rescale(f"/{operator}/p", network.rescaling)
     writer.nodes[-1].output[0] = found
+    columns = 2 if network.closing != "none" and network.rescaling and network.rescaling.both else network.outputs
     element = _ELEMENT[network.dtype]
     graph = helper.make_graph(
         writer.nodes,
         "fairmend",
         [helper.make_tensor_value_info(given, element, ["batch", network.inputs])],
-        [helper.make_tensor_value_info(found, element, ["batch", network.outputs])],
+        [helper.make_tensor_value_info(found, element, ["batch", columns])],
         writer.initializers,
     )
     model = helper.make_model(
@@ -95,6 +100,21 @@ class _Writer:
             self.width, sources = self.network.widths[i], [names[source] for source in node.sources]
             names.append(_WRITERS[_kind(node)](self, node, sources))
         return names[-1]
+
+    def rescale(self, x: str, rescaling: Rescaling) -> None:
+        """Write what makes scores of the probability x."""
+        self.prefix = "/score"
+        for step in rescaling.steps:
+            if isinstance(step, Clip):
+                most = [] if math.isinf(step.most) else [self.number(step.most)]
+                x = self.operator("Clip", [x, self.number(step.least), *most])
+            elif step == REST:
+                x = self.operator("Sub", [self.number(1.0), x])
+            else:
+                x = x if step.factor == 1 else self.operator("Mul", [x, self.number(step.factor)])
+                x = x if step.shift == 0 else self.operator("Add", [x, self.number(step.shift)])
+        if rescaling.both:
+            self.operator("Concat", [self.operator("Sub", [self.number(1.0), x]), x], axis=1)
 
     def operator(self, operator: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
         """Add a node, and return the name of its output."""

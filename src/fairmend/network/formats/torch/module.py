@@ -188,8 +188,7 @@ def _compare(module: nn.Module, network: Network, reading: Reading, source: str)
     given = given.get("logits", next(iter(given.values()))) if isinstance(given, dict) else given
     given = given[0] if isinstance(given, list | tuple) else given
     expected = np.asarray(given.detach().cpu().numpy(), np.float64).reshape(len(rows), -1)
-    found = network.logits(rows) if network.closing == "none" else network.probabilities(rows)
-    got = np.asarray(found, np.float64).reshape(len(rows), -1)
+    got = np.asarray(network.scores(rows), np.float64).reshape(len(rows), -1)
     if network.closing == "softmax":
         got = got[:, -1:] if expected.shape[1] == 1 else got
         # The logarithm of a probability near 1 is 0.

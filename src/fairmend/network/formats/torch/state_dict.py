@@ -162,6 +162,8 @@ def describe_elsewhere(network: Network) -> tuple[list[Entry], dict[str, npt.NDA
     found = describe_network(network, stored=False)
     if network.closing != "none":
         found.close(network.closing)
+        if network.rescaling is not None:
+            found.rescale(network.rescaling)
     return found.steps, found.tensors
 
 
