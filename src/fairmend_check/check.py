@@ -349,7 +349,7 @@ def _condition(claimed: Certificate, network: Model) -> str:
     score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
     low, high = spec.score_range
     if spec.score_range != PROBABILITY:
-        score = f"score {exact_number(low)} + {exact_number(high - low)} p of the {score}, p"
+        score = f"score {exact_number(low)} + {exact_number(high - low)} p in {network.dtype}, where p is the {score}"
     accuracy = 16 * Precision.of(network.dtype).u
     exact = (
         "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"

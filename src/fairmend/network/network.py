@@ -58,8 +58,8 @@ class Network(Decides):
     ``Network(affines, activations)`` is a chain affine, activation, affine, …, affine; `from_nodes` takes any graph.
     Two networks are equal if all their bits are. `form` is all else in the file or module that the network came from,
     so that a saved network loads back there. `threshold` is the probability of class 1 from which it is predicted;
-    files do not store it. `widths` says how many numbers each node gives. `rescaling` is what the file or module makes of
-    the probability of a closing sigmoid, if that is not the score itself.
+    files do not store it. `widths` says how many numbers each node gives. `rescaling` is what the file or module
+    makes of the probability of a closing sigmoid, if that is not the score itself.
     """
 
     nodes: tuple[Node, ...]

@@ -37,8 +37,8 @@ def network_of_spec(network: Network, spec: Spec) -> Network:
     """Return the network that decides at the threshold of the spec; refuse one that has another threshold itself."""
     if network.rescaling is not None and spec.regression:
         raise FairmendError(
-            "the scores of the network are a rescaled probability, and the label of the spec is a number to predict. Name "
-            "a positive value in [label], or give an .onnx file or a module, which is then only run"
+            "the scores of the network are a rescaled probability, and the label of the spec is a number to predict. "
+            "Name a positive value in [label], or give an .onnx file or a module, which is then only run"
         )
     require_range(network.rescaling, network.closing, network.outputs, spec.score_range)
     if network.rescaling is None and spec.score_range != PROBABILITY:

@@ -34,11 +34,11 @@ class Label:
     """The column that holds the outcome, and its positive value or its classes; without them, a number to predict.
 
     ``classes`` are the values of the label in the order of the network's outputs, if it has more than two.
-    ``threshold`` is the score from which a person gets the positive prediction: the probability of the positive class, or
-    if the model rescales it to ``score_range``, such as (300, 850), a number of that range. Without a threshold, it is
-    that of the probability 0.5.
-    ``score`` names a column with the scores that the model itself gave, in the same unit, or for a number to predict the
-    output. Commands compare the network with it before they rely on the spec.
+    ``threshold`` is the score from which a person gets the positive prediction: the probability of the positive class,
+    or if the model rescales it to ``score_range``, such as (300, 850), a number of that range. By default it is the
+    score of the probability 0.5.
+    ``score`` names a column with the scores that the model itself gave, in the same unit, or for a number to
+    predict the output. Commands compare the network with it before they rely on the spec.
     ``favourable`` is the class that is good for the person, if that is not the positive one: a lender's positive class
     may be "default". Selection rates and impact ratios are about it.
     """

@@ -262,6 +262,8 @@ class Graph:
                 steps.append(Scaling(*(float(part.reshape(-1)[0]) for part in _numbers(operation))))
             elif isinstance(operation, Activation) and operation.name == "clip":
                 steps.append(Clip(*operation.parameters))
+            elif isinstance(operation, Activation) and operation.name == "relu":
+                steps.append(Clip(0.0, math.inf))
             else:
                 return None
             value = sources[0]

@@ -244,10 +244,11 @@ class ClassClaim(Claim):
         """Return that a file decides at no other threshold than a half, and at none of other scores."""
         if decision.threshold == HALF and decision.is_probability:
             return "", ""
+        at = exact(decision.threshold)
         score = "probability" if decision.is_probability else "score"
         second = "" if outputs == 1 else ", the second one,"
-        program = f"a program that predicts class 1 if the {score}{second} is at least {decision.threshold!r}:"
-        return f"decide at {decision.threshold!r}", f"{program} "
+        program = f"a program that predicts class 1 if the {score}{second} is at least {at}:"
+        return f"decide at {at}", f"{program} "
 
 
 @dataclass(frozen=True, kw_only=True)

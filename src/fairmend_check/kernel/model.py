@@ -67,8 +67,8 @@ class Model:
     """A graph of nodes. `make_graph` and `make_model` check that it is one.
 
     A closing sigmoid (of one output), softmax or log_softmax does not change the prediction, so it is left out;
-    ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``rescaling`` is what
-    comes after a closing sigmoid, if its probability is rescaled to a score. ``condition`` says
+    ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``rescaling``
+    is what comes after a closing sigmoid, if its probability is rescaled to a score. ``condition`` says
     what a program must do with the file to compute this model, if the file itself does not fix that.
     """
 

@@ -1,8 +1,8 @@
 """Scores that are a rescaled probability: low + span p, perhaps clipped, of the p of a closing sigmoid.
 
 Such a score rises with the output z of the network, so that a decision "from 600 points on" is one at the probability
-(600 - low) / span, and at its log-odds. What a program rounds after the sigmoid is bounded here, in units of p (`slack`),
-and taken from margins as the error of the sigmoid itself is.
+(600 - low) / span, and at its log-odds. What a program rounds after the sigmoid is bounded here, in units of p
+(`slack`), and taken from margins as the error of the sigmoid itself is.
 """
 
 from __future__ import annotations

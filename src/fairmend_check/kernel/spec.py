@@ -120,8 +120,8 @@ class Feature:
 class Label:
     """The column with the outcome; ``positive`` is None for a number to predict, and for ``classes``, three or more.
 
-    ``threshold`` is the score from which the positive class is predicted. Scores are probabilities of that class, or run
-    from the first to the second number of ``score_range``, which stand for the probabilities 0 and 1.
+    ``threshold`` is the score from which the positive class is predicted. Scores are probabilities of that class, or
+    run from the first to the second number of ``score_range``, which stand for the probabilities 0 and 1.
     ``score`` names a column with the scores of the model. No claim depends on it, so it is not compared.
     ``favourable`` is the class that is good for a person, for reports. No claim depends on it either.
     """
