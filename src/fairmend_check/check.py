@@ -359,6 +359,10 @@ def _condition(claimed: Certificate, network: Model) -> str:
     if left and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"
         found = f"{first} file does not {left}. The claim is about {about}the {score}, {exact}."
+    if network.closed and spec.score_range != PROBABILITY and claim.on == "probability":
+        first = f"{found} A" if found else "a"
+        width = exact_number(high - low)
+        found = f"{first} score s of the file stands for the probability (s - {exact_number(low)}) / {width}."
     scaled = [feature for feature in claimed.spec.features if feature.scale]
     if scaled and (claimed.count or claimed.shares):
         first = f"{found} The" if found else "the"

@@ -33,6 +33,7 @@ from fairmend.network.decision import (
     enclose_log_odds,
 )
 from fairmend.network.model import scores_of
+from fairmend.network.rescaling import PROBABILITY
 from fairmend.spec import Spec
 
 KINDS = ("logit", "probability", "number")
@@ -202,6 +203,11 @@ class RunModel(Decides):
         """
         if self.spec is spec:
             return self
+        if spec.score_range != PROBABILITY:
+            raise FairmendError(
+                f"{self.runner.name} is only run, and a score_range in [label] is for networks that fairmend reads "
+                f"({self.why_only_run}). Remove it, and let the model give probabilities"
+            )
         bound = copy(self)
         bound.spec, bound.ports, bound.threshold = spec, self.runner.ports(spec), spec.threshold
         bound._probe()

@@ -32,6 +32,7 @@ _FEWEST_ROWS = 10
 _SAMPLE = 1_000  # rows that a command compares before it starts
 
 _FORMS = {
+    "score": "scores in the unit of the model",
     "probability": "the probability of the positive class",
     "logit": "the logit",
     "output": "the output",
@@ -232,6 +233,9 @@ def match_scores(net: Model, X: FloatArray, given: Floats, *, regression: bool =
     else:  # it has one precision
         exact = rough = net.logits(X)
     ours, rounded = (_forms(outputs, given.shape[1], regression) for outputs in (exact, rough))
+    if isinstance(net, Network) and net.rescaling is not None and given.shape[1] == 1:
+        one = replace(net.rescaling, both=False)
+        ours["score"], rounded["score"] = (np.asarray(one.scores(each["probability"]), np.float64) for each in (ours, rounded))
     found = [_compare(rows, form, ours[form], rounded[form], given) for form in ours]
     best = min(found, key=lambda match: match.largest / match.tolerance)
     if not best.verified and "probability" in ours:
