@@ -1,4 +1,4 @@
-"""Scores that rescale a closing sigmoid, pairs (1 - p, p) and clips: read exactly, decided in their unit, written back."""
+"""Scores that rescale a closing sigmoid, pairs (1 - p, p), clips: read exactly, decided in their unit, written back."""
 
 import numpy as np
 import onnxruntime

@@ -235,7 +235,8 @@ def match_scores(net: Model, X: FloatArray, given: Floats, *, regression: bool =
     ours, rounded = (_forms(outputs, given.shape[1], regression) for outputs in (exact, rough))
     if isinstance(net, Network) and net.rescaling is not None and given.shape[1] == 1:
         one = replace(net.rescaling, both=False)
-        ours["score"], rounded["score"] = (np.asarray(one.scores(each["probability"]), np.float64) for each in (ours, rounded))
+        for each in (ours, rounded):
+            each["score"] = np.asarray(one.scores(each["probability"]), np.float64)
     found = [_compare(rows, form, ours[form], rounded[form], given) for form in ours]
     best = min(found, key=lambda match: match.largest / match.tolerance)
     if not best.verified and "probability" in ours:
