@@ -45,7 +45,8 @@ class Threshold:
     def of(threshold: float, dtype: str, slack: float = 0.0) -> Threshold:
         """Return the threshold t, 0 < t < 1, for "float32" or "float64".
 
-        ``slack`` is the error of a score that is computed from the probability, in units of the probability.
+        ``slack`` is the error of a score that is computed from the probability, in units of the probability. The
+        log-odds are then those of all probabilities so close to t.
         """
         kind = np.finfo(dtype)
         unit = float(kind.eps) / 2
@@ -53,7 +54,10 @@ class Threshold:
             return Threshold(0.0, 0.0, 4 * CLOSING_UNITS * unit, 4 * CLOSING_UNITS * unit)
         exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
         error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny)) + Fraction(slack)
-        low, high = (0.0, 0.0) if threshold == HALF else enclose_log_odds(exact)
+        low, high = enclose_log_odds(exact)
+        if slack:  # which also bounds how far the probability of a rescaled threshold is from this number
+            low = enclose_log_odds(exact - Fraction(slack))[0] if exact > slack else -math.inf
+            high = enclose_log_odds(exact + Fraction(slack))[1] if exact + Fraction(slack) < 1 else math.inf
         least, most = min(exact, rounded) - error, max(exact, rounded) + error
         below = math.nextafter(high - enclose_log_odds(least)[0], math.inf) if least > 0 else math.inf
         above = math.nextafter(enclose_log_odds(most)[1] - low, math.inf) if most < 1 else math.inf

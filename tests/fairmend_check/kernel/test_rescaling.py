@@ -204,11 +204,16 @@ def step_of(step):
 @pytest.mark.parametrize("threshold", [0.5, 0.3])
 def test_the_slack_widens_the_gap(threshold):
     plain, wide = Threshold.of(threshold, "float32"), Threshold.of(threshold, "float32", 1e-4)
-    assert (wide.low, wide.high) == (plain.low, plain.high)
+    assert wide.low < plain.low <= plain.high < wide.high
+    assert 1 / (1 + np.exp(-wide.low)) == pytest.approx(threshold - 1e-4)
+    assert 1 / (1 + np.exp(-wide.high)) == pytest.approx(threshold + 1e-4)
     for gap in ("below", "above"):
         assert getattr(wide, gap) > getattr(plain, gap) > 0
-    lead = wide.high + wide.above
-    assert 1 / (1 + np.exp(-lead)) - threshold > 1e-4
+
+
+def test_a_slack_beyond_all_probabilities_proves_nothing():
+    found = Threshold.of(0.5, "float32", 0.6)
+    assert (found.low, found.high, found.below, found.above) == (-np.inf, np.inf, np.inf, np.inf)
 
 
 def test_a_score_that_falls_changes_the_sign_of_the_output():
