@@ -176,7 +176,8 @@ def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
         if spec.threshold != DEFAULT_THRESHOLD:
-            screen.print(Text(f"It is predicted from a probability of {spec.threshold!r} on."))
+            unit = "probability" if spec.score_range == (0, 1) else "score"
+            screen.print(Text(f"It is predicted from a {unit} of {spec.threshold_words} on."))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))
     if spec.label is not None and spec.label.favourable is not None:

@@ -55,12 +55,14 @@ class Threshold:
         exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
         error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny)) + Fraction(slack)
         low, high = enclose_log_odds(exact)
+        near, far = high, low  # which gaps are measured from
         if slack:  # which also bounds how far the probability of a rescaled threshold is from this number
             low = enclose_log_odds(exact - Fraction(slack))[0] if exact > slack else -math.inf
             high = enclose_log_odds(exact + Fraction(slack))[1] if exact + Fraction(slack) < 1 else math.inf
+            near, far = low, high  # the ends that `margins` subtracts
         least, most = min(exact, rounded) - error, max(exact, rounded) + error
-        below = math.nextafter(high - enclose_log_odds(least)[0], math.inf) if least > 0 else math.inf
-        above = math.nextafter(enclose_log_odds(most)[1] - low, math.inf) if most < 1 else math.inf
+        below = math.nextafter(near - enclose_log_odds(least)[0], math.inf) if least > 0 else math.inf
+        above = math.nextafter(enclose_log_odds(most)[1] - far, math.inf) if most < 1 else math.inf
         return Threshold(low, high, below, above)
 
     def margins(self, leads: Array, classes: np.ndarray) -> Array:
