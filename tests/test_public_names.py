@@ -76,7 +76,7 @@ CONSTRUCTORS = {
     "indicates= input= names= bands= columns=",
     "fairmend.Claim": "kind= delta= on=",
     "fairmend.HeadOptions": "features= margin= delta_limit= solver= search= gap= cover_inference=",
-    "fairmend.Label": "column positive= threshold= score= classes= favourable=",
+    "fairmend.Label": "column positive= threshold= score= classes= favourable= score_range=",
     "fairmend.Link": "when then",
     "fairmend.Network": "affines activations closing= names= threshold= form=",
     "fairmend.Spec": "features label= claim= links= id_column= about= guessed_ranges=",

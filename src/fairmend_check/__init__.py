@@ -30,7 +30,7 @@ readers, the arithmetic and the neighbourhoods are its own. To audit it, read th
    - entry.py, classes.py: the first nodes of a model that is not read further, and whether similar people are the same
      behind them
    - regions.py: the steps above, for every input of a certificate
-   - enclosure.py: what any program may compute that runs the model
+   - rescaling.py, enclosure.py: what any program makes of a probability, such as points, and what it may compute at all
 3. shares/: counting people
    - people.py, linked_people.py: all people that a spec allows, as cells and boxes of them
    - tally.py: how many people of a box are on one side of a linear form
