@@ -84,6 +84,20 @@ def test_other_formats_hold_the_same_scores(tmp_path, suffix):
     assert found.rescaling.ends == (300, 850)
 
 
+def test_a_program_may_compute_the_scores_of_a_file_that_gives_logits(tmp_path):
+    """The certificate is about the scores all the same, on the condition that a program computes them so."""
+    path, spec, X = save_onnx(Scorer(lambda z: z).eval(), tmp_path / "model.onnx"), spec_of("points"), people(60)
+    labels = model_of_spec(path, spec).predict(X)
+    assert np.array_equal(labels, decisions(outputs_of(scorer("points"), X), spec))
+    result = fairmend.repair(path, spec, X[:20], X, labels, method="prof", seed=0)
+    result.network.save(tmp_path / "repaired.onnx")
+    result.certificate.save(tmp_path / "certificate.json", tmp_path / "repaired.onnx")
+    assert fairmend.load_network(tmp_path / "repaired.onnx").closing == "none"
+    report = check(tmp_path / "certificate.json", tmp_path / "repaired.onnx")
+    assert report.valid, report.reasons
+    assert "the score 300 + 550 p in float32" in report.condition
+
+
 def test_what_a_format_cannot_hold_is_refused(tmp_path):
     network = fairmend.load_network(scorer("clipped"))
     for suffix in (".keras", ".nnet"):

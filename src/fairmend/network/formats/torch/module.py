@@ -33,6 +33,11 @@ def read_net(net: Any) -> Network:
 
     network = read_module(net.module_)
     kinds = _kinds(net)
+    if network.rescaling is not None and any(kind.startswith("NeuralNet") and "Classifier" in kind for kind in kinds):
+        raise FairmendError(
+            f"{source}: its module makes other scores of a sigmoid ({network.rescaling}), of which skorch makes its "
+            "own decision. Give the module itself, net.module_, and the threshold in the spec"
+        )
     if "NeuralNetBinaryClassifier" in kinds:
         if network.outputs != 1 or not _gives_the_sigmoid(net, network):
             raise FairmendError(
