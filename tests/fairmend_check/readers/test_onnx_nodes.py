@@ -164,7 +164,7 @@ def one_below_the_other(model):
     node_of(model, "Concat").attribute[0].i = 0
 
 
-@refused("must end with an affine layer")
+@refused("the label is not chosen by probabilities")
 def the_other_way_round(model):
     inputs = node_of(model, "Concat").input
     inputs[:] = inputs[::-1]
