@@ -113,6 +113,33 @@ def test_whole_points_are_refused_by_name_and_run(tmp_path):
     assert isinstance(fairmend.load_model(path), RunModel)
 
 
+@pytest.mark.parametrize("cast", [torch.Tensor.long, torch.Tensor.int, lambda x: x.to(torch.int64)])
+@pytest.mark.parametrize("close", [lambda z: 300 + 550 * torch.sigmoid(z), lambda z: z])
+def test_points_without_what_comes_after_the_point_are_refused_by_name(tmp_path, cast, close):
+    """A cast of the output was once read as if it changed nothing: a logit of -0.5 is cast to 0, which is class 1."""
+    module = Scorer(lambda z: cast(close(z))).eval()
+    for source in (module, save_pt2(module, tmp_path / "model.pt2"), save_onnx(module, tmp_path / "model.onnx")):
+        with pytest.raises(FairmendError, match=r"cast to whole numbers|the graph has 1 outputs"):
+            fairmend.load_network(source)
+
+
+@pytest.mark.parametrize(
+    "close",
+    [
+        lambda z: 300 + 0 * torch.sigmoid(z),
+        lambda z: torch.sigmoid(z) * torch.sigmoid(z),
+        lambda z: torch.cat([torch.sigmoid(z), torch.sigmoid(z)], dim=1),
+        lambda z: torch.log(torch.sigmoid(z)),
+        lambda z: torch.clamp(torch.cat([1 - torch.sigmoid(z), torch.sigmoid(z)], dim=1), 0.1, 0.9),
+    ],
+)
+def test_other_closings_are_refused_by_name_and_run(close):
+    module = Scorer(close).eval()
+    with pytest.raises(FairmendError, match="closes the network"):
+        fairmend.load_network(module)
+    assert isinstance(fairmend.load_model(module), RunModel)
+
+
 def test_a_number_to_predict_is_run(tmp_path):
     """The claim of such a spec is about the points themselves, which a network that ends in a logit does not give."""
     path = save_onnx(scorer("points"), tmp_path / "model.onnx")

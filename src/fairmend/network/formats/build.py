@@ -263,7 +263,10 @@ class GraphBuilder:
             return None
         if not steps and not both:
             return None
-        if math.prod(each.factor for each in steps if isinstance(each, Scaling)) < 0:
+        slope = math.prod(each.factor for each in steps if isinstance(each, Scaling))
+        if slope == 0:
+            return None
+        if slope < 0:
             # The score falls where the logit rises: 1 - p is the sigmoid of the negative logit.
             negative = scaling(self._steps[logit].where, -1.0, 0.0)
             logit = self.norm(Value(logit, 1), replace(negative, shift=None)).step

@@ -208,6 +208,10 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
         if result is not None:
             to.results.setdefault(node.output[0], result)
     output = to.data(graph.output)
+    if output.cut:
+        raise FairmendError(
+            f"{graph.source}: the output is cast to whole numbers, which cuts off what is after the point"
+        )
     if output.dims[0] != ROWS or len(output.dims) > 2:
         last = graph.producer(graph.output)
         why = f"gives {shown(output.dims)} at the output, which is not (rows, outputs)"

@@ -156,6 +156,11 @@ class _Run:
         output = self._resolve(self.program.output, "the output")
         if not isinstance(output, RowTensor):
             raise FairmendError(f"{self.steps.source}: the output does not depend on the input")
+        if output.integer:
+            raise FairmendError(
+                f"{self.steps.source}: the output is cast to whole numbers (.long() or .int()), which cuts off what is "
+                "after the point"
+            )
         if output.row_axis != 0 or len(output.dims) > 2:
             raise FairmendError(f"{self.steps.source}: the output has shape {output.shape()}; it must be (rows, n)")
         self.whole.update(output.opens)
