@@ -24,7 +24,7 @@ from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
 from fairmend_check.kernel.rounding import Array, Precision
 from fairmend_check.kernel.spec import Spec, first_difference
-from fairmend_check.kernel.statement import describe_claim, describe_encoding, scalings
+from fairmend_check.kernel.statement import describe_claim, describe_condition, describe_encoding
 from fairmend_check.readers.onnx_edges import check_structure
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
@@ -191,7 +191,7 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
         return _check_classes(found, claimed, model)
     found.regions = claimed.count
     network = contained_model(claimed) if model is None else matching_model(claimed, model)
-    found.condition = _condition(claimed, network)
+    found.condition = describe_condition(claimed, network)
     if model is None:
         found.condition = f"{NOT_READ} {found.condition[:1].upper()}{found.condition[1:]}".strip()
     if found.runtimes:
@@ -252,7 +252,7 @@ def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> Non
     """Check some inputs after the others, and stop after some that do not hold; read the list even if it is empty."""
     found.covers_inference = None
     cover = Cover(network, claimed.spec)
-    judge = claimed.spec.claim.choose({"class": _margins, "score": _scores})
+    judge = _scores if isinstance(claimed.spec.claim, ScoreClaim) else _margins
     before, covers, done = len(found.reasons), True, 0
     for inputs in claimed.read_inputs(network):
         if not all(_are_rows(inputs[:, column], rows) for column, rows in network.tables):
@@ -339,30 +339,6 @@ def _scores(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array,
         for row in np.flatnonzero(~(differences <= claim.delta))
     ]
     return bool((inference <= claim.delta).all())
-
-
-def _condition(claimed: Certificate, network: Model) -> str:
-    """Return what a program must do with the file: compute the model, and what the file leaves out after it."""
-    claim, threshold = claimed.spec.claim, claimed.spec.threshold
-    score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
-    accuracy = 16 * Precision.of(network.dtype).u
-    exact = (
-        "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
-    )
-    found = network.condition
-    left, about = claim.after_the_file(threshold, network.outputs, closed=network.closed)
-    if left and (claimed.count or claimed.shares):
-        first = f"{found} The" if found else "the"
-        found = f"{first} file does not {left}. The claim is about {about}the {score}, {exact}."
-    scaled = [feature for feature in claimed.spec.features if feature.scale]
-    if scaled and (claimed.count or claimed.shares):
-        first = f"{found} The" if found else "the"
-        found = (
-            f"{first} program encodes numbers as the spec does, {' or '.join(scalings(scaled))}, in double "
-            f"precision, and rounds once to {network.dtype}. A pipeline that computes in float32 may feed the network "
-            "other numbers."
-        )
-    return found
 
 
 def matching_model(claimed: Certificate, path: Path) -> Model:

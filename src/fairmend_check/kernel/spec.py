@@ -210,7 +210,7 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
     if ours.label != theirs.label:
         return f"the label is {_named(theirs.label)} instead of {_named(ours.label)}"
     if ours.claim != theirs.claim:
-        return f"the claim is {theirs.claim.words} instead of {ours.claim.words}"
+        return f"the claim is {theirs.claim} instead of {ours.claim}"
     if set(ours.links) != set(theirs.links):
         return "the links are others"
     return None
