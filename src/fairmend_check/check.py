@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import partial
 from os import PathLike
@@ -130,29 +130,15 @@ def check_files(
         found.unreadable("the certificate or the model needs more memory than this machine has")
     except Exception as error:  # a checker that fails has confirmed nothing
         found.unreadable(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
-    return CheckResult(
-        valid=found.readable and not found.reasons,
-        reasons=tuple(_shorten(found.reasons)),
-        claim=found.claim,
-        regions=found.regions,
-        covers_inference=found.covers_inference,
-        least_margin=found.least_margin,
-        seconds=time.perf_counter() - started,
-        condition=found.condition,
-        largest_difference=found.largest_difference,
-        readable=found.readable,
-        fair=found.fair,
-        unfair=found.unfair,
-        boxes=found.boxes,
-        runs=tuple(found.runs),
-        not_run=found.not_run,
-        model_read=model is not None,
-    )
+    same = {each.name: getattr(found, each.name) for each in fields(CheckResult) if hasattr(found, each.name)}
+    same |= {"reasons": tuple(_shorten(found.reasons)), "runs": tuple(found.runs)}
+    valid, seconds = found.readable and not found.reasons, time.perf_counter() - started
+    return CheckResult(valid=valid, seconds=seconds, model_read=model is not None, **same)
 
 
 @dataclass
 class _Findings:
-    """What the check has found so far."""
+    """What the check has found so far, under the names of the result."""
 
     reasons: list[str] = field(default_factory=list)
     claim: str = ""

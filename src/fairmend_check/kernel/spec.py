@@ -14,6 +14,7 @@ import numpy as np
 
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import maybe, only_keys, take
 from fairmend_check.kernel.claim import HALF, Claim, ClassClaim, ScoreClaim
 
 Runs = tuple[tuple[float, float], ...]  # first and last values, in order and apart from each other
@@ -176,8 +177,8 @@ class Spec:
 
 def read_spec(content: dict[str, Any], where: str) -> Spec:
     """Return the spec in plain data; refuse one with parts that do not fit together."""
-    json_reader.only_keys(content, _PARTS, where)
-    entries = json_reader.take(content, "feature", list, where)
+    only_keys(content, _PARTS, where)
+    entries = take(content, "feature", list, where)
     features = tuple(_feature(entry, f"{where}.feature[{i}]") for i, entry in enumerate(entries))
     if len({feature.name for feature in features}) != len(features):
         raise CheckError(f"{where} has two features of the same name")
@@ -237,17 +238,17 @@ def _shown(value: Any) -> str:
 
 
 def _feature(entry: Any, where: str) -> Feature:
-    name = json_reader.take(entry, "name", str, where)
+    name = take(entry, "name", str, where)
     where = f'feature "{name[:40]}" ({where})'
-    json_reader.only_keys(entry, _KEYS, where)
-    kind = json_reader.take(entry, "kind", str, where)
+    only_keys(entry, _KEYS, where)
+    kind = take(entry, "kind", str, where)
     if kind == "as-is":
-        json_reader.only_keys(entry, _KEYS_AS_IS, where)
+        only_keys(entry, _KEYS_AS_IS, where)
     if kind not in _KINDS:
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
-    encoding = json_reader.take(entry, "encoding", str, where) if "encoding" in entry else "ordinal"
-    protected = json_reader.take(entry, "protected", bool, where) if "protected" in entry else False
-    tolerance = json_reader.take(entry, "tolerance", float, where) if "tolerance" in entry else 0.0
+    encoding = maybe(entry, "encoding", str, where, "ordinal")
+    protected = maybe(entry, "protected", bool, where, False)
+    tolerance = maybe(entry, "tolerance", float, where, 0.0)
     if encoding not in ("ordinal", "one-hot") or (encoding == "one-hot" and kind != "categorical"):
         raise CheckError(f"{where} cannot have the encoding {encoding[:40]}")
     if tolerance < 0 or (tolerance > 0 and (protected or kind == "categorical")):
@@ -256,9 +257,7 @@ def _feature(entry: Any, where: str) -> Feature:
     if kind == "categorical":
         if "range" in entry:
             raise CheckError(f"{where} has categories, so it has no range")
-        categories = tuple(
-            json_reader.text(value, where) for value in json_reader.take(entry, "categories", list, where)
-        )
+        categories = tuple(json_reader.text(value, where) for value in take(entry, "categories", list, where))
         if not categories or len(set(categories)) != len(categories):
             raise CheckError(f"{where} needs distinct categories")
         low, high = 0.0, len(categories) - 1.0
@@ -287,12 +286,12 @@ def _feature(entry: Any, where: str) -> Feature:
     if "missing" in entry and kind == "categorical":
         missing = _category(entry["missing"], categories, f"{where}.missing")
     elif "missing" in entry:
-        missing = json_reader.take(entry, "missing", float, where)
+        missing = take(entry, "missing", float, where)
         if not low <= missing <= high or (kind == "integer" and not missing.is_integer()):
             raise CheckError(f"{where} has a value for missing data that is not a possible value")
         missing = int(missing) if kind == "integer" else missing
-    indicates = json_reader.take(entry, "indicates", str, where) if "indicates" in entry else None
-    reader = json_reader.take(entry, "input", str, where) if "input" in entry else None
+    indicates = maybe(entry, "indicates", str, where)
+    reader = maybe(entry, "input", str, where)
     names = tuple(_texts(entry["names"], f"{where}.names").items()) if "names" in entry else ()
     if not all(key in categories if categories else _is_whole(key, low, high) for key, _ in names):
         raise CheckError(f"{where}.names names something that is not one of its values")
@@ -328,7 +327,7 @@ def _one_hot_columns(entry: dict[str, Any], encoding: str, count: int, where: st
     """Return the columns of data that is one-hot already; none if it is not."""
     if "columns" not in entry:
         return ()
-    given = json_reader.take(entry, "columns", list, where)
+    given = take(entry, "columns", list, where)
     if encoding != "one-hot" or "missing" in entry:
         raise CheckError(f"{where}.columns needs the encoding one-hot, and no value for missing data")
     if len(given) != count or not all(type(name) is str and name for name in given):
@@ -362,8 +361,8 @@ def _bands(
 def _lower_ends(given: Any, low: float, high: float, whole: bool, where: str) -> tuple[float, ...]:
     """Return the lower ends of bands, listed or at equal distances from the lowest value."""
     if type(given) is dict:
-        json_reader.only_keys(given, ("width",), where)
-        width = json_reader.take(given, "width", float, where)
+        only_keys(given, ("width",), where)
+        width = take(given, "width", float, where)
         if not (width > 0 and (high - low) / width <= MAX_BANDS):
             raise CheckError(f"{where}.width must be above 0, for at most {MAX_BANDS:,} bands")
         # A continuous range does not begin another band with what rounding leaves at its end.
@@ -406,18 +405,18 @@ def _is_whole(text: str, low: float, high: float) -> bool:
 
 
 def _label(content: dict[str, Any], where: str) -> Label:
-    entry, where = json_reader.take(content, "label", dict, where), f"{where}.label"
-    json_reader.only_keys(entry, ("column", "positive", "threshold", "score", "classes", "favourable"), where)
+    entry, where = take(content, "label", dict, where), f"{where}.label"
+    only_keys(entry, ("column", "positive", "threshold", "score", "classes", "favourable"), where)
     number = "positive" not in entry
-    given = json_reader.take(entry, "classes", list, where) if "classes" in entry else []
+    given = maybe(entry, "classes", list, where, [])
     classes = tuple(json_reader.text(value, where) for value in given)
     if classes and ("positive" in entry or len(set(classes)) != len(classes) or len(classes) < 3):
         raise CheckError(f"{where}.classes must be three or more distinct values, without a positive one")
     label = Label(
-        json_reader.take(entry, "column", str, where),
+        take(entry, "column", str, where),
         None if number else json_reader.text(entry.get("positive"), where),
-        json_reader.take(entry, "threshold", float, where) if "threshold" in entry else HALF,
-        json_reader.take(entry, "score", str, where) if "score" in entry else None,
+        maybe(entry, "threshold", float, where, HALF),
+        maybe(entry, "score", str, where),
         classes,
         json_reader.text(entry["favourable"], where) if "favourable" in entry else None,
     )
@@ -431,11 +430,12 @@ def _label(content: dict[str, Any], where: str) -> Label:
 def _id_column(content: dict[str, Any], where: str) -> str | None:
     if "table" not in content:
         return None
-    entry = json_reader.take(content, "table", dict, where)
-    json_reader.only_keys(entry, ("id", "ranges"), f"{where}.table")
+    entry = take(content, "table", dict, where)
+    only_keys(entry, ("id", "ranges"), f"{where}.table")
     if entry.get("ranges", "guessed") != "guessed":  # where ranges come from is nothing to the claim
         raise CheckError(f'{where}.table.ranges can only be "guessed"')
-    return json_reader.take(entry, "id", str, f"{where}.table") if "id" in entry else None
+    found: str | None = maybe(entry, "id", str, f"{where}.table")
+    return found
 
 
 def _texts(entry: Any, where: str) -> dict[str, str]:
@@ -446,13 +446,13 @@ def _texts(entry: Any, where: str) -> dict[str, str]:
 
 
 def _claim(entry: Any, where: str) -> Claim:
-    kind = json_reader.take(entry, "kind", str, where)
-    json_reader.only_keys(entry, ("kind", "delta", "on") if kind == "score" else ("kind",), where)
+    kind = take(entry, "kind", str, where)
+    only_keys(entry, ("kind", "delta", "on") if kind == "score" else ("kind",), where)
     if kind == "class":
         return CLASS_CLAIM
     if kind != "score":
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
-    delta, on = json_reader.take(entry, "delta", float, where), json_reader.take(entry, "on", str, where)
+    delta, on = take(entry, "delta", float, where), take(entry, "on", str, where)
     if on not in ("probability", "logit", "output"):
         raise CheckError(f"{where}.on is {on[:40]!r}; it must be probability, logit or output")
     if not 0 < delta < (1 if on == "probability" else math.inf):
@@ -463,7 +463,7 @@ def _claim(entry: Any, where: str) -> Claim:
 def _scale(entry: Any, where: str) -> tuple[tuple[str, float], ...]:
     for keys in (("mean", "std"), ("min", "max")):
         if type(entry) is dict and set(entry) == set(keys):
-            return tuple((key, json_reader.take(entry, key, float, f"{where}.scale")) for key in keys)
+            return tuple((key, take(entry, key, float, f"{where}.scale")) for key in keys)
     raise CheckError(f"{where} needs a scale of mean and std, or of min and max")
 
 
@@ -518,7 +518,7 @@ def read_links(content: dict[str, Any], features: tuple[Feature, ...], where: st
     """Return the links of a spec; refuse those that have no effect, or two that contradict each other."""
     if "link" not in content:
         return ()
-    entries = json_reader.take(content, "link", list, where)
+    entries = take(content, "link", list, where)
     if not entries or _count(entries) > MAX_NAMES:
         raise CheckError(f"{where}.link must name 1 to {MAX_NAMES:,} features and categories")
     by_name = {feature.name: feature for feature in features}
@@ -556,8 +556,8 @@ def _most_parts(links: Sequence[Link], given: Sequence[Feature]) -> int:
 
 
 def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
-    when, then = (json_reader.take(entry, key, dict, where) for key in ("when", "then"))
-    json_reader.only_keys(entry, ("when", "then"), where)
+    when, then = (take(entry, key, dict, where) for key in ("when", "then"))
+    only_keys(entry, ("when", "then"), where)
     if not when or not then:
         raise CheckError(f"{where} is empty: it needs both when and then")
     for key, names in (("when", when), ("then", then)):
