@@ -67,7 +67,7 @@ class KerasGraph:
         given = []
         for (shape, whole), width in zip(known, widths, strict=True):
             value = self._graph.columns(self._graph.input, list(range(start, start + width)))
-            given.append(Tensor(value, shape, whole))
+            given.append(Tensor.of(value, shape, whole))
             start += width
         if len(given) > 1:
             names = ", ".join(
@@ -118,7 +118,7 @@ class KerasGraph:
         if kind == "GetItem":
             return self._tokens.moved(tensor, lambda numbers: numbers[_chosen(layer, arguments, tensor.shape)])
         if layer.kind in ("Flatten", "Reshape"):
-            return replace(tensor, shape=_new_shape(layer, tensor))
+            return Tensor.of(tensor.value, _new_shape(layer, tensor), tensor.whole)
         if layer.kind == "Embedding":
             return self._embedding(layer, tensor, arrays)
         if tensor.whole:
@@ -165,7 +165,7 @@ class KerasGraph:
         value = tensor.value
         divided = kind in ("Divide", "TrueDivide") and len(arguments) == 2 and arguments[1] is None
         if divided:
-            value, kind = self._graph.function(value, Activation("reciprocal")), "Multiply"
+            value, kind = self._tokens.values.inverse(value), "Multiply"
         return replace(tensor, value=self._graph.norm(value, _with_number(layer, kind, arguments)))
 
     def _joined(self, layer: Layer, kind: str, tensors: list[Tensor]) -> Tensor:
@@ -177,22 +177,18 @@ class KerasGraph:
         tensors = self._tokens.alike(layer, tensors)
         if kind in ("Subtract", "Divide", "TrueDivide") and len(tensors) != 2:
             raise CheckError(f"{described(layer)} reads too many values")
+        values, steps = [tensor.value for tensor in tensors], self._tokens.values
+        if kind == "Subtract":
+            values[1] = steps.negative(values[1])
         if kind in ("Add", "Average", "Subtract"):
-            values = [tensor.value for tensor in tensors]
-            if kind == "Subtract":
-                values[1] = self._graph.norm(values[1], scaling(0.0, -1.0, None))
-            value = self._graph.sum(*values)
-            if kind == "Average":
-                value = self._graph.norm(value, scaling(0.0, 1 / len(values), None))
-            return Tensor(value, tensors[0].shape)
+            return replace(tensors[0], value=steps.total(values, mean=kind == "Average"))
+        if kind in ("Maximum", "Minimum"):
+            return replace(tensors[0], value=steps.largest(values, smallest=kind == "Minimum"))
         found, *others = tensors
         for other in others:
-            if kind in ("Maximum", "Minimum"):
-                found = self._tokens.larger(found, other, smaller=kind == "Minimum")
-            else:
-                if kind != "Multiply":
-                    other = replace(other, value=self._graph.function(other.value, Activation("reciprocal")))
-                found = self._tokens.times(found, other)
+            if kind != "Multiply":
+                other = replace(other, value=steps.inverse(other.value))
+            found = self._tokens.times(found, other)
         return found
 
     def _side_by_side(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
@@ -205,21 +201,15 @@ class KerasGraph:
             raise CheckError(f"{described(layer)} is not over an axis of its values")
         if len({tensor.shape[:along] + tensor.shape[along + 1 :] for tensor in tensors}) > 1:
             raise CheckError(f"{described(layer)} joins values of different shapes")
-        value, start, numbers = self._graph.concatenate(*(tensor.value for tensor in tensors)), 0, []
-        for tensor in tensors:
-            numbers.append(start + np.arange(math.prod(tensor.shape)).reshape(tensor.shape))
-            start += numbers[-1].size
-        places = np.concatenate(numbers, axis=along)
-        return Tensor(self._graph.columns(value, places.reshape(-1).tolist()), places.shape)
+        joined = self._tokens.values.joined(tensors, 1 + along)
+        return Tensor(joined.value, joined.dims)
 
     def _embedding(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         (table,) = arrays
         sizes = tuple(json_reader.take(layer.config, key, int, described(layer)) for key in ("input_dim", "output_dim"))
         if table.shape != sizes:
             raise CheckError(f"{described(layer)} has a table of shape {table.shape} instead of {sizes}")
-        columns = [self._graph.columns(tensor.value, [i]) for i in range(self._graph.width(tensor.value))]
-        value = self._graph.concatenate(*(self._graph.lookup(column, table) for column in columns))
-        return Tensor(value, (*tensor.shape, table.shape[1]))
+        return Tensor.of(self._tokens.values.looked_up(tensor.value, table), (*tensor.shape, table.shape[1]))
 
     def _functions(self, layer: Layer, arrays: Weights, tensor: Tensor) -> list[Activation]:
         """Return the elementwise function in a layer, if there is one; softmax and log_softmax have these names."""

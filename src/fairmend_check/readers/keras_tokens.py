@@ -1,7 +1,4 @@
-"""Keras layers over tokens, and those that multiply values: attention, normalisation and dot products.
-
-A value is a row of numbers under a shape. Whatever only moves them is done to the numbers of the columns, by NumPy.
-"""
+"""Keras layers over tokens, and those that multiply values: attention, normalisation and dot products."""
 
 from __future__ import annotations
 
@@ -16,27 +13,34 @@ from numpy.typing import NDArray
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
-from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
+from fairmend_check.readers.axes import Places, Rows, elementwise_factors, factors, plain
 from fairmend_check.readers.keras_config import Layer
-from fairmend_check.readers.onnx_axes import Places, Rows, factors
+from fairmend_check.readers.values import Value, Values
 
 Weights = list[NDArray[np.floating]]
 _MOST = 2**24  # numbers in the matrix of a layer over tokens
 _MOST_TOKENS = 2**12
-_LETTERS = "abcdefgh"
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
+class Tensor(Value):
+    """A value whose first axis is that of the rows: (rows, 5), or (rows, 2, 3) after a look-up of two columns.
 
     ``whole`` says that it is an input of whole numbers, which only a table may be looked up by.
     """
 
-    value: int
-    shape: tuple[int, ...]
     whole: bool = False
+
+    @staticmethod
+    def of(value: int, shape: tuple[int, ...], whole: bool = False) -> Tensor:
+        """Return a value with the shape of one row."""
+        return Tensor(value, (Rows(), *shape), whole)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one row."""
+        return plain(self.dims[1:])
 
 
 def described(layer: Layer) -> str:
@@ -48,16 +52,11 @@ class TokenGraph:
     """The steps of layers over tokens, in a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self._graph, self.values = graph, Values(graph, _MOST)
 
     def moved(self, tensor: Tensor, move: Callable[[Places], Places]) -> Tensor:
-        """Return a value with its numbers moved, chosen or repeated."""
-        numbers = np.asarray(move(np.arange(math.prod(tensor.shape)).reshape(tensor.shape)))
-        if numbers.size > _MOST:
-            raise CheckError("a layer chooses too many numbers")
-        return replace(
-            tensor, value=self._graph.columns(tensor.value, numbers.reshape(-1).tolist()), shape=numbers.shape
-        )
+        """Return a value with the numbers of each row moved, chosen or repeated."""
+        return self.values.moved(tensor, lambda numbers: np.asarray(move(numbers[0]))[None])
 
     def alike(self, layer: Layer, tensors: list[Tensor]) -> list[Tensor]:
         """Return values of one shape: axes of size 1 are stretched; a layer, but no operation, adds the first axes."""
@@ -70,30 +69,19 @@ class TokenGraph:
             raise CheckError(f"{described(layer)} reads values of different shapes")
         pairs = zip(tensors, shapes, strict=True)
         return [
-            self.moved(replace(one, shape=own), lambda numbers: np.broadcast_to(numbers, whole)) for one, own in pairs
+            self.moved(Tensor.of(one.value, own), lambda numbers: np.broadcast_to(numbers, whole)) for one, own in pairs
         ]
 
     def product(self, first: Tensor, second: Tensor, labels: tuple[str, str, str]) -> Tensor:
         """Return the products of two values, summed over the axes that are not in the result."""
-        names = tuple(f"r{label}" for label in labels)
-        how = factors((Rows(), *first.shape), (Rows(), *second.shape), (names[0], names[1], names[2]))
-        left = self._graph.columns(first.value, how.left.tolist())
-        right = self._graph.columns(second.value, how.right.tolist())
-        made = self._graph.columns(self._graph.product(left, right, *how.sizes), how.back.tolist())
-        return Tensor(made, tuple(size for size in how.dims if not isinstance(size, Rows)))
+        a, b, out = (f"r{label}" for label in labels)
+        made = self.values.product(first, second, factors(first.dims, second.dims, (a, b, out)))
+        return Tensor(made.value, made.dims)
 
     def times(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the product of two values of one shape, number by number."""
-        names = _LETTERS[: len(first.shape)]
-        return self.product(first, second, (names, names, names))
-
-    def larger(self, first: Tensor, second: Tensor, *, smaller: bool) -> Tensor:
-        """Return the larger of two values as b + relu(a - b), or the smaller as a - relu(a - b)."""
-        negative = self._graph.norm(second.value, scaling(0.0, -1.0, None))
-        more = self._graph.function(self._graph.sum(first.value, negative), Activation("relu"))
-        if smaller:
-            more = self._graph.norm(more, scaling(0.0, -1.0, None))
-        return replace(first, value=self._graph.sum(first.value if smaller else second.value, more))
+        made = self.values.product(first, second, elementwise_factors(first.dims, second.dims))
+        return Tensor(made.value, made.dims)
 
     def softmax(self, layer: Layer, tensor: Tensor, axis: Any) -> Tensor:
         """Return the softmax along an axis; those of a row count from 1."""
@@ -101,9 +89,7 @@ class TokenGraph:
         if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
             raise CheckError(f"{described(layer)} is not along an axis of a row")
         along = axis - 1 if axis > 0 else rank + axis
-        last = self.moved(tensor, lambda numbers: np.moveaxis(numbers, along, -1))
-        made = replace(last, value=self._graph.softmax(last.value, last.shape[-1]))
-        return self.moved(made, lambda numbers: np.moveaxis(numbers, -1, along))
+        return self.values.along(tensor, 1 + along, lambda last: self._graph.softmax(last, tensor.shape[along]))
 
     def dense(
         self,
@@ -127,7 +113,7 @@ class TokenGraph:
                 blocks[token, :, token] = weight
             weight = blocks.reshape(tokens * outputs, tokens * inputs)
             bias = None if bias is None else np.tile(bias, tokens)
-        return Tensor(self._graph.affine(tensor.value, weight, bias), (*free, *out))
+        return Tensor.of(self._graph.affine(tensor.value, weight, bias), (*free, *out))
 
     def einsum_dense(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return a layer whose kernel (in axes, out axes) replaces the last axes of a value."""
@@ -206,7 +192,7 @@ class TokenGraph:
             own = self.moved(values, lambda n, seen=seen: n[seen])  # type: ignore[misc]
             parts.append(self.product(weights, own, ("hts", "she", "the")).value)
         order = [token for tokens in sets.values() for token in tokens]
-        whole = Tensor(self._graph.concatenate(*parts), (len(allowed), *values.shape[1:]))
+        whole = Tensor.of(self._graph.concatenate(*parts), (len(allowed), *values.shape[1:]))
         return self.moved(whole, lambda numbers: numbers[np.argsort(order)])
 
     def dot(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
@@ -224,7 +210,7 @@ class TokenGraph:
             labels.append("".join("s" if place == along else letters[place] for place in range(rank)))
         out = "".join(label.replace("s", "") for label in labels)
         found = self.product(tensors[0], tensors[1], (labels[0], labels[1], out))
-        return found if found.shape else replace(found, shape=(1,))
+        return found if found.shape else Tensor.of(found.value, (1,))
 
     def normalised(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return a normalisation over the last axes, with its gain and shift."""
@@ -270,15 +256,9 @@ class TokenGraph:
         tokens, width = tensor.shape
         if tokens > _MOST_TOKENS:
             raise CheckError(f"{where} reads too many tokens")
-        parts = [
-            self._graph.columns(tensor.value, list(range(token * width, (token + 1) * width)))
-            for token in range(tokens)
-        ]
-        value = parts[0]
-        if tokens > 1:
-            value = self._graph.norm(self._graph.sum(*parts), scaling(0.0, 1 / tokens, None))
+        value = self.values.total(self.values.parts(tensor, [1]), mean=True)
         kept = json_reader.take({"keepdims": False, **options}, "keepdims", bool, where)
-        return Tensor(value, (1, width) if kept else (width,))
+        return Tensor.of(value, (1, width) if kept else (width,))
 
 
 def _allowed(layer: Layer, named: dict[str, Any], rows: int, columns: int) -> NDArray[np.bool_]:
