@@ -5,10 +5,11 @@ import numpy as np
 
 from fairmend.network import Network
 from fairmend_check.kernel.claim import ScoreClaim
-from fairmend_check.kernel.model import Activation, Model, make_model
+from fairmend_check.kernel.model import Activation, Model
 from fairmend_check.kernel.regions import Cover, ProvenScores, prove_scores
 from fairmend_check.kernel.spec import read_spec
 from support.checker_cases import Case, neighbours, outputs_of
+from support.checker_models import make_model
 
 
 def as_model(network: Network) -> Model:

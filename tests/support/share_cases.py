@@ -9,11 +9,12 @@ import numpy as np
 from fairmend.network import Network
 from fairmend.spec import Feature, Link, Spec
 from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Model, make_model
+from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.spec import Spec as CheckedSpec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares.people import People
 from fairmend_check.shares.prove import LINEAR, Leaves
+from support.checker_models import make_model
 
 CONTINUOUS = Spec(
     [

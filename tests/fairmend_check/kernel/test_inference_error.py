@@ -18,11 +18,11 @@ from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.kernel.claim import HALF, Threshold
 from fairmend_check.kernel.functions import function_of
 from fairmend_check.kernel.inference_error import _forward, inference_error, output_errors
-from fairmend_check.kernel.model import Activation, make_model
+from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.readers.read_model import read_model
-from support.checker_models import PIECEWISE, exact_outputs, random_model
+from support.checker_models import PIECEWISE, exact_outputs, make_model, random_model
 from support.onnx_files import node, runtime, save
 from support.strategies import ACTIVATIONS, networks, random_network
 
@@ -42,7 +42,7 @@ def test_inference_in_float32_stays_within_its_error(activation, outputs):
         share = rng.random(4).astype(np.float32)
         x = np.clip(lower[box] + share * (upper[box] - lower[box]), lower[box], upper[box]).astype(np.float32)
         exact, h = exact_outputs(model, x), x
-        for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
+        for number, (weight, bias) in enumerate((each.weight, each.bias) for each in model.layers):
             order = rng.permutation(len(h))  # one sum after the other, in any order
             total = np.zeros(len(bias), dtype=np.float32)
             for column in order:
