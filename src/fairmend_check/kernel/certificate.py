@@ -15,8 +15,9 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.json_reader import only_keys, or_null, packed_array, parse_json, read_lines, take
 from fairmend_check.kernel.claim import HALF
 from fairmend_check.kernel.entry import Entry, read_entry
+from fairmend_check.kernel.features import Feature
 from fairmend_check.kernel.model import Model
-from fairmend_check.kernel.spec import Feature, Spec, read_spec
+from fairmend_check.kernel.spec import Spec, read_spec
 
 _KEYS = (
     "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "entry",

@@ -13,9 +13,11 @@ from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassC
 from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, ClassClaim, ScoreClaim
 from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
 from fairmend_check.kernel.entry import Entry
+from fairmend_check.kernel.features import Feature, Runs
+from fairmend_check.kernel.links import Effect
 from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.rounding import Precision
-from fairmend_check.kernel.spec import Effect, Feature, Runs, Spec
+from fairmend_check.kernel.spec import Spec
 
 _MAX_CATEGORIES = 12
 _MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these

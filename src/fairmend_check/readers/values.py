@@ -40,8 +40,8 @@ class Values:
     def moved(self, value: V, move: Callable[[Places], Places], axis: int | None = None) -> V:
         """Return a value with its numbers moved, chosen or repeated; ``axis`` is then that of the rows."""
         at, numbers = rows_axis(value.dims), np.asarray(move(places(value.dims)))
-        if not 0 < numbers.size <= self._most:
-            raise CheckError("no numbers are chosen of a value, or too many")
+        if numbers.size > self._most:
+            raise CheckError("too many numbers are chosen of a value")
         to = at if axis is None else axis
         dims = tuple(value.dims[at] if each == to else size for each, size in enumerate(numbers.shape))
         return replace(value, value=self.graph.columns(value.value, numbers.reshape(-1).tolist()), dims=dims)

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.features import Feature
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma
-from fairmend_check.kernel.spec import Feature, Spec
+from fairmend_check.kernel.spec import Spec
 from fairmend_check.shares.linked_people import (
     ALL,
     Cases,

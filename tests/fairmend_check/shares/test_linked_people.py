@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.spec import Feature, Spec
-from fairmend_check.kernel.spec import Effect
+from fairmend_check.kernel.links import Effect
 from fairmend_check.shares.listing import list_people
 from fairmend_check.shares.people import Boxes, People
 from fairmend_check.shares.prover import Prover
