@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fairmend.network import Network
 from fairmend_check.kernel.model import Activation, Input, Model, Node, common_dtype, dense_layer, make_graph
 
 ACTIVATIONS = [
@@ -28,6 +29,12 @@ def make_model(layers, activations) -> Model:
         nodes.append(Node(dense_layer("layer", *pair), (len(nodes) - 1,)))
         nodes += [Node(each, (len(nodes) - 1,)) for each in activations[number : number + 1]]
     return make_graph(nodes, dtype)
+
+
+def checked_model(network: Network) -> Model:
+    """A chain as the checker has it."""
+    activations = [Activation(each.name, float(each.slope), tuple(each.parameters)) for each in network.activations]
+    return make_model([(affine.weight, affine.bias) for affine in network.affines], activations)
 
 
 def random_model(rng, widths, activation, dtype=np.float64, scale=1.0):

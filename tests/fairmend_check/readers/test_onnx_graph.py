@@ -115,7 +115,7 @@ def test_a_bias_after_the_output_is_not_part_of_it(tmp_path):
     model = onnx.load(path)
     model.graph.output[0].name = "y"
     onnx.save(model, path)
-    assert not read_model(path)[0].biases[0].any()
+    assert not read_model(path)[0].layers[0].bias.any()
     assert np.allclose(runtime(path, X), X @ W.T, atol=1e-5)
 
 

@@ -58,7 +58,7 @@ def test_the_order_in_the_header_and_its_padding_are_free(tmp_path):
     header, body = parts(tmp_path)
     entries = dict(reversed(json.loads(header).items()))
     for text in (header, header.rstrip(), header + " " * 100, json.dumps(entries, separators=(",", ":"))):
-        assert np.array_equal(reading(tmp_path, text, body).weights[0], TENSORS["a.weight"])
+        assert np.array_equal(reading(tmp_path, text, body).layers[0].weight, TENSORS["a.weight"])
 
 
 @pytest.mark.parametrize(
