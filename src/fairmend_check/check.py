@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
 from os import PathLike
@@ -17,16 +17,15 @@ from fairmend_check.errors import CannotAnswerError, CheckError, NotConfirmedErr
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate, read_certificate
 from fairmend_check.kernel.claim import ScoreClaim
-from fairmend_check.kernel.claim import exact as exact_number
 from fairmend_check.kernel.classes import why_not_constant
 from fairmend_check.kernel.description import WHERE, contained_tensors, described_model
 from fairmend_check.kernel.model import Model, network_digest, weights_digest
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.regions import Cover, point_work, prove, prove_scores
-from fairmend_check.kernel.rescaling import PROBABILITY, require_scores
+from fairmend_check.kernel.rescaling import require_scores
 from fairmend_check.kernel.rounding import Array, Precision
 from fairmend_check.kernel.spec import Spec, first_difference
-from fairmend_check.kernel.statement import describe_claim, describe_encoding, scalings
+from fairmend_check.kernel.statement import describe_claim, describe_condition, describe_encoding
 from fairmend_check.readers.onnx_edges import check_structure
 from fairmend_check.readers.read_model import read_model
 from fairmend_check.result import CheckResult
@@ -132,29 +131,15 @@ def check_files(
         found.unreadable("the certificate or the model needs more memory than this machine has")
     except Exception as error:  # a checker that fails has confirmed nothing
         found.unreadable(f"the check failed ({type(error).__name__}: {str(error)[:200]})")
-    return CheckResult(
-        valid=found.readable and not found.reasons,
-        reasons=tuple(_shorten(found.reasons)),
-        claim=found.claim,
-        regions=found.regions,
-        covers_inference=found.covers_inference,
-        least_margin=found.least_margin,
-        seconds=time.perf_counter() - started,
-        condition=found.condition,
-        largest_difference=found.largest_difference,
-        readable=found.readable,
-        fair=found.fair,
-        unfair=found.unfair,
-        boxes=found.boxes,
-        runs=tuple(found.runs),
-        not_run=found.not_run,
-        model_read=model is not None,
-    )
+    same = {each.name: getattr(found, each.name) for each in fields(CheckResult) if hasattr(found, each.name)}
+    same |= {"reasons": tuple(_shorten(found.reasons)), "runs": tuple(found.runs)}
+    valid, seconds = found.readable and not found.reasons, time.perf_counter() - started
+    return CheckResult(valid=valid, seconds=seconds, model_read=model is not None, **same)
 
 
 @dataclass
 class _Findings:
-    """What the check has found so far."""
+    """What the check has found so far, under the names of the result."""
 
     reasons: list[str] = field(default_factory=list)
     claim: str = ""
@@ -193,7 +178,7 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
         return _check_classes(found, claimed, model)
     found.regions = claimed.count
     network = contained_model(claimed) if model is None else matching_model(claimed, model)
-    found.condition = _condition(claimed, network)
+    found.condition = describe_condition(claimed, network)
     if model is None:
         found.condition = f"{NOT_READ} {found.condition[:1].upper()}{found.condition[1:]}".strip()
     if found.runtimes:
@@ -254,7 +239,7 @@ def _check_inputs(found: _Findings, claimed: Certificate, network: Model) -> Non
     """Check some inputs after the others, and stop after some that do not hold; read the list even if it is empty."""
     found.covers_inference = None
     cover = Cover(network, claimed.spec)
-    judge = claimed.spec.claim.choose({"class": _margins, "score": _scores})
+    judge = _scores if isinstance(claimed.spec.claim, ScoreClaim) else _margins
     before, covers, done = len(found.reasons), True, 0
     for inputs in claimed.read_inputs(network):
         if not all(_are_rows(inputs[:, column], rows) for column, rows in network.tables):
@@ -341,37 +326,6 @@ def _scores(found: _Findings, claimed: Certificate, cover: Cover, inputs: Array,
         for row in np.flatnonzero(~(differences <= claim.delta))
     ]
     return bool((inference <= claim.delta).all())
-
-
-def _condition(claimed: Certificate, network: Model) -> str:
-    """Return what a program must do with the file: compute the model, and what the file leaves out after it."""
-    claim, spec = claimed.spec.claim, claimed.spec
-    score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
-    low, high = spec.score_range
-    if spec.score_range != PROBABILITY:
-        score = f"score {exact_number(low)} + {exact_number(high - low)} p in {network.dtype}, where p is the {score}"
-    accuracy = 16 * Precision.of(network.dtype).u
-    exact = (
-        "in exact arithmetic" if claimed.arithmetic == "real" else f"computed with an error of at most {accuracy:.2g}"
-    )
-    found = network.condition
-    left, about = claim.after_the_file(spec.decision, network.outputs, closed=network.closed)
-    if left and (claimed.count or claimed.shares):
-        first = f"{found} The" if found else "the"
-        found = f"{first} file does not {left}. The claim is about {about}the {score}, {exact}."
-    if network.closed and spec.score_range != PROBABILITY and claim.on == "probability":
-        first = f"{found} A" if found else "a"
-        width = exact_number(high - low)
-        found = f"{first} score s of the file stands for the probability (s - {exact_number(low)}) / {width}."
-    scaled = [feature for feature in claimed.spec.features if feature.scale]
-    if scaled and (claimed.count or claimed.shares):
-        first = f"{found} The" if found else "the"
-        found = (
-            f"{first} program encodes numbers as the spec does, {' or '.join(scalings(scaled))}, in double "
-            f"precision, and rounds once to {network.dtype}. A pipeline that computes in float32 may feed the network "
-            "other numbers."
-        )
-    return found
 
 
 def matching_model(claimed: Certificate, path: Path) -> Model:

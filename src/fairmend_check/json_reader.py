@@ -105,6 +105,17 @@ def take(data: Any, key: str, kind: type[T], where: str) -> T:
     return value
 
 
+def maybe(data: dict[str, Any], key: str, kind: type[T], where: str, default: Any = None) -> Any:
+    """Return the value under a key, as `take` does, or the default without such a key."""
+    return take(data, key, kind, where) if key in data else default
+
+
+def or_null(data: Any, key: str, kind: type[T], where: str) -> T | None:
+    """Return the value under a key, as `take` does, or None for null: it must be there."""
+    absent = type(data) is dict and key in data and data[key] is None
+    return None if absent else take(data, key, kind, where)
+
+
 def only_keys(data: dict[str, Any], known: Iterable[str], where: str) -> None:
     """Refuse an unknown key: the checker must understand all that it confirms."""
     for key in data:

@@ -23,7 +23,7 @@ from fairmend_check.errors import CannotAnswerError
 from fairmend_check.evidence import ci
 from fairmend_check.evidence.attestation import Attestation, as_text, read_attestation, statements, summary_path
 from fairmend_check.evidence.files import CheckedFiles, digest_files, refuse_to_overwrite, write_together
-from fairmend_check.kernel.claim import percent
+from fairmend_check.kernel.statement import percent
 from fairmend_check.readers.read_model import FORMATS
 from fairmend_check.result import CheckResult, at_least, at_most, printable
 

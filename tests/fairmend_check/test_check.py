@@ -243,7 +243,7 @@ def test_a_global_claim_is_refused_where_a_norm_multiplies_weights_by_0():
     for weight, gain, valid in ((3e38, 0.0, False), (0.0, 1.0, True)):
         layers = [Stored(np.float32([[value]]), None) for value in (weight, 1.0)]
         model = assemble([layers[0], scaling(0.0, gain, None), layers[1]])
-        assert not model.weights[0].any()
+        assert not model.layers[0].weight.any()
         assert (_global_reasons(SimpleNamespace(blind=tuple(spec.columns()), spec=spec), model) == []) is valid
 
 

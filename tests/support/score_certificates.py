@@ -3,17 +3,11 @@
 import mpmath
 import numpy as np
 
-from fairmend.network import Network
 from fairmend_check.kernel.claim import ScoreClaim
-from fairmend_check.kernel.model import Activation, Model, make_model
 from fairmend_check.kernel.regions import Cover, ProvenScores, prove_scores
 from fairmend_check.kernel.spec import read_spec
 from support.checker_cases import Case, neighbours, outputs_of
-
-
-def as_model(network: Network) -> Model:
-    layers = [(affine.weight, affine.bias) for affine in network.affines]
-    return make_model(layers, [Activation(a.name, float(a.slope)) for a in network.activations])
+from support.checker_models import checked_model
 
 
 def score_content(made: Case, on: str = "probability", delta: float = 0.9, arithmetic: str = "float32") -> dict:
@@ -25,7 +19,7 @@ def score_content(made: Case, on: str = "probability", delta: float = 0.9, arith
 
 def score_bounds(made: Case, on: str) -> ProvenScores:
     """Return the bounds that the checker finds for the scores around each input of a case."""
-    model, content = as_model(made.network), made.content
+    model, content = checked_model(made.network), made.content
     score = ScoreClaim(on=on, delta=0.9).score(model.outputs)
     cover = Cover(model, read_spec(content["spec"], "spec"))
     return prove_scores(cover, content["inputs"].astype(np.float64), 0, score, 0.9)

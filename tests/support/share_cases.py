@@ -6,10 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from fairmend.network import Network
 from fairmend.spec import Feature, Link, Spec
-from fairmend_check.kernel.functions import Activation
-from fairmend_check.kernel.model import Model, make_model
 from fairmend_check.kernel.spec import Spec as CheckedSpec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares.people import People
@@ -24,12 +21,6 @@ CONTINUOUS = Spec(
         Feature(name="race", kind="categorical", categories=("a", "b", "c"), encoding="one-hot", dropped="b"),
     ]
 )
-
-
-def checked_model(network: Network) -> Model:
-    """Return a chain as the checker has it."""
-    activations = [Activation(each.name, each.slope, tuple(each.parameters)) for each in network.activations]
-    return make_model([(affine.weight, affine.bias) for affine in network.affines], activations)
 
 
 def checked_spec(spec: Spec) -> CheckedSpec:

@@ -101,12 +101,9 @@ def _values_and_error(model: Model, points: Array) -> tuple[Array, Array]:
         reads, errors = [found[source][0] for source in node.sources], [found[source][1] for source in node.sources]
         sizes = [up(magnitude(*over[source]) + found[source][1]) for source in node.sources]
         values, own = node.operation.at_points(reads, sizes)
-        if isinstance(node.operation, Nonlinear):
-            around = zip((over[source] for source in node.sources), errors, strict=True)
-            slopes = node.operation.slopes([(down(low - off), up(high + off)) for (low, high), off in around])
-            passed = node.operation.carried(slopes, errors)
-        else:
-            passed = node.operation.passed_on(errors)
+        around = zip((over[source] for source in node.sources), errors, strict=True)
+        slopes = node.operation.slopes([(down(low - off), up(high + off)) for (low, high), off in around])
+        passed = node.operation.carried(slopes, errors)
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 8)
         error = (passed + own) * outward + np.where((passed == 0) & (own == 0), 0.0, TINY)
         found.append((values, error))

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.json_reader import only_keys, packed_array, parse_json, read_lines, take
+from fairmend_check.json_reader import only_keys, or_null, packed_array, parse_json, read_lines, take
 from fairmend_check.kernel.claim import HALF
 from fairmend_check.kernel.entry import Entry, read_entry
+from fairmend_check.kernel.features import Feature
 from fairmend_check.kernel.model import Model
-from fairmend_check.kernel.spec import Feature, Spec, read_spec
+from fairmend_check.kernel.spec import Spec, read_spec
 
 _KEYS = (
     "format", "version", "fairmend", "method", "claim", "arithmetic", "model", "spec", "global", "shares", "entry",
@@ -128,17 +129,14 @@ def read_certificate(path: Path) -> Certificate | ClassCertificate:
         raise CheckError(f"certificate.count is {count}; it must be 0 to {MAX_COUNT:,}")
     for key in ("fairmend", "method", "claim"):
         take(data, key, str, where)
-    if "entry" not in data:
-        raise CheckError('certificate has no "entry"')
-    if data["entry"] is not None:
-        return _of_classes(data, count, path)
+    entry = or_null(data, "entry", dict, where)
+    if entry is not None:
+        return _of_classes(data, entry, count, path)
     arithmetic = take(data, "arithmetic", str, where)
     if arithmetic not in ("real", "float32", "float64"):
         raise CheckError(f"certificate.arithmetic is {arithmetic[:40]!r}; it must be real, float32 or float64")
-    if "shares" not in data:
-        raise CheckError('certificate has no "shares"')
-    of_shares = data["shares"] is not None
-    if of_shares and (arithmetic == "real" or count or data.get("global") is not None):
+    shares = or_null(data, "shares", dict, where)
+    if shares is not None and (arithmetic == "real" or count or data.get("global") is not None):
         raise CheckError("certificate.shares: such a claim is about inference, and stands alone")
     model = take(data, "model", dict, where)
     only_keys(model, _MODEL_KEYS, "certificate.model")
@@ -149,15 +147,13 @@ def read_certificate(path: Path) -> Certificate | ClassCertificate:
     only_keys(network, ("sha256", "steps", "tensors", "unused"), "certificate.model.network")
     for key in ("steps", "unused"):
         take(network, key, list, "certificate.model.network")
-    if "tensors" not in network or network["tensors"] is not None:
-        take(network, "tensors", dict, "certificate.model.network")
-    if "file_sha256" not in model:
-        raise CheckError('certificate.model has no "file_sha256"')
+    or_null(network, "tensors", dict, "certificate.model.network")
+    file_sha256 = or_null(model, "file_sha256", str, "certificate.model")
     people = read_spec(take(data, "spec", dict, where), "certificate.spec")
     found = Certificate(
         arithmetic=arithmetic,
         weights_sha256=_sha256(model, "weights_sha256", "certificate.model"),
-        file_sha256=None if model["file_sha256"] is None else _sha256(model, "file_sha256", "certificate.model"),
+        file_sha256=None if file_sha256 is None else _sha256(model, "file_sha256", "certificate.model"),
         inputs=take(model, "inputs", int, "certificate.model"),
         outputs=take(model, "outputs", int, "certificate.model"),
         dtype=dtype,
@@ -167,7 +163,7 @@ def read_certificate(path: Path) -> Certificate | ClassCertificate:
         blind=_blind(data, people),
         count=count,
         path=path,
-        shares=_shares(take(data, "shares", dict, where)) if of_shares else None,
+        shares=None if shares is None else _shares(shares),
     )
     if found.spec.width != found.inputs:
         raise NotConfirmedError(
@@ -186,7 +182,7 @@ def read_certificate(path: Path) -> Certificate | ClassCertificate:
     return found
 
 
-def _of_classes(data: dict[str, Any], count: int, path: Path) -> ClassCertificate:
+def _of_classes(data: dict[str, Any], entry: dict[str, Any], count: int, path: Path) -> ClassCertificate:
     """Return a claim about classes, which stands alone: it does not depend on arithmetic, weights or inputs."""
     model = take(data, "model", dict, "certificate")
     only_keys(model, ("file_sha256",), "certificate.model")
@@ -196,19 +192,16 @@ def _of_classes(data: dict[str, Any], count: int, path: Path) -> ClassCertificat
     if [*read_lines(path, "certificate")][1:] != [_END]:
         raise CheckError("certificate: a claim about classes lists no inputs, and ends after its first line")
     spec = read_spec(take(data, "spec", dict, "certificate"), "certificate.spec")
-    entry = read_entry(take(data, "entry", dict, "certificate"), spec)
     if model.get("file_sha256", "") is None:
         raise CheckError("certificate.model.file_sha256 is null; a claim about classes must name its model file")
-    return ClassCertificate(_sha256(model, "file_sha256", "certificate.model"), spec, entry)
+    return ClassCertificate(_sha256(model, "file_sha256", "certificate.model"), spec, read_entry(entry, spec))
 
 
 def _blind(data: dict[str, Any], spec: Spec) -> tuple[tuple[Feature, int], ...]:
     """Return the features that the model does not depend on, with their first columns; none without such a claim."""
-    if "global" not in data:
-        raise CheckError('certificate has no "global"')
-    if data["global"] is None:
+    claim = or_null(data, "global", dict, "certificate")
+    if claim is None:
         return ()
-    claim = take(data, "global", dict, "certificate")
     only_keys(claim, ("columns",), "certificate.global")
     columns = take(claim, "columns", list, "certificate.global")
     if not columns or not all(type(column) is int and column >= 0 for column in columns):

@@ -8,12 +8,9 @@ about scores is about the outputs, or their sigmoid or softmax, of any two simil
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 
@@ -21,7 +18,6 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
 
-T = TypeVar("T")
 HALF = 0.5  # the threshold of a spec that names none
 
 CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
@@ -162,111 +158,25 @@ def _softmax(least: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class SimilarPeople:
-    """The words of a sentence about similar people: the protected features, and what else may differ and by how much.
-
-    ``decided`` says at which threshold, if a spec names one.
-    """
-
-    protected: str
-    near: str
-    decided: str
-
-    @property
-    def also(self) -> str:
-        """The changes beside the protected features."""
-        return f", even if you also change {self.near}" if self.near else ""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """From which score on the prediction is class 1, and whether scores are probabilities."""
-
-    threshold: float
-    is_probability: bool
-
-
-@dataclass(frozen=True)
-class Claim(ABC):
-    """What a spec claims of similar people. Each kind owns its words; proofs are chosen by its ``kind``."""
-
-    kind = ""
-    on: str | None = None
-
-    def choose(self, made_for: Mapping[str, T]) -> T:
-        """Return what is there for claims of this kind."""
-        return made_for[self.kind]
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """What the claim is about, in brief."""
-
-    @abstractmethod
-    def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
-        """Return what is the same, or nearly so, for people who are similar to an input."""
-
-    @abstractmethod
-    def of_shares(self, people: SimilarPeople, outputs: int, fair: float, unfair: float) -> list[str]:
-        """Return what holds for these shares of all people."""
-
-    @abstractmethod
-    def after_the_file(self, decision: Decision, outputs: int, *, closed: bool) -> tuple[str, str]:
-        """Return what a file leaves to the program that runs it, and what the claim is then about; empty if nothing."""
-
-
-@dataclass(frozen=True)
-class ClassClaim(Claim):
+class ClassClaim:
     """Similar people get the same class."""
 
-    kind = "class"
+    on = None
 
-    @property
-    def words(self) -> str:
-        """What the claim is about, in brief."""
+    def __str__(self) -> str:
+        """Return what the claim is about, in brief."""
         return "about classes"
-
-    def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
-        """Return what is the same for people who are similar to an input."""
-        return (
-            f"the prediction of this model{people.decided} stays the same whatever its {people.protected}{people.also}"
-        )
-
-    def of_shares(self, people: SimilarPeople, outputs: int, fair: float, unfair: float) -> list[str]:
-        """Return what shares of people get which predictions."""
-        parts = []
-        if fair:
-            keep = "everyone keeps" if fair == 1 else f"at least {percent(fair)} keep"
-            same = f"the same prediction of this model{people.decided}"
-            parts.append(f"{keep} {same} whatever their {people.protected}{people.also}")
-        if unfair:
-            get = "everyone gets" if unfair == 1 else f"at least {percent(unfair)} get"
-            of_model = "" if parts else f" of this model{people.decided}"
-            within = f", or if you also change {people.near}" if people.near else ""
-            parts.append(f"{get} another prediction{of_model} with some other {people.protected}{within}")
-        return parts
-
-    def after_the_file(self, decision: Decision, outputs: int, *, closed: bool) -> tuple[str, str]:
-        """Return that a file decides at no other threshold than a half, and at none of other scores."""
-        if decision.threshold == HALF and decision.is_probability:
-            return "", ""
-        at = exact(decision.threshold)
-        score = "probability" if decision.is_probability else "score"
-        second = "" if outputs == 1 else ", the second one,"
-        program = f"a program that predicts class 1 if the {score}{second} is at least {at}:"
-        return f"decide at {at}", f"{program} "
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreClaim(Claim):
+class ScoreClaim:
     """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
 
-    kind = "score"
+    on: str
     delta: float
 
-    @property
-    def words(self) -> str:
-        """What the claim is about, in brief."""
+    def __str__(self) -> str:
+        """Return what the claim is about, in brief."""
         return f"about scores ({self.on}, delta = {self.delta!r})"
 
     def score(self, outputs: int, slack: float = 0.0) -> Score:
@@ -275,48 +185,5 @@ class ScoreClaim(Claim):
             raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
         return Score("output" if self.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs, slack)
 
-    def of_inputs(self, people: SimilarPeople, outputs: int) -> str:
-        """Return how far the scores of people who are similar to an input are apart."""
-        differ = f"of any two people who are similar to it differ by at most {exact(self.delta)}"
-        scores = f"the scores ({_SCORES[self.score(outputs).name]})"
-        return f"{scores} {differ}, whatever their {people.protected}{people.also}"
 
-    def of_shares(self, people: SimilarPeople, outputs: int, fair: float, unfair: float) -> list[str]:
-        """Return for which shares of people scores differ by how much."""
-        near = f", and in {people.near}," if people.near else ""
-        two = f"two people who differ from them only in {people.protected}{near}"
-        scores, parts = f"the scores ({_SCORES[self.score(outputs).name]})", []
-        if fair:
-            share = "everyone" if fair == 1 else f"at least {percent(fair)}"
-            parts.append(f"for {share}, {scores} of any {two} differ by at most {exact(self.delta)}")
-        if unfair:
-            share = "everyone" if unfair == 1 else f"at least {percent(unfair)}"
-            some = "those of some two such people" if parts else f"{scores} of some {two}"
-            parts.append(f"for {share}, {some} differ by more than {exact(self.delta)}")
-        return parts
-
-    def after_the_file(self, decision: Decision, outputs: int, *, closed: bool) -> tuple[str, str]:
-        """Return that a file computes no probabilities, if it does not and the claim is about them."""
-        return ("compute probabilities", "") if self.on == "probability" and not closed else ("", "")
-
-
-_SCORES = {
-    "output": "each raw output of this model, before a closing sigmoid or softmax",
-    "sigmoid": "the probability, which is the sigmoid of the output of this model",
-    "softmax": "each probability, by the softmax of the outputs of this model",
-}
-
-
-def percent(share: float) -> str:
-    """Return a share in per cent, rounded down to four digits, and to more where it is close to nothing or all."""
-    part = Decimal(share) * 100
-    near = min(part, 100 - part)
-    if near <= 0:
-        return f"{part:.0f} %"
-    digits = max(2, 3 - near.adjusted())
-    return f"{part.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f} %"
-
-
-def exact(number: float) -> str:
-    """Return a number with all its digits, so that a sentence does not claim more than the data."""
-    return str(int(number)) if int(number) == number else repr(number)
+Claim = ClassClaim | ScoreClaim

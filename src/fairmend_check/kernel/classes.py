@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.entry import FLOATS, Code, Entry, Lookup, Port, array_of
+from fairmend_check.kernel.features import Feature
+from fairmend_check.kernel.links import Link
 from fairmend_check.kernel.neighbourhood import encode, encode_one_hot, slack
 from fairmend_check.kernel.rounding import Array
-from fairmend_check.kernel.spec import Feature, Link, Spec
+from fairmend_check.kernel.spec import Spec
 
 Whole = NDArray[np.int64]
 Bools = NDArray[np.bool_]

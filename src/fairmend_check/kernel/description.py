@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.json_reader import numbers, only_keys, take
+from fairmend_check.json_reader import maybe, numbers, only_keys, or_null, take
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.functions import ACTIVATIONS, Activation
 from fairmend_check.kernel.model import MAX_NODES, MAX_WIDTH, Model
@@ -162,13 +162,13 @@ class _Steps:
         name = take(entry, "name", str, where)
         if name not in ACTIVATIONS:
             raise CheckError(f"{where}.name is {name[:40]!r}, which is not the name of a function")
-        slope = take(entry, "slope", float, where) if "slope" in entry else 0.0
-        return graph.function(source, Activation(name, slope, self._parameters(entry, width, where)))
+        parameters = self._parameters(entry, width, where)
+        return graph.function(source, Activation(name, maybe(entry, "slope", float, where, 0.0), parameters))
 
     def _affine(self, entry: dict[str, Any], source: int, where: str) -> int:
         """Add an affine layer; its matrix may repeat the tensor, and one without weights gives its bias alone."""
         weight, bias = self._tensor(entry, "weight", where), self._tensor(entry, "bias", where)
-        transposed = "transposed" in entry and take(entry, "transposed", bool, where)
+        transposed = maybe(entry, "transposed", bool, where, False)
         blocks, tokens = (_count(entry, key, where) if key in entry else 1 for key in ("blocks", "tokens"))
         width = self.graph.width(source)
         if weight is None:
@@ -202,7 +202,7 @@ class _Steps:
             if found.size not in (1, width):
                 raise CheckError(f"{where}.parameters has {found.size} numbers for {width} columns")
             return tuple(np.broadcast_to(found, width).tolist())
-        given = take(entry, "parameters", list, where) if "parameters" in entry else []
+        given = maybe(entry, "parameters", list, where, [])
         return tuple(numbers(given, len(given), f"{where}.parameters").tolist())
 
     def _table(self, entry: dict[str, Any], where: str) -> NDArray[Any]:
@@ -217,18 +217,21 @@ class _Steps:
         return np.eye(classes, dtype=own)
 
     def _needed(self, entry: dict[str, Any], part: str, where: str) -> NDArray[Any]:
-        key = take(entry, part, str, where)
+        found = self._tensor(entry, part, where)
+        if found is None:
+            raise CheckError(f"{where}.{part} must be a text, got null")
+        return found
+
+    def _tensor(self, entry: dict[str, Any], part: str, where: str) -> NDArray[Any] | None:
+        key = or_null(entry, part, str, where)
+        if key is None:
+            return None
         if key not in self.tensors:
             raise self.absent(f'{where}.{part} names the tensor "{key[:60]}", which is not there')
         if self.tensors[key].dtype.kind != "f":
             raise CheckError(f'the tensor "{key[:60]}" holds whole numbers')
         self.used.add(key)
         return self.tensors[key]
-
-    def _tensor(self, entry: dict[str, Any], part: str, where: str) -> NDArray[Any] | None:
-        if part not in entry:
-            raise CheckError(f'{where} has no "{part}"')
-        return None if entry[part] is None else self._needed(entry, part, where)
 
 
 def _small(rows: int, columns: int, where: str) -> int:
@@ -248,7 +251,7 @@ def _count(entry: dict[str, Any], key: str, where: str) -> int:
 
 def _row(entry: dict[str, Any], key: str, width: int, default: float, where: str) -> NDArray[np.float64]:
     """Return a number for each unit, or one for all, which programs may round by itself."""
-    given = take(entry, key, list, where) if key in entry else [default]
+    given = maybe(entry, key, list, where, [default])
     if len(given) not in (1, width):
         raise CheckError(f"{where}.{key} has {len(given)} numbers for {width} columns")
     row = numbers(given, len(given), f"{where}.{key}")

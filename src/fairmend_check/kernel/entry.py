@@ -17,7 +17,8 @@ import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.json_reader import only_keys, take
-from fairmend_check.kernel.spec import Feature, Spec
+from fairmend_check.kernel.features import Feature
+from fairmend_check.kernel.spec import Spec
 
 FLOATS, WHOLE = ("float32", "float64"), ("int32", "int64")
 TYPES = (*FLOATS, *WHOLE, "string", "bool")

@@ -156,12 +156,12 @@ def _forward(
         terms = node.operation.terms(reads, kind)
         own, largest = node.operation.own_rounding(terms, reads, kind, found[node.sources[0]].scaled)
         if any(read.flushed.any() for read in reads):
-            own = own + node.operation.passed_on([read.flushed for read in reads]) * outward
+            own = own + node.operation.carried(None, [read.flushed for read in reads]) * outward
         scaled, ending = node.operation.scaled(found[node.sources[0]].scaled)
         fits &= (largest < kind.largest).all(axis=1) & (scaled <= _SCALED)
         if number == len(model.nodes) - 1:
             break
-        error = (node.operation.passed_on(errors) + own) * outward
+        error = (node.operation.carried(None, errors) + own) * outward
         if thorough and any(node.sources) and node.operation.arithmetic:
             error = np.minimum(error, _traced_errors(model, found, own))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)

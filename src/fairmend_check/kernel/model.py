@@ -40,7 +40,6 @@ __all__ = [
     "Sum",
     "input_weights",
     "make_graph",
-    "make_model",
     "network_digest",
     "weights_digest",
 ]
@@ -64,7 +63,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A graph of nodes. `make_graph` and `make_model` check that it is one.
+    """A graph of nodes. `make_graph` checks that it is one.
 
     A closing sigmoid (of one output), softmax or log_softmax does not change the prediction, so it is left out;
     ``closing`` names the one that the file has, after SECOND if the file chooses the second of two. ``rescaling``
@@ -119,21 +118,6 @@ class Model:
         """The affine layers, in the order of the nodes."""
         return tuple(node.operation for node in self.nodes if isinstance(node.operation, Dense))
 
-    @property
-    def weights(self) -> tuple[Array, ...]:
-        """The weights of the affine layers."""
-        return tuple(layer.weight for layer in self.layers)
-
-    @property
-    def biases(self) -> tuple[Array, ...]:
-        """The biases of the affine layers."""
-        return tuple(layer.bias for layer in self.layers)
-
-    @property
-    def folds(self) -> tuple[Fold | None, ...]:
-        """The parts of each affine layer that norms are folded into; None for the others."""
-        return tuple(layer.fold for layer in self.layers)
-
     @cached_property
     def activations(self) -> tuple[Activation, ...]:
         """The elementwise functions, in the order of the nodes."""
@@ -186,26 +170,6 @@ class Model:
             for number, node in enumerate(self.nodes)
             if isinstance(node.operation, Lookup)
         )
-
-
-def make_model(
-    layers: Sequence[tuple[NDArray[np.floating], NDArray[np.floating] | None]],
-    activations: Sequence[Activation],
-    folds: Sequence[Fold | None] = (),
-) -> Model:
-    """Return the chain of these affine layers, with an activation after each but the last."""
-    if not layers:
-        raise CheckError("the model has no layers")
-    if len(activations) != len(layers) - 1:
-        raise CheckError(f"the model has {len(layers)} layers and {len(activations)} activations between them")
-    dtype = common_dtype([array for pair in layers for array in pair])
-    nodes = [Node(Input(layers[0][0].shape[-1] if layers[0][0].ndim else 0))]
-    for number, (weight, bias) in enumerate(layers):
-        fold = folds[number] if folds else None
-        nodes.append(Node(dense_layer(f"layer {number}", weight, bias, fold), (len(nodes) - 1,)))
-        if number < len(activations):
-            nodes.append(Node(activations[number], (len(nodes) - 1,)))
-    return make_graph(nodes, dtype)
 
 
 def make_graph(nodes: Sequence[Node], dtype: str) -> Model:

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import NotConfirmedError
-from fairmend_check.kernel.spec import Feature, Link, Runs, Spec
+from fairmend_check.kernel.features import Feature, Runs
+from fairmend_check.kernel.links import Link
+from fairmend_check.kernel.spec import Spec
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
-from fairmend_check.kernel.claim import CLOSING_UNITS
+from fairmend_check.kernel.claim import CLOSING_UNITS, ClassClaim
 from fairmend_check.kernel.rounding import Array
 from fairmend_check.kernel.spec import Spec
 
@@ -134,7 +134,7 @@ def require_scores(rescaling: Rescaling | None, closing: str, outputs: int, dtyp
             )
         rescaling = Rescaling.of_range(ends, dtype)
     if rescaling is not None:
-        rescaling.require(ends, spec.threshold if spec.claim.kind == "class" else None)
+        rescaling.require(ends, spec.threshold if isinstance(spec.claim, ClassClaim) else None)
     return rescaling
 
 

@@ -1,22 +1,32 @@
-"""The sentence that is printed, from the data of a certificate: what stands in the file is no evidence."""
+"""The sentences that are printed, from the data of a certificate: what stands in the file is no evidence."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
-from fairmend_check.kernel.claim import HALF, ClassClaim, SimilarPeople, exact
+from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, ClassClaim, ScoreClaim
 from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
 from fairmend_check.kernel.entry import Entry
+from fairmend_check.kernel.features import Feature, Runs
+from fairmend_check.kernel.links import Effect
+from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.rescaling import PROBABILITY
-from fairmend_check.kernel.spec import Effect, Feature, Runs, Spec
+from fairmend_check.kernel.rounding import Precision
+from fairmend_check.kernel.spec import Spec
 
 _MAX_CATEGORIES = 12
 _MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these
+_SCORES = {
+    "output": "each raw output of this model, before a closing sigmoid or softmax",
+    "sigmoid": "the probability, which is the sigmoid of the output of this model",
+    "softmax": "each probability, by the softmax of the outputs of this model",
+}
 
 
 def describe_claim(certificate: Certificate | ClassCertificate) -> str:
@@ -40,7 +50,7 @@ def describe_claim(certificate: Certificate | ClassCertificate) -> str:
             where = "exact real arithmetic only, not in inference"
         sentences += [
             f"For {_who(certificate.count)} listed in this certificate, "
-            f"{certificate.spec.claim.of_inputs(_similar(certificate.spec), certificate.outputs)}.",
+            f"{_of_inputs(certificate.spec, certificate.outputs)}.",
             *_links(certificate.spec),
             f"This holds in {where}, for these values: {_values(certificate.spec)}.",
             *_classes(certificate.spec),
@@ -80,14 +90,50 @@ def describe_encoding(spec: Spec, entry: Entry) -> str:
     scaled = [feature for feature in spec.features if feature.scale and feature.name in names]
     if scaled:
         which = _join([_quoted(feature.name) for feature in scaled])
-        said.append(f"the program encodes {which} as the spec does, {' or '.join(scalings(scaled))}.")
+        said.append(f"the program encodes {which} as the spec does, {_scalings(scaled)}.")
     return " ".join(sentence if not at else sentence[0].upper() + sentence[1:] for at, sentence in enumerate(said))
 
 
-def scalings(features: Sequence[Feature]) -> list[str]:
+def describe_condition(certificate: Certificate, network: Model) -> str:
+    """Return what a program must do with the file: compute the model, and what the file leaves out after it."""
+    spec, found = certificate.spec, network.condition
+    if not (certificate.count or certificate.shares):
+        return found
+    left = about = ""
+    (low, high), rescaled = spec.score_range, spec.score_range != PROBABILITY
+    if isinstance(spec.claim, ScoreClaim):
+        left = "compute probabilities" if spec.claim.on == "probability" and not network.closed else ""
+    elif spec.label is not None and (spec.label.threshold != HALF or rescaled):
+        second = "" if network.outputs == 1 else ", the second one,"
+        at, kind = exact(spec.label.threshold), "score" if rescaled else "probability"
+        left = f"decide at {at}"
+        about = f"a program that predicts class 1 if the {kind}{second} is at least {at}: "
+    if left:
+        score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
+        if rescaled:
+            score = f"score {exact(low)} + {exact(high - low)} p in {network.dtype}, where p is the {score}"
+        error = f"computed with an error of at most {CLOSING_UNITS * Precision.of(network.dtype).u:.2g}"
+        exactly = "in exact arithmetic" if certificate.arithmetic == "real" else error
+        first = f"{found} The" if found else "the"
+        found = f"{first} file does not {left}. The claim is about {about}the {score}, {exactly}."
+    if network.closed and rescaled and spec.claim.on == "probability":
+        first = f"{found} A" if found else "a"
+        found = f"{first} score s of the file stands for the probability (s - {exact(low)}) / {exact(high - low)}."
+    scaled = [feature for feature in spec.features if feature.scale]
+    if scaled:
+        first = f"{found} The" if found else "the"
+        found = (
+            f"{first} program encodes numbers as the spec does, {_scalings(scaled)}, in double precision, and rounds "
+            f"once to {network.dtype}. A pipeline that computes in float32 may feed the network other numbers."
+        )
+    return found
+
+
+def _scalings(features: Sequence[Feature]) -> str:
     """Return how these features are scaled, each way once."""
     kinds = dict.fromkeys(feature.scale[0][0] for feature in features)
-    return ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
+    ways = ["(value - mean) / std" if kind == "mean" else "(value - min) / (max - min)" for kind in kinds]
+    return " or ".join(ways)
 
 
 def _merged(table: Table) -> list[str]:
@@ -129,7 +175,7 @@ def _describe_shares(certificate: Certificate, spec: Spec, claim: ClaimedShares)
     counted = "each combination of values counts once"
     if not all(feature.whole or (feature.protected and feature.name not in own) for feature in spec.features):
         counted = "each combination of values counts once, and a range of a continuous feature by its length"
-    parts = spec.claim.of_shares(_similar(spec), certificate.outputs, claim.fair, claim.unfair)
+    parts = _of_shares(spec, certificate.outputs, claim.fair, claim.unfair)
     values = "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features)
     return " ".join(
         [
@@ -145,31 +191,71 @@ def _who(count: int) -> str:
     return "the input" if count == 1 else f"each of the {count} inputs"
 
 
-def _similar(spec: Spec) -> SimilarPeople:
-    """Return who is similar, in words."""
-    protected = _join([_quoted(feature.name) for feature in spec.features if feature.protected], "or")
+def _of_inputs(spec: Spec, outputs: int) -> str:
+    """Return what is the same, or nearly so, for people who are similar to an input."""
     near = _near(spec)
-    decided = "" if spec.threshold == HALF else f" at the threshold {_threshold(spec)}"
-    return SimilarPeople(protected, _join(near) if near else "", decided)
+    whatever = f"{_protected(spec)}{f', even if you also change {near}' if near else ''}"
+    if isinstance(spec.claim, ClassClaim):
+        return f"the prediction of this model{_decided(spec)} stays the same whatever its {whatever}"
+    differ = f"of any two people who are similar to it differ by at most {exact(spec.claim.delta)}"
+    return f"{_scores(spec.claim, outputs)} {differ}, whatever their {whatever}"
 
 
-def _threshold(spec: Spec) -> str:
-    """Return the threshold in its own unit, with the range of the scores unless they are probabilities."""
-    assert spec.label is not None
+def _of_shares(spec: Spec, outputs: int, fair: float, unfair: float) -> list[str]:
+    """Return what holds for these shares of all people."""
+    protected, near, parts = _protected(spec), _near(spec), []
+    if isinstance(spec.claim, ClassClaim):
+        of_model = f" of this model{_decided(spec)}"
+        if fair:
+            also = f", even if you also change {near}" if near else ""
+            keep = f"{_share(fair)} keep{'s' if fair == 1 else ''} the same prediction"
+            parts.append(f"{keep}{of_model} whatever their {protected}{also}")
+        if unfair:
+            also = f", or if you also change {near}" if near else ""
+            get = f"{_share(unfair)} get{'s' if unfair == 1 else ''} another prediction"
+            parts.append(f"{get}{'' if parts else of_model} with some other {protected}{also}")
+        return parts
+    two = f"two people who differ from them only in {protected}{f', and in {near},' if near else ''}"
+    scores, delta = _scores(spec.claim, outputs), exact(spec.claim.delta)
+    if fair:
+        parts.append(f"for {_share(fair)}, {scores} of any {two} differ by at most {delta}")
+    if unfair:
+        some = "those of some two such people" if parts else f"{scores} of some {two}"
+        parts.append(f"for {_share(unfair)}, {some} differ by more than {delta}")
+    return parts
+
+
+def _share(share: float) -> str:
+    return "everyone" if share == 1 else f"at least {percent(share)}"
+
+
+def _scores(claim: ScoreClaim, outputs: int) -> str:
+    return f"the scores ({_SCORES[claim.score(outputs).name]})"
+
+
+def _protected(spec: Spec) -> str:
+    return _join([_quoted(feature.name) for feature in spec.features if feature.protected], "or")
+
+
+def _decided(spec: Spec) -> str:
+    """Return at which threshold the model decides, if the spec names one."""
+    if spec.label is None or spec.threshold == HALF:
+        return ""
     low, high = spec.score_range
     unit = "" if (low, high) == PROBABILITY else f" of scores from {exact(low)} to {exact(high)}"
-    return f"{exact(spec.label.threshold)}{unit}"
+    return f" at the threshold {exact(spec.label.threshold)}{unit}"
 
 
-def _near(spec: Spec) -> list[str]:
-    """Return how much similar people may differ in features that are not protected."""
-    return [
+def _near(spec: Spec) -> str:
+    """Return how much similar people may differ in features that are not protected; empty if not at all."""
+    near = [
         f"{_quoted(feature.name)} within its band"
         if feature.bands or feature.groups
         else f"{_quoted(feature.name)} by up to {exact(feature.reach)}"
         for feature in spec.features
         if feature.varies and not feature.protected
     ]
+    return _join(near) if near else ""
 
 
 def _links(spec: Spec) -> list[str]:
@@ -244,3 +330,18 @@ def _quoted(name: str) -> str:
 
 def _join(names: list[str], joint: str = "and") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, rounded down to four digits, and to more where it is close to nothing or all."""
+    part = Decimal(share) * 100
+    near = min(part, 100 - part)
+    if near <= 0:
+        return f"{part:.0f} %"
+    digits = max(2, 3 - near.adjusted())
+    return f"{part.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f} %"
+
+
+def exact(number: float) -> str:
+    """Return a number with all its digits, so that a sentence does not claim more than the data."""
+    return str(int(number)) if int(number) == number else repr(number)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import only_keys, parse_json, take
 
 Call = tuple[str, int]  # a layer by its name, and which of its uses
 
@@ -52,8 +52,8 @@ def read_calls(
     """
     nodes = {}
     for entry in entries:
-        name = json_reader.take(entry, "name", str, "a layer of the model")
-        nodes[name] = json_reader.take(entry, "inbound_nodes", list, f'layer "{name[:40]}"')
+        name = take(entry, "name", str, "a layer of the model")
+        nodes[name] = take(entry, "inbound_nodes", list, f'layer "{name[:40]}"')
         if bool(nodes[name]) == (name in inputs):
             raise CheckError(f'layer "{name[:40]}" reads nothing, or is an input that reads something')
         if (name in once or name in operations) and len(nodes[name]) != 1:
@@ -170,8 +170,8 @@ def is_tensor(given: Any) -> bool:
 def _read_by(node: Any, where: str, operation: bool) -> list[Call]:
     """Return what a node reads; refuse options that could change what its layer computes."""
     if type(node) is dict:  # Keras 3
-        json_reader.only_keys(node, ("args", "kwargs"), where)
-        arguments, options = json_reader.take(node, "args", list, where), json_reader.take(node, "kwargs", dict, where)
+        only_keys(node, ("args", "kwargs"), where)
+        arguments, options = take(node, "args", list, where), take(node, "kwargs", dict, where)
         tensors = arguments[0] if len(arguments) == 1 and type(arguments[0]) is list else arguments
         if operation and tensors is arguments:
             tensors = [given for given in arguments if is_tensor(given)]
@@ -186,7 +186,7 @@ def _read_by(node: Any, where: str, operation: bool) -> list[Call]:
     for options in given:
         if type(options) is not dict or any(value is not None and value is not False for value in options.values()):
             raise CheckError(f"{where} is called with options that cannot be checked")
-        json_reader.only_keys(options, ("training", "mask"), where)
+        only_keys(options, ("training", "mask"), where)
     if not histories:
         raise CheckError(f"{where} reads nothing")
     return [_call(history, where) for history in histories]
@@ -199,9 +199,9 @@ def _read_by_name(node: Any, where: str) -> tuple[list[Call], dict[str, Any]]:
     """
     if type(node) is not dict:
         raise CheckError(f"{where} is not called as in Keras 3")
-    json_reader.only_keys(node, ("args", "kwargs"), where)
-    arguments, options = json_reader.take(node, "args", list, where), json_reader.take(node, "kwargs", dict, where)
-    json_reader.only_keys(options, (*ATTENDING, "use_causal_mask", "attention_mask", "training"), where)
+    only_keys(node, ("args", "kwargs"), where)
+    arguments, options = take(node, "args", list, where), take(node, "kwargs", dict, where)
+    only_keys(options, (*ATTENDING, "use_causal_mask", "attention_mask", "training"), where)
     if len(arguments) > len(ATTENDING):
         raise CheckError(f"{where} is called with options that cannot be checked")
     given = [*zip(ATTENDING, arguments, strict=False), *sorted(options.items())]
@@ -227,9 +227,9 @@ def _history(tensor: Any, where: str) -> Any:
     """Return the layer, its use and its output that a tensor of Keras 3 comes from."""
     if not is_tensor(tensor):
         raise CheckError(f"{where} does not read one value, or a list of values")
-    json_reader.only_keys(tensor, ("class_name", "config"), where)
-    described = json_reader.take(tensor, "config", dict, where)
-    json_reader.only_keys(described, ("shape", "dtype", "keras_history"), where)
+    only_keys(tensor, ("class_name", "config"), where)
+    described = take(tensor, "config", dict, where)
+    only_keys(described, ("shape", "dtype", "keras_history"), where)
     shape = described.get("shape")
     if shape is not None and (type(shape) is not list or len(shape) > _MOST_AXES):
         raise CheckError(f"{where} does not read rows of numbers")
@@ -327,6 +327,11 @@ class Layer:
     model: Described | None = None
     built: Any = None
 
+    @property
+    def where(self) -> str:
+        """The layer, for messages."""
+        return f'layer "{self.name[:40]}"'
+
 
 @dataclass(frozen=True)
 class Described:
@@ -344,8 +349,8 @@ class Described:
 
 def read_config(config: bytes, *, archived: bool = False) -> Described:
     """Return the model that a config describes; ``archived`` says that it is that of a .keras file."""
-    model = json_reader.parse_json(config, "the config")
-    json_reader.only_keys(model, _MODEL_KEYS, "the config")
+    model = parse_json(config, "the config")
+    only_keys(model, _MODEL_KEYS, "the config")
     found = _model(model, "the model", 0)
     if not archived:
         _check_one_axis(found.layers)
@@ -361,9 +366,7 @@ def _check_one_axis(layers: list[Layer]) -> None:
             _check_one_axis(layer.model.layers)
         axis = layer.config.get("axis")
         if type(axis) is list and len(axis) > 1:
-            raise CheckError(
-                f'layer "{layer.name[:40]}" has several axes, which Keras ignores in .h5 files: use .keras'
-            )
+            raise CheckError(f"{layer.where} has several axes, which Keras ignores in .h5 files: use .keras")
 
 
 def _has_list_in_sequential(layers: list[Layer], kind: str) -> bool:
@@ -388,24 +391,24 @@ def _check_last_axis(layers: list[Layer]) -> None:
         by_axis = kind in _BY_AXIS and options.get("axis", -1) not in (-1, [-1])
         if kind == f"{OPERATION}GetItem" or kind in _BY_PLACE or by_axis:
             raise CheckError(
-                f'layer "{layer.name[:40]}" counts axes from the first, and Keras 3.11 or later has one more after a '
+                f"{layer.where} counts axes from the first, and Keras 3.11 or later has one more after a "
                 "functional model in a Sequential. Use axis=-1, or save the model with the Keras that runs it"
             )
 
 
 def _model(model: dict[str, Any], where: str, depth: int) -> Described:
-    kind = json_reader.take(model, "class_name", str, "the config")
+    kind = take(model, "class_name", str, "the config")
     functional = kind in ("Functional", "Model")
     if (kind != "Sequential" and not functional) or depth > _MOST_NESTED:
         raise CheckError("the model is neither a Sequential nor functional, or deeply nested; export it to ONNX")
     _check_origin(model, _FUNCTIONAL_MODULES if functional else ("keras",), where, kind if functional else None)
     if kind == "Sequential" and type(model.get("config")) is list:  # as Keras wrote it before 2.2.3
         model["config"] = {"layers": model["config"]}
-    content = json_reader.take(model, "config", dict, "the config")
-    json_reader.only_keys(content, _FUNCTIONAL_KEYS if functional else _SEQUENTIAL_KEYS, "the config")
+    content = take(model, "config", dict, "the config")
+    only_keys(content, _FUNCTIONAL_KEYS if functional else _SEQUENTIAL_KEYS, "the config")
     _check_shape(content.get("build_input_shape"), where)
     _check_dtype(content.get("dtype"), where)
-    entries = json_reader.take(content, "layers", list, "the config")
+    entries = take(content, "layers", list, "the config")
     found = [_layer(entry, number, functional, depth) for number, entry in enumerate(entries)]
     named = {layer.name: layer for layer in found}
     if len(named) != len(found):
@@ -445,11 +448,11 @@ def _layer(entry: Any, number: int, functional: bool, depth: int) -> Layer:
     if type(entry) is not dict:
         raise CheckError(f"{where} is not a table")
     known = (*_ENTRY_KEYS, "compile_config", "inbound_nodes") if functional else (*_ENTRY_KEYS, "compile_config")
-    json_reader.only_keys(entry, known, where)
-    kind = json_reader.take(entry, "class_name", str, where)
+    only_keys(entry, known, where)
+    kind = take(entry, "class_name", str, where)
     if kind in ("Sequential", "Functional", "Model"):
         return _nested_model(entry, kind, where, depth)
-    options = json_reader.take(entry, "config", dict, where)
+    options = take(entry, "config", dict, where)
     if functional and entry.get("module") == "keras.src.ops.numpy":
         return _operation(entry, kind, options, where)
     if "compile_config" in entry or kind not in _KEYS or (kind == "InputLayer" and number and not functional):
@@ -466,8 +469,8 @@ def _operation(entry: dict[str, Any], kind: str, options: dict[str, Any], where:
     known = kind in _OPERATIONS and entry.get("registered_name") == kind
     if not known or entry.keys() & {"build_config", "compile_config"}:
         raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
-    json_reader.only_keys(options, ("name", "axis") if kind == "Concatenate" else ("name",), where)
-    nodes = json_reader.take(entry, "inbound_nodes", list, where)
+    only_keys(options, ("name", "axis") if kind == "Concatenate" else ("name",), where)
+    nodes = take(entry, "inbound_nodes", list, where)
     given = [node.get("args") for node in nodes if type(node) is dict]
     if len(given) != 1 or len(nodes) != 1 or type(given[0]) is not list:
         raise CheckError(f"{where} ({kind[:40]}) is not called once")
@@ -484,7 +487,7 @@ def _nested_model(entry: dict[str, Any], kind: str, where: str, depth: int) -> L
 
 
 def _name(entry: dict[str, Any], options: dict[str, Any], where: str) -> str:
-    name = json_reader.take(options, "name", str, where)
+    name = take(options, "name", str, where)
     if entry.get("name", name) != name or "/" in name or not name:
         raise CheckError(f"{where} has two names, none, or one that is a path")
     return name
@@ -495,7 +498,7 @@ def _built(entry: dict[str, Any]) -> Any:
     built = entry.get("build_config")
     if type(built) is dict and type(built.get("shapes_dict")) is dict:  # of a layer that reads values by names
         shapes = built["shapes_dict"]
-        json_reader.only_keys(shapes, [f"{name}_shape" for name in ATTENDING], "a layer's shapes_dict")
+        only_keys(shapes, [f"{name}_shape" for name in ATTENDING], "a layer's shapes_dict")
         return [shapes.get(f"{name}_shape") for name in ATTENDING if f"{name}_shape" in shapes]
     return built.get("input_shape") if type(built) is dict else None
 
@@ -506,7 +509,7 @@ def _check_origin(entry: dict[str, Any], modules: tuple[str, ...], where: str, n
         raise CheckError(f"{where} is not a part of Keras itself")
     if entry.get("build_config") is not None:
         key = "shapes_dict" if entry.get("class_name") == "MultiHeadAttention" else "input_shape"
-        json_reader.only_keys(json_reader.take(entry, "build_config", dict, where), (key,), where)
+        only_keys(take(entry, "build_config", dict, where), (key,), where)
 
 
 def _check_shape(shape: Any, where: str) -> None:
@@ -516,7 +519,7 @@ def _check_shape(shape: Any, where: str) -> None:
 
 def _check_options(kind: str, options: dict[str, Any], where: str) -> None:
     """Refuse an option that could change what a layer computes; the reader of the layer knows the others."""
-    json_reader.only_keys(options, (*_COMMON_KEYS, *_KEYS[kind]), where)
+    only_keys(options, (*_COMMON_KEYS, *_KEYS[kind]), where)
     if kind != "InputLayer" or options.get("dtype") not in _WHOLE:
         _check_dtype(options.get("dtype"), where)
     for key in ("batch_shape", "batch_input_shape"):
@@ -533,9 +536,9 @@ def _check_options(kind: str, options: dict[str, Any], where: str) -> None:
 
 def activation_layer(entry: dict[str, Any], where: str) -> Layer:
     """Return the layer that another layer has as its activation."""
-    json_reader.only_keys(entry, _ENTRY_KEYS, where)
+    only_keys(entry, _ENTRY_KEYS, where)
     _check_origin(entry, ("keras.layers",), where)
-    kind, options = json_reader.take(entry, "class_name", str, where), json_reader.take(entry, "config", dict, where)
+    kind, options = take(entry, "class_name", str, where), take(entry, "config", dict, where)
     if kind not in _INNER:
         raise CheckError(f"{where} has the activation {kind[:40]}, which cannot be checked")
     _check_options(kind, options, where)
@@ -546,8 +549,8 @@ def _check_training_part(part: Any, where: str) -> None:
     """Refuse what is not one of Keras's own initializers, regularizers or constraints, which act in training only."""
     if part is None:
         return
-    kind, options = json_reader.take(part, "class_name", str, where), json_reader.take(part, "config", dict, where)
-    json_reader.only_keys(part, ("module", "class_name", "config", "registered_name"), where)
+    kind, options = take(part, "class_name", str, where), take(part, "config", dict, where)
+    only_keys(part, ("module", "class_name", "config", "registered_name"), where)
     modules = ("keras.initializers", "keras.regularizers", "keras.constraints")
     if part.get("module") not in (None, *modules) or part.get("registered_name") is not None:
         raise CheckError(f"{where} is not a part of Keras itself")
@@ -559,9 +562,9 @@ def _check_dtype(dtype: Any, where: str) -> None:
     """Refuse all but float32, which is also what Keras computes in where nothing is said."""
     if type(dtype) is dict:
         known = ("module", "class_name", "config", "registered_name", "shared_object_id")
-        json_reader.only_keys(dtype, known, f"{where}.dtype")
+        only_keys(dtype, known, f"{where}.dtype")
         plain = dtype.get("class_name") == "DTypePolicy" and dtype.get("registered_name") is None
-        name = json_reader.take(dtype, "config", dict, where)
+        name = take(dtype, "config", dict, where)
         if not plain or dtype.get("module") != "keras" or list(name) != ["name"]:
             raise CheckError(f"{where} has a dtype policy that cannot be checked")
         dtype = name["name"]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import maybe, numbers, only_keys, take
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation, Model
 from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
@@ -25,7 +25,7 @@ from fairmend_check.readers.keras_config import (
     activation_layer,
     is_tensor,
 )
-from fairmend_check.readers.keras_tokens import TOKEN_LAYERS, Tensor, TokenGraph, Weights, described
+from fairmend_check.readers.keras_tokens import TOKEN_LAYERS, Tensor, TokenGraph, Weights
 
 Path = tuple[str, ...]  # the names of the models that a layer is in, and its own
 
@@ -67,7 +67,7 @@ class KerasGraph:
         given = []
         for (shape, whole), width in zip(known, widths, strict=True):
             value = self._graph.columns(self._graph.input, list(range(start, start + width)))
-            given.append(Tensor(value, shape, whole))
+            given.append(Tensor.of(value, shape, whole))
             start += width
         if len(given) > 1:
             names = ", ".join(
@@ -92,7 +92,7 @@ class KerasGraph:
         found = {(name, 0): tensor for name, tensor in zip(calls.inputs, given, strict=True)}
         for name, tensor in zip(calls.inputs, given, strict=True):
             if name in model.named and _input(model, name) not in (None, (tensor.shape, tensor.whole)):
-                raise CheckError(f"{described(model.named[name])} declares another input than it reads")
+                raise CheckError(f"{model.named[name].where} declares another input than it reads")
         for call, sources in calls.reads.items():
             if call not in found:
                 layer = model.named[call[0]]
@@ -113,16 +113,16 @@ class KerasGraph:
         if layer.kind == "Dot":
             return self._tokens.dot(layer, tensors)
         if len(tensors) != 1:
-            raise CheckError(f"{described(layer)} reads {len(tensors)} values instead of one")
+            raise CheckError(f"{layer.where} reads {len(tensors)} values instead of one")
         (tensor,) = tensors
         if kind == "GetItem":
             return self._tokens.moved(tensor, lambda numbers: numbers[_chosen(layer, arguments, tensor.shape)])
         if layer.kind in ("Flatten", "Reshape"):
-            return replace(tensor, shape=_new_shape(layer, tensor))
+            return Tensor.of(tensor.value, _new_shape(layer, tensor), tensor.whole)
         if layer.kind == "Embedding":
             return self._embedding(layer, tensor, arrays)
         if tensor.whole:
-            raise CheckError(f"{described(layer)} reads whole numbers, which only a table may be looked up by")
+            raise CheckError(f"{layer.where} reads whole numbers, which only a table may be looked up by")
         if layer.kind in RANDOM or layer.kind == "ActivityRegularization":
             return tensor
         if layer.kind in TOKEN_LAYERS:
@@ -143,7 +143,7 @@ class KerasGraph:
     def _functioned(self, layer: Layer, function: Activation, tensor: Tensor) -> Tensor:
         """Add a function of each number, or a softmax over the last axis, or that which the layer names."""
         if function.name in _SOFTMAX and (not tensor.shape or (function.name != "softmax" and _is_several(tensor))):
-            raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}")
+            raise CheckError(f"{layer.where} reads rows of shape {tensor.shape}")
         if function.name == "softmax" and _is_several(tensor):
             return self._tokens.softmax(layer, tensor, layer.config.get("axis", -1) if layer.kind == "Softmax" else -1)
         return replace(tensor, value=self._graph.function(tensor.value, function))
@@ -152,7 +152,7 @@ class KerasGraph:
         """Add batch normalisation of a row, or a scaling along the last axis."""
         groups = math.prod(tensor.shape[:-1])
         if not tensor.shape or (groups != 1 and layer.kind == "BatchNormalization"):
-            raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}")
+            raise CheckError(f"{layer.where} reads rows of shape {tensor.shape}")
         norm = _NORMS[layer.kind](layer, arrays, len(tensor.shape))
         parts = (part if part.ndim == 0 else np.tile(part, groups) for part in (norm.factor, norm.shift, norm.size))
         factor, shift, size = parts
@@ -165,65 +165,55 @@ class KerasGraph:
         value = tensor.value
         divided = kind in ("Divide", "TrueDivide") and len(arguments) == 2 and arguments[1] is None
         if divided:
-            value, kind = self._graph.function(value, Activation("reciprocal")), "Multiply"
+            value, kind = self._tokens.values.inverse(value), "Multiply"
         return replace(tensor, value=self._graph.norm(value, _with_number(layer, kind, arguments)))
 
     def _joined(self, layer: Layer, kind: str, tensors: list[Tensor]) -> Tensor:
         """Add a sum, mean, difference, product or maximum of values, or put values side by side."""
         if len(tensors) < 2 or any(tensor.whole for tensor in tensors):
-            raise CheckError(f"{described(layer)} does not read two or more values of numbers")
+            raise CheckError(f"{layer.where} does not read two or more values of numbers")
         if kind == "Concatenate":
             return self._side_by_side(layer, tensors)
         tensors = self._tokens.alike(layer, tensors)
         if kind in ("Subtract", "Divide", "TrueDivide") and len(tensors) != 2:
-            raise CheckError(f"{described(layer)} reads too many values")
+            raise CheckError(f"{layer.where} reads too many values")
+        values, steps = [tensor.value for tensor in tensors], self._tokens.values
+        if kind == "Subtract":
+            values[1] = steps.negative(values[1])
         if kind in ("Add", "Average", "Subtract"):
-            values = [tensor.value for tensor in tensors]
-            if kind == "Subtract":
-                values[1] = self._graph.norm(values[1], scaling(0.0, -1.0, None))
-            value = self._graph.sum(*values)
-            if kind == "Average":
-                value = self._graph.norm(value, scaling(0.0, 1 / len(values), None))
-            return Tensor(value, tensors[0].shape)
+            return replace(tensors[0], value=steps.total(values, mean=kind == "Average"))
+        if kind in ("Maximum", "Minimum"):
+            return replace(tensors[0], value=steps.largest(values, smallest=kind == "Minimum"))
         found, *others = tensors
         for other in others:
-            if kind in ("Maximum", "Minimum"):
-                found = self._tokens.larger(found, other, smaller=kind == "Minimum")
-            else:
-                if kind != "Multiply":
-                    other = replace(other, value=self._graph.function(other.value, Activation("reciprocal")))
-                found = self._tokens.times(found, other)
+            if kind != "Multiply":
+                other = replace(other, value=steps.inverse(other.value))
+            found = self._tokens.times(found, other)
         return found
 
     def _side_by_side(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
         """Put values side by side along an axis."""
         usual = {} if "arguments" in layer.config else {"axis": -1}  # an operation on tensors has another default
         rank = len(tensors[0].shape)
-        axis = json_reader.take({**usual, **layer.config}, "axis", int, described(layer))
+        axis = take({**usual, **layer.config}, "axis", int, layer.where)
         along = axis - 1 if axis > 0 else rank + axis
         if not 0 <= along < rank or axis == 0 or any(len(tensor.shape) != rank for tensor in tensors):
-            raise CheckError(f"{described(layer)} is not over an axis of its values")
+            raise CheckError(f"{layer.where} is not over an axis of its values")
         if len({tensor.shape[:along] + tensor.shape[along + 1 :] for tensor in tensors}) > 1:
-            raise CheckError(f"{described(layer)} joins values of different shapes")
-        value, start, numbers = self._graph.concatenate(*(tensor.value for tensor in tensors)), 0, []
-        for tensor in tensors:
-            numbers.append(start + np.arange(math.prod(tensor.shape)).reshape(tensor.shape))
-            start += numbers[-1].size
-        places = np.concatenate(numbers, axis=along)
-        return Tensor(self._graph.columns(value, places.reshape(-1).tolist()), places.shape)
+            raise CheckError(f"{layer.where} joins values of different shapes")
+        joined = self._tokens.values.joined(tensors, 1 + along)
+        return Tensor(joined.value, joined.dims)
 
     def _embedding(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         (table,) = arrays
-        sizes = tuple(json_reader.take(layer.config, key, int, described(layer)) for key in ("input_dim", "output_dim"))
+        sizes = tuple(take(layer.config, key, int, layer.where) for key in ("input_dim", "output_dim"))
         if table.shape != sizes:
-            raise CheckError(f"{described(layer)} has a table of shape {table.shape} instead of {sizes}")
-        columns = [self._graph.columns(tensor.value, [i]) for i in range(self._graph.width(tensor.value))]
-        value = self._graph.concatenate(*(self._graph.lookup(column, table) for column in columns))
-        return Tensor(value, (*tensor.shape, table.shape[1]))
+            raise CheckError(f"{layer.where} has a table of shape {table.shape} instead of {sizes}")
+        return Tensor.of(self._tokens.values.looked_up(tensor.value, table), (*tensor.shape, table.shape[1]))
 
     def _functions(self, layer: Layer, arrays: Weights, tensor: Tensor) -> list[Activation]:
         """Return the elementwise function in a layer, if there is one; softmax and log_softmax have these names."""
-        where, options = described(layer), layer.config
+        where, options = layer.where, layer.config
         if layer.kind in ("Dense", "EinsumDense", "Activation"):
             name = options.get("activation", "linear")
             if name in ("linear", None):
@@ -293,7 +283,7 @@ def _check_built(layer: Layer, tensors: list[Tensor]) -> None:
     read = [[*tensor.shape] for tensor in tensors]
     told = [shape[1:] if type(shape) is list else None for shape in (shapes if several else [shapes])]
     if told != read:
-        raise CheckError(f"{described(layer)} is built for other rows of numbers than it reads as its input")
+        raise CheckError(f"{layer.where} is built for other rows of numbers than it reads as its input")
 
 
 def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
@@ -301,15 +291,15 @@ def _new_shape(layer: Layer, tensor: Tensor) -> tuple[int, ...]:
     width = math.prod(tensor.shape)
     if layer.kind == "Flatten":
         if layer.config.get("data_format") not in (None, "channels_last") and len(tensor.shape) > 1:
-            raise CheckError(f"{described(layer)} turns the axes around")
+            raise CheckError(f"{layer.where} turns the axes around")
         return (width,)
-    target = json_reader.take(layer.config, "target_shape", list, described(layer))
+    target = take(layer.config, "target_shape", list, layer.where)
     if not all(type(size) is int and (size == -1 or size > 0) for size in target) or target.count(-1) > 1:
-        raise CheckError(f"{described(layer)} has a target_shape that cannot be checked")
+        raise CheckError(f"{layer.where} has a target_shape that cannot be checked")
     rest = math.prod(size for size in target if size != -1)
     shape = tuple(width // rest if size == -1 else size for size in target)
     if math.prod(shape) != width:
-        raise CheckError(f"{described(layer)} makes another number of numbers of a row")
+        raise CheckError(f"{layer.where} makes another number of numbers of a row")
     return shape
 
 
@@ -327,8 +317,8 @@ def _chosen(layer: Layer, arguments: list[Any], shape: tuple[int, ...]) -> tuple
     parts: list[Any] = []
     for each in index:
         if type(each) is dict and each.keys() == {"class_name", "config"} and each["class_name"] == "__slice__":
-            config = json_reader.take(each, "config", dict, described(layer))
-            json_reader.only_keys(config, ("start", "stop", "step"), described(layer))
+            config = take(each, "config", dict, layer.where)
+            only_keys(config, ("start", "stop", "step"), layer.where)
             limits = [config.get(key) for key in ("start", "stop", "step")]
             if all(limit is None or type(limit) is int for limit in limits) and limits[2] in (None, 1):
                 parts.append(slice(*limits))
@@ -336,7 +326,7 @@ def _chosen(layer: Layer, arguments: list[Any], shape: tuple[int, ...]) -> tuple
             size = shape[len(parts) - 1]
             parts += [each] * (-size <= each < size)
     if not 2 <= len(parts) <= len(shape) + 1 or len(parts) != len(index) or parts[0] != slice(None):
-        raise CheckError(f"{described(layer)} chooses something else than columns")
+        raise CheckError(f"{layer.where} chooses something else than columns")
     return tuple(parts[1:])
 
 
@@ -346,8 +336,8 @@ def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
         return scaling(0.0, -1.0, 0.0)
     numbers = [each for each in arguments if each is not None]
     if len(arguments) != 2 or len(numbers) != 1 or kind not in ("Add", "Subtract", "Multiply", "Divide", "TrueDivide"):
-        raise CheckError(f"{described(layer)} ({kind}) does not combine a value with a number")
-    number = json_reader.take({"number": numbers[0]}, "number", float, described(layer))
+        raise CheckError(f"{layer.where} ({kind}) does not combine a value with a number")
+    number = take({"number": numbers[0]}, "number", float, layer.where)
     first = arguments[0] is not None
     if kind == "Multiply":
         return scaling(0.0, number, 0.0)
@@ -356,7 +346,7 @@ def _with_number(layer: Layer, kind: str, arguments: list[Any]) -> Norm:
     if kind == "Subtract":
         return scaling(0.0, -1.0, number) if first else scaling(0.0, 1.0, -number)
     if first or number == 0:
-        raise CheckError(f"{described(layer)} divides by 0")
+        raise CheckError(f"{layer.where} divides by 0")
     return scaling(0.0, 1 / number, 0.0)
 
 
@@ -379,7 +369,7 @@ def _relu(options: dict[str, Any], where: str) -> Activation:
 def _prelu(layer: Layer, arrays: Weights, width: int) -> Activation:
     slopes, shared = arrays[0].reshape(-1), layer.config.get("shared_axes")
     if shared not in (None, [], [1]) or slopes.size != (1 if shared else width):
-        raise CheckError(f"{described(layer)} has {slopes.size} slopes for {width} values")
+        raise CheckError(f"{layer.where} has {slopes.size} slopes for {width} values")
     if (slopes == slopes[0]).all() and slopes[0] >= 0:
         return Activation("leaky_relu", abs(float(slopes[0])))
     return Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist()))
@@ -389,9 +379,9 @@ def _number(options: dict[str, Any], key: str, where: str) -> float:
     """Return a number, which Keras 2 writes as an object if it was one of NumPy's."""
     given = options.get(key)
     if type(given) is dict:
-        json_reader.only_keys(given, ("type", "value"), where)
-        return json_reader.take(given, "value", float, where)
-    return json_reader.take(options, key, float, where)
+        only_keys(given, ("type", "value"), where)
+        return take(given, "value", float, where)
+    return take(options, key, float, where)
 
 
 def _numbers(layer: Layer, given: Any) -> NDArray[np.float64]:
@@ -399,13 +389,13 @@ def _numbers(layer: Layer, given: Any) -> NDArray[np.float64]:
     while type(given) is list and len(given) == 1:
         given = given[0]
     if type(given) is not list:
-        return np.array(json_reader.take({"number": given}, "number", float, described(layer)))
-    return json_reader.numbers(given, len(given), described(layer))
+        return np.array(take({"number": given}, "number", float, layer.where))
+    return numbers(given, len(given), layer.where)
 
 
 def is_true(layer: Layer, key: str) -> bool:
     """Return an option that is true unless the config says otherwise."""
-    return json_reader.take({key: True, **layer.config}, key, bool, described(layer))
+    return bool(maybe(layer.config, key, bool, layer.where, True))
 
 
 def is_adapted(layer: Layer) -> bool:
@@ -415,33 +405,33 @@ def is_adapted(layer: Layer) -> bool:
 
 def _dense(layer: Layer, arrays: Weights) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
     kernel = arrays[0]
-    if kernel.ndim != 2 or json_reader.take(layer.config, "units", int, described(layer)) != kernel.shape[1]:
-        raise CheckError(f"{described(layer)} has a number of units that differs from its kernel")
+    if kernel.ndim != 2 or take(layer.config, "units", int, layer.where) != kernel.shape[1]:
+        raise CheckError(f"{layer.where} has a number of units that differs from its kernel")
     return kernel.T, arrays[1] if len(arrays) == 2 else None
 
 
 def _batch_norm(layer: Layer, arrays: Weights, last: int) -> Norm:
     options = {"axis": -1, "epsilon": 1e-3, **layer.config}
     if options["axis"] not in (-1, last, [-1], [last]) or any(array.ndim != 1 for array in arrays):
-        raise CheckError(f"{described(layer)} is not over the last axis of rows")
+        raise CheckError(f"{layer.where} is not over the last axis of rows")
     parts = list(arrays)
     gain, shift = (parts.pop(0) if is_true(layer, key) else None for key in ("scale", "center"))
     mean, variance = parts
-    return batch_norm(mean, variance, gain, shift, _number(options, "epsilon", described(layer)))
+    return batch_norm(mean, variance, gain, shift, _number(options, "epsilon", layer.where))
 
 
 def _normalization(layer: Layer, arrays: Weights, last: int) -> Norm:
     options = layer.config
     if options.get("axis", -1) not in (None, -1, last, [-1], [last], []):
-        raise CheckError(f"{described(layer)} is not over the last axis of rows")
+        raise CheckError(f"{layer.where} is not over the last axis of rows")
     if is_adapted(layer):
         mean, variance = (array.reshape(() if array.size == 1 else -1).astype(np.float64) for array in arrays)
     else:
         mean, variance = (_numbers(layer, options.get(key)) for key in ("mean", "variance"))
     if not (variance >= 0).all():
-        raise CheckError(f"{described(layer)} has a negative variance, whose root is not a number")
+        raise CheckError(f"{layer.where} has a negative variance, whose root is not a number")
     deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
-    if json_reader.take({"invert": False, **options}, "invert", bool, described(layer)):
+    if maybe(options, "invert", bool, layer.where, False):
         return scaling(0.0, deviation, mean)
     return scaling(mean, 1 / deviation, 0.0)
 

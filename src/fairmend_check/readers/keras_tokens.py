@@ -1,7 +1,4 @@
-"""Keras layers over tokens, and those that multiply values: attention, normalisation and dot products.
-
-A value is a row of numbers under a shape. Whatever only moves them is done to the numbers of the columns, by NumPy.
-"""
+"""Keras layers over tokens, and those that multiply values: attention, normalisation and dot products."""
 
 from __future__ import annotations
 
@@ -13,97 +10,81 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import maybe, only_keys, take
 from fairmend_check.kernel.assemble import Graph
-from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
+from fairmend_check.readers.axes import Places, Rows, elementwise_factors, factors, plain
 from fairmend_check.readers.keras_config import Layer
-from fairmend_check.readers.onnx_axes import Places, Rows, factors
+from fairmend_check.readers.values import Value, Values
 
 Weights = list[NDArray[np.floating]]
 _MOST = 2**24  # numbers in the matrix of a layer over tokens
 _MOST_TOKENS = 2**12
-_LETTERS = "abcdefgh"
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """A value with the shape of one row: (5,), or (2, 3) after a look-up of two columns.
+class Tensor(Value):
+    """A value whose first axis is that of the rows: (rows, 5), or (rows, 2, 3) after a look-up of two columns.
 
     ``whole`` says that it is an input of whole numbers, which only a table may be looked up by.
     """
 
-    value: int
-    shape: tuple[int, ...]
     whole: bool = False
 
+    @staticmethod
+    def of(value: int, shape: tuple[int, ...], whole: bool = False) -> Tensor:
+        """Return a value with the shape of one row."""
+        return Tensor(value, (Rows(), *shape), whole)
 
-def described(layer: Layer) -> str:
-    """Return the layer, for messages."""
-    return f'layer "{layer.name[:40]}"'
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one row."""
+        return plain(self.dims[1:])
 
 
 class TokenGraph:
     """The steps of layers over tokens, in a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self._graph, self.values = graph, Values(graph, _MOST)
 
     def moved(self, tensor: Tensor, move: Callable[[Places], Places]) -> Tensor:
-        """Return a value with its numbers moved, chosen or repeated."""
-        numbers = np.asarray(move(np.arange(math.prod(tensor.shape)).reshape(tensor.shape)))
-        if numbers.size > _MOST:
-            raise CheckError("a layer chooses too many numbers")
-        return replace(
-            tensor, value=self._graph.columns(tensor.value, numbers.reshape(-1).tolist()), shape=numbers.shape
-        )
+        """Return a value with the numbers of each row moved, chosen or repeated."""
+        return self.values.moved(tensor, lambda numbers: np.asarray(move(numbers[0]))[None])
 
     def alike(self, layer: Layer, tensors: list[Tensor]) -> list[Tensor]:
         """Return values of one shape: axes of size 1 are stretched; a layer, but no operation, adds the first axes."""
         rank = max(len(tensor.shape) for tensor in tensors)
         if "arguments" in layer.config and any(len(tensor.shape) != rank for tensor in tensors):
-            raise CheckError(f"{described(layer)} reads values of different numbers of axes")
+            raise CheckError(f"{layer.where} reads values of different numbers of axes")
         shapes = [(*(1,) * (rank - len(tensor.shape)), *tensor.shape) for tensor in tensors]
         whole = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
         if not rank or any(size not in (1, most) for shape in shapes for size, most in zip(shape, whole, strict=True)):
-            raise CheckError(f"{described(layer)} reads values of different shapes")
+            raise CheckError(f"{layer.where} reads values of different shapes")
         pairs = zip(tensors, shapes, strict=True)
         return [
-            self.moved(replace(one, shape=own), lambda numbers: np.broadcast_to(numbers, whole)) for one, own in pairs
+            self.moved(Tensor.of(one.value, own), lambda numbers: np.broadcast_to(numbers, whole)) for one, own in pairs
         ]
 
     def product(self, first: Tensor, second: Tensor, labels: tuple[str, str, str]) -> Tensor:
         """Return the products of two values, summed over the axes that are not in the result."""
-        names = tuple(f"r{label}" for label in labels)
-        how = factors((Rows(), *first.shape), (Rows(), *second.shape), (names[0], names[1], names[2]))
-        left = self._graph.columns(first.value, how.left.tolist())
-        right = self._graph.columns(second.value, how.right.tolist())
-        made = self._graph.columns(self._graph.product(left, right, *how.sizes), how.back.tolist())
-        return Tensor(made, tuple(size for size in how.dims if not isinstance(size, Rows)))
+        a, b, out = (f"r{label}" for label in labels)
+        made = self.values.product(first, second, factors(first.dims, second.dims, (a, b, out)))
+        return Tensor(made.value, made.dims)
 
     def times(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the product of two values of one shape, number by number."""
-        names = _LETTERS[: len(first.shape)]
-        return self.product(first, second, (names, names, names))
-
-    def larger(self, first: Tensor, second: Tensor, *, smaller: bool) -> Tensor:
-        """Return the larger of two values as b + relu(a - b), or the smaller as a - relu(a - b)."""
-        negative = self._graph.norm(second.value, scaling(0.0, -1.0, None))
-        more = self._graph.function(self._graph.sum(first.value, negative), Activation("relu"))
-        if smaller:
-            more = self._graph.norm(more, scaling(0.0, -1.0, None))
-        return replace(first, value=self._graph.sum(first.value if smaller else second.value, more))
+        made = self.values.product(first, second, elementwise_factors(first.dims, second.dims))
+        return Tensor(made.value, made.dims)
 
     def softmax(self, layer: Layer, tensor: Tensor, axis: Any) -> Tensor:
         """Return the softmax along an axis; those of a row count from 1."""
         rank = len(tensor.shape)
         if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
-            raise CheckError(f"{described(layer)} is not along an axis of a row")
+            raise CheckError(f"{layer.where} is not along an axis of a row")
         along = axis - 1 if axis > 0 else rank + axis
-        last = self.moved(tensor, lambda numbers: np.moveaxis(numbers, along, -1))
-        made = replace(last, value=self._graph.softmax(last.value, last.shape[-1]))
-        return self.moved(made, lambda numbers: np.moveaxis(numbers, -1, along))
+        return self.values.along(tensor, 1 + along, lambda last: self._graph.softmax(last, tensor.shape[along]))
 
     def dense(
         self,
@@ -118,21 +99,21 @@ class TokenGraph:
         free = tensor.shape[: len(tensor.shape) - bound]
         tokens, (outputs, inputs) = math.prod(free), weight.shape
         if len(tensor.shape) < bound or math.prod(tensor.shape[len(free) :]) != inputs:
-            raise CheckError(f"{described(layer)} reads rows of shape {tensor.shape}, and takes {inputs} numbers")
+            raise CheckError(f"{layer.where} reads rows of shape {tensor.shape}, and takes {inputs} numbers")
         if tokens > 1:
             if tokens * outputs * tokens * inputs > _MOST:
-                raise CheckError(f"{described(layer)} is a matrix that is too large to be checked")
+                raise CheckError(f"{layer.where} is a matrix that is too large to be checked")
             blocks = np.zeros((tokens, outputs, tokens, inputs), weight.dtype)
             for token in range(tokens):
                 blocks[token, :, token] = weight
             weight = blocks.reshape(tokens * outputs, tokens * inputs)
             bias = None if bias is None else np.tile(bias, tokens)
-        return Tensor(self._graph.affine(tensor.value, weight, bias), (*free, *out))
+        return Tensor.of(self._graph.affine(tensor.value, weight, bias), (*free, *out))
 
     def einsum_dense(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return a layer whose kernel (in axes, out axes) replaces the last axes of a value."""
-        where, kernel = described(layer), arrays[0]
-        equation = json_reader.take(layer.config, "equation", str, where)
+        where, kernel = layer.where, arrays[0]
+        equation = take(layer.config, "equation", str, where)
         values, _, out = equation.partition("->")
         own, _, weights = values.partition(",")
         rest = own.removeprefix("...") if own.startswith("...") else own
@@ -156,7 +137,7 @@ class TokenGraph:
 
     def attention(self, layer: Layer, tensors: list[Tensor], arrays: Weights, named: dict[str, Any]) -> Tensor:
         """Return attention of several heads, and the layer after it."""
-        where, options = described(layer), layer.config
+        where, options = layer.where, layer.config
         query, value = tensors[named["query"]], tensors[named["value"]]
         key = tensors[named["key"]] if "key" in named else value
         three = (query, value, key)
@@ -164,8 +145,8 @@ class TokenGraph:
             raise CheckError(f"{where} does not read rows of tokens, as many keys as values")
         if options.get("attention_axes") not in (None, [1]):
             raise CheckError(f"{where} attends over other axes than that of the tokens")
-        heads, size = (json_reader.take(options, name, int, where) for name in ("num_heads", "key_dim"))
-        depth = size if options.get("value_dim") is None else json_reader.take(options, "value_dim", int, where)
+        heads, size = (take(options, name, int, where) for name in ("num_heads", "key_dim"))
+        depth = size if options.get("value_dim") is None else take(options, "value_dim", int, where)
         if min(heads, size, depth) < 1:
             raise CheckError(f"{where} has no heads, or heads of no size")
         given = options.get("output_shape")
@@ -206,12 +187,12 @@ class TokenGraph:
             own = self.moved(values, lambda n, seen=seen: n[seen])  # type: ignore[misc]
             parts.append(self.product(weights, own, ("hts", "she", "the")).value)
         order = [token for tokens in sets.values() for token in tokens]
-        whole = Tensor(self._graph.concatenate(*parts), (len(allowed), *values.shape[1:]))
+        whole = Tensor.of(self._graph.concatenate(*parts), (len(allowed), *values.shape[1:]))
         return self.moved(whole, lambda numbers: numbers[np.argsort(order)])
 
     def dot(self, layer: Layer, tensors: list[Tensor]) -> Tensor:
         """Return the products of two values, summed over an axis of each."""
-        where, given = described(layer), layer.config.get("axes")
+        where, given = layer.where, layer.config.get("axes")
         axes = given if type(given) is list else [given, given]
         if len(tensors) != 2 or len(axes) != 2 or any(tensor.whole for tensor in tensors):
             raise CheckError(f"{where} does not multiply two values over an axis of each")
@@ -224,11 +205,11 @@ class TokenGraph:
             labels.append("".join("s" if place == along else letters[place] for place in range(rank)))
         out = "".join(label.replace("s", "") for label in labels)
         found = self.product(tensors[0], tensors[1], (labels[0], labels[1], out))
-        return found if found.shape else replace(found, shape=(1,))
+        return found if found.shape else Tensor.of(found.value, (1,))
 
     def normalised(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return a normalisation over the last axes, with its gain and shift."""
-        where, centred = described(layer), layer.kind == "LayerNormalization"
+        where, centred = layer.where, layer.kind == "LayerNormalization"
         given, rank = layer.config.get("axis", -1), len(tensor.shape)
         axes = given if type(given) is list else [given]
         count = len(axes)
@@ -239,9 +220,9 @@ class TokenGraph:
         if any(array.shape != shape for array in arrays):
             raise CheckError(f"{where} has a gain or a shift of another shape than the axes it is over")
         options = {"epsilon": 1e-3 if centred else 1e-6, **layer.config}
-        epsilon = json_reader.take(options, "epsilon", float, where)
+        epsilon = take(options, "epsilon", float, where)
         value = self._graph.normalise(tensor.value, math.prod(shape), epsilon, centred=centred)
-        scaled = not centred or json_reader.take({"scale": True, **layer.config}, "scale", bool, where)
+        scaled = not centred or maybe(layer.config, "scale", bool, where, True)
         wide = [np.broadcast_to(array, tensor.shape).reshape(-1).astype(np.float64) for array in arrays]
         if wide:
             gain = wide.pop(0) if scaled else 1.0
@@ -250,40 +231,34 @@ class TokenGraph:
 
     def permuted(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return the axes of a row in another order."""
-        dims = json_reader.take(layer.config, "dims", list, described(layer))
+        dims = take(layer.config, "dims", list, layer.where)
         if not all(type(dim) is int for dim in dims) or sorted(dims) != list(range(1, len(tensor.shape) + 1)):
-            raise CheckError(f"{described(layer)} does not put the axes of a row in another order")
+            raise CheckError(f"{layer.where} does not put the axes of a row in another order")
         return self.moved(tensor, lambda numbers: numbers.transpose([dim - 1 for dim in dims]))
 
     def repeated(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return a row several times, as tokens."""
-        times = json_reader.take(layer.config, "n", int, described(layer))
+        times = take(layer.config, "n", int, layer.where)
         if len(tensor.shape) != 1 or not 0 < times <= _MOST_TOKENS:
-            raise CheckError(f"{described(layer)} does not repeat one row")
+            raise CheckError(f"{layer.where} does not repeat one row")
         return self.moved(tensor, lambda numbers: np.tile(numbers, (times, 1)))
 
     def pooled(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return the mean over the tokens."""
-        where, options = described(layer), layer.config
+        where, options = layer.where, layer.config
         if len(tensor.shape) != 2 or options.get("data_format") not in (None, "channels_last"):
             raise CheckError(f"{where} does not read rows of tokens, with channels last")
         tokens, width = tensor.shape
         if tokens > _MOST_TOKENS:
             raise CheckError(f"{where} reads too many tokens")
-        parts = [
-            self._graph.columns(tensor.value, list(range(token * width, (token + 1) * width)))
-            for token in range(tokens)
-        ]
-        value = parts[0]
-        if tokens > 1:
-            value = self._graph.norm(self._graph.sum(*parts), scaling(0.0, 1 / tokens, None))
-        kept = json_reader.take({"keepdims": False, **options}, "keepdims", bool, where)
-        return Tensor(value, (1, width) if kept else (width,))
+        value = self.values.total(self.values.parts(tensor, [1]), mean=True)
+        kept = maybe(options, "keepdims", bool, where, False)
+        return Tensor.of(value, (1, width) if kept else (width,))
 
 
 def _allowed(layer: Layer, named: dict[str, Any], rows: int, columns: int) -> NDArray[np.bool_]:
     """Return which tokens attend to which: masks must be constants."""
-    where, window, mask = described(layer), layer.config.get("sliding_window"), named["attention_mask"]
+    where, window, mask = layer.where, layer.config.get("sliding_window"), named["attention_mask"]
     apart = np.arange(rows)[:, None] - np.arange(columns)
     found = np.ones(apart.shape, np.bool_)
     if named["use_causal_mask"]:
@@ -302,10 +277,10 @@ def _allowed(layer: Layer, named: dict[str, Any], rows: int, columns: int) -> ND
 def _constant_mask(mask: Any, rows: int, columns: int, where: str) -> NDArray[np.bool_]:
     if type(mask) is not dict or mask.get("class_name") not in ("__numpy__", "__tensor__"):
         raise CheckError(f"{where} has an attention_mask that is not a constant")
-    json_reader.only_keys(mask, ("class_name", "config"), where)
-    config = json_reader.take(mask, "config", dict, where)
-    json_reader.only_keys(config, ("value", "dtype"), where)
-    value = json_reader.take(config, "value", list, where)
+    only_keys(mask, ("class_name", "config"), where)
+    config = take(mask, "config", dict, where)
+    only_keys(config, ("value", "dtype"), where)
+    value = take(config, "value", list, where)
     if len(value) == 1 and rows != 1 and type(value[0]) is list:
         value = value[0]
     lists = config.get("dtype") == "bool" and len(value) == rows and all(type(row) is list for row in value)

@@ -1,7 +1,7 @@
 """The nodes of an ONNX graph, from its inputs on, as steps of a model.
 
-Values are rows of numbers under any axes (`onnx_axes`), of which one is that of the rows: (rows, columns), (rows,) once
-a single column has lost its axis, (rows, tokens, width). `find_function` finds functions that exporters write as
+Values are rows of numbers under any axes (`axes`), of which one is that of the rows: (rows, columns), (rows,) once a
+single column has lost its axis, (rows, tokens, width). `find_function` finds functions that exporters write as
 several nodes (x · sigmoid(x)).
 """
 
@@ -19,24 +19,22 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
-from fairmend_check.readers.onnx_axes import (
+from fairmend_check.readers.axes import (
     Dims,
     Factors,
-    Places,
     Rows,
     axis_of,
     broadcast,
     elementwise_factors,
     factors,
     matrix_factors,
-    moved,
-    places,
     plain,
     reshaped,
     rows_axis,
 )
 from fairmend_check.readers.onnx_nodes import ELEMENTS, Node, find_function, find_normalisation
 from fairmend_check.readers.onnx_sizes import compute_sizes, known, sizes_of
+from fairmend_check.readers.values import Value, Values
 
 Tensor = NDArray[Any]
 
@@ -53,16 +51,14 @@ _POWERS: dict[float | None, str] = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What a node gives: a value of the graph, its elements and axes.
+class Entry(Value):
+    """What a node gives: a value of the graph with its axes, and its elements.
 
     ``cut`` says that a cast to whole numbers may have cut off digits, or to fewer bits: only a look-up may read it.
     ``hidden`` says which numbers, in its axes, a mask makes -infinity: only a softmax may read it.
     """
 
-    value: int
     element: int
-    dims: Dims
     cut: bool = False
     hidden: NDArray[np.bool_] | None = None
 
@@ -96,6 +92,7 @@ class OnnxGraph:
         self.element = min(floats, default=ELEMENTS["float32"])
         self.rows = inputs[0][2][0]
         self.graph = Graph(sum(widths))
+        self._values = Values(self.graph, _MAX_NUMBERS)
         self.tensors: dict[str, Tensor] = {}
         self.nodes: dict[str, Node] = {}
         self.entries: dict[str, Entry | CheckError] = {}
@@ -109,7 +106,7 @@ class OnnxGraph:
         start = 0
         for (name, element, shape), width in zip(inputs, widths, strict=True):
             value = self.graph.columns(self.graph.input, list(range(start, start + width)))
-            self._put(name, Entry(value, element, (Rows(),) if len(shape) == 1 else (Rows(), width)))
+            self._put(name, Entry(value, (Rows(),) if len(shape) == 1 else (Rows(), width), element))
             start += width
 
     def append(self, node: Node, readers: dict[str, list[Node]]) -> None:
@@ -158,13 +155,6 @@ class OnnxGraph:
         else:
             self.elements[name] = entry.element
 
-    def _moved(self, entry: Entry, move: Callable[[Places], Places], axis: int | None = None) -> Entry:
-        """Return a value after a move of its numbers; ``axis`` is then that of the rows."""
-        indices, dims = moved(entry.dims, move, axis)
-        if indices.size > _MAX_NUMBERS or not indices.size:
-            raise CheckError("a node chooses no numbers, or too many")
-        return replace(entry, value=self.graph.columns(entry.value, indices.tolist()), dims=dims)
-
     def _numeric(self, name: str, node: Node) -> Entry:
         """Return a value of numbers of the input's type."""
         entry = self.entry(name)
@@ -199,7 +189,7 @@ class OnnxGraph:
         return entry.value
 
     def _out(self, value: int, dims: Dims | None = None) -> Entry:
-        return Entry(value, self.element, (Rows(), self.graph.width(value)) if dims is None else dims)
+        return Entry(value, (Rows(), self.graph.width(value)) if dims is None else dims, self.element)
 
     def _constant(self, name: str) -> Tensor:
         """Return a constant of the type of the input."""
@@ -324,10 +314,8 @@ class OnnxGraph:
 
     def _product(self, first: Entry, second: Entry, how: Factors) -> Entry:
         """Return the products of two values."""
-        a = self.graph.columns(first.value, how.left.tolist())
-        b = self.graph.columns(second.value, how.right.tolist())
-        made = self.graph.product(a, b, *how.sizes)
-        return self._out(self.graph.columns(made, how.back.tolist()), how.dims)
+        made = self._values.product(first, second, how)
+        return self._out(made.value, made.dims)
 
     def _einsum(self, node: Node) -> Entry:
         names, arrow, out = str(node.attributes["equation"]).replace(" ", "").partition("->")
@@ -374,7 +362,7 @@ class OnnxGraph:
         if node.kind == "Add" and np.isneginf(value).any():
             return self._masked(entry, value)
         if node.kind == "Div" and constants[0]:
-            inverse = self.graph.function(entry.value, Activation("reciprocal"))
+            inverse = self._values.inverse(entry.value)
             scaled = inverse if (value == 1).all() else self.graph.norm(inverse, scaling(0.0, value, None))
             return replace(entry, value=scaled)
         if node.kind == "Div" and not value.all():
@@ -433,14 +421,10 @@ class OnnxGraph:
             return None
         return self._linear(entry, lambda units: units * wide)
 
-    def _stretch(self, entry: Entry, dims: Dims) -> int:
-        """Return the value with its axes of size 1 stretched to others."""
-        return self._moved(entry, lambda numbers: np.broadcast_to(numbers, plain(dims))).value
-
     def _combined(self, node: Node, first: Entry, second: Entry) -> Entry:
         """Return the sum, the difference, the product or the quotient of two values."""
         if node.kind == "Div":
-            second = replace(second, value=self.graph.function(second.value, Activation("reciprocal")))
+            second = replace(second, value=self._values.inverse(second.value))
         if node.kind in ("Mul", "Div"):
             return self._product(first, second, elementwise_factors(first.dims, second.dims))
         if first.is_row and second.is_row and 1 not in (first.dims[1], second.dims[1]):
@@ -448,22 +432,21 @@ class OnnxGraph:
             values = [first.value, second.value]
         else:
             dims = broadcast(first.dims, second.dims)
-            values = [self._stretch(entry, dims) for entry in (first, second)]
+            sizes = plain(dims)
+            values = [self._values.moved(each, lambda n: np.broadcast_to(n, sizes)).value for each in (first, second)]
         if node.kind == "Sub":
-            values[1] = self.graph.norm(values[1], scaling(0.0, -1.0, None))
+            values[1] = self._values.negative(values[1])
         return self._out(self.graph.sum(*values), dims)
 
     def _negative(self, node: Node) -> Entry:
         entry = self._numeric(node.inputs[0], node)
-        return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, -1.0, None)))
+        return replace(entry, value=self._values.negative(entry.value))
 
     def _total(self, node: Node) -> Entry:
         entries = [self._numeric(name, node) for name in node.inputs]
         if any(entry.dims != entries[0].dims for entry in entries):
             raise CheckError(f"node {node.kind} adds up values of different axes")
-        value = entries[0].value if len(entries) == 1 else self.graph.sum(*(entry.value for entry in entries))
-        if node.kind == "Mean" and len(entries) > 1:
-            value = self.graph.norm(value, scaling(0.0, 1 / len(entries), None))
+        value = self._values.total([entry.value for entry in entries], mean=node.kind == "Mean")
         return replace(entries[0], value=value)
 
     def _reduced(self, node: Node) -> Entry:
@@ -477,34 +460,16 @@ class OnnxGraph:
         over = sorted({axis_of(axis, entry.dims, node.kind) for axis in axes})
         if len(over) != len(axes) or not over:
             raise CheckError(f"node {node.kind} is over other axes than can be checked")
-        rest = [axis for axis in range(entry.axes) if axis not in over]
-        numbers = (
-            places(entry.dims).transpose([*over, *rest]).reshape(-1, math.prod(plain(entry.dims)[a] for a in rest))
-        )
-        if len(numbers) > _MOST_UNITS:
-            raise CheckError(f"node {node.kind} adds up too many numbers")
-        parts = [self.graph.columns(entry.value, part.tolist()) for part in numbers]
-        if node.kind in ("ReduceMax", "ReduceMin"):
-            parts = [self._largest(parts, smallest=node.kind == "ReduceMin")]
-        value = parts[0] if len(parts) == 1 else self.graph.sum(*parts)
-        if node.kind == "ReduceMean" and len(parts) > 1:
-            value = self.graph.norm(value, scaling(0.0, 1 / len(parts), None))
+        largest, count = node.kind in ("ReduceMax", "ReduceMin"), math.prod(plain(entry.dims)[axis] for axis in over)
+        if count > (_MOST_COMPARED if largest else _MOST_UNITS):
+            raise CheckError(f"node {node.kind} is over too many numbers")
+        parts = self._values.parts(entry, over)
+        if largest:
+            value = self._values.largest(parts, smallest=node.kind == "ReduceMin")
+        else:
+            value = self._values.total(parts, mean=node.kind == "ReduceMean")
         kept = tuple(1 if axis in over else size for axis, size in enumerate(entry.dims) if keep or axis not in over)
         return self._out(value, kept)
-
-    def _largest(self, values: list[int], *, smallest: bool) -> int:
-        """Return the largest of values: the larger of each and those before it is b + relu(a - b)."""
-        if len(values) > _MOST_COMPARED:
-            raise CheckError("a node compares too many numbers")
-        found = values[0]
-        for other in values[1:]:
-            difference = self.graph.sum(found, self.graph.norm(other, scaling(0.0, -1.0, None)))
-            more = self.graph.function(difference, Activation("relu"))
-            if smallest:
-                found = self.graph.sum(found, self.graph.norm(more, scaling(0.0, -1.0, None)))
-            else:
-                found = self.graph.sum(other, more)
-        return found
 
     def _layer_norm(self, node: Node) -> Entry:
         """Read a normalisation of the last axes, and its gain and shift."""
@@ -562,14 +527,10 @@ class OnnxGraph:
         if node.kind == "LogSoftmax" or self.opset < _ONE_AXIS:
             raise CheckError(f"node {node.kind} is not over the columns of a row")
         size = plain(entry.dims)[axis]
-        last = self._moved(entry, lambda numbers: np.moveaxis(numbers, axis, -1), 0)
         if hidden is None:
-            value = self.graph.softmax(last.value, size)
-        else:
-            value = self._seen_softmax(last.value, ~np.moveaxis(hidden, axis, -1).reshape(-1, size))
-        shape = [size for other, size in enumerate(plain(entry.dims)) if other != axis] + [size]
-        back = np.moveaxis(np.arange(math.prod(shape)).reshape(shape), -1, axis).reshape(-1)
-        return replace(entry, value=self.graph.columns(value, back.tolist()))
+            return self._values.along(entry, axis, lambda last: self.graph.softmax(last, size))
+        seen = ~np.moveaxis(hidden, axis, -1).reshape(-1, size)
+        return self._values.along(entry, axis, lambda last: self._seen_softmax(last, seen))
 
     def _seen_softmax(self, value: int, seen: NDArray[np.bool_]) -> int:
         """Return the softmax of what each group (groups, size) sees, and 0 for the rest.
@@ -704,7 +665,7 @@ class OnnxGraph:
         order = list(node.attributes["perm"]) or list(range(entry.axes))[::-1]
         if sorted(order) != list(range(entry.axes)):
             raise CheckError("node Transpose has an order of axes that cannot be checked")
-        return self._moved(entry, lambda numbers: numbers.transpose(order), order.index(rows_axis(entry.dims)))
+        return self._values.moved(entry, lambda numbers: numbers.transpose(order), order.index(rows_axis(entry.dims)))
 
     def _expand(self, node: Node) -> Entry:
         """Stretch a value, or a constant to the rows."""
@@ -724,7 +685,7 @@ class OnnxGraph:
             raise CheckError("node Expand adds axes, which cannot be checked")
         wide, at = (*(1,) * (entry.axes - len(shape)), *shape), rows_axis(entry.dims)
         stretched = broadcast(entry.dims, (*wide[:at], entry.dims[at] if wide[at] == 1 else wide[at], *wide[at + 1 :]))
-        return self._moved(entry, lambda numbers: np.broadcast_to(numbers, plain(stretched)))
+        return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(stretched)))
 
     def _constant_row(self, row: Tensor, dims: Dims) -> Entry:
         """Return numbers that are the same for every row: an affine layer with weights of 0."""
@@ -739,14 +700,8 @@ class OnnxGraph:
             rest = [tuple(size for k, size in enumerate(part.dims) if k != at) for part in (first, each)]
             if each.element != first.element or each.axes != first.axes or rest[0] != rest[1]:
                 raise CheckError("node Concat joins values of several types or shapes")
-        joined, start, numbers = self.graph.concatenate(*(each.value for each in entries)), 0, []
-        for each in entries:
-            numbers.append(places(each.dims) + start)
-            start += numbers[-1].size
-        array = np.concatenate(numbers, axis=at)
-        dims = tuple(array.shape[at] if k == at else size for k, size in enumerate(first.dims))
-        value = self.graph.columns(joined, array.reshape(-1).tolist())
-        return Entry(value, first.element, dims, any(each.cut for each in entries))
+        joined = self._values.joined(entries, at)
+        return Entry(joined.value, joined.dims, first.element, any(each.cut for each in entries))
 
     def _gather(self, node: Node) -> Entry:
         """Read a look-up in a constant table, or a choice along an axis."""
@@ -755,7 +710,7 @@ class OnnxGraph:
             entry = self.entry(node.inputs[1])
             if axis != 0 or table.ndim != 2 or entry.element not in WHOLE or entry.axes > 2 or entry.dims[0] != Rows():
                 raise CheckError("node Gather looks up what cannot be checked")
-            value = self._looked_up(entry.value, self._constant(node.inputs[0]))
+            value = self._values.looked_up(entry.value, self._constant(node.inputs[0]))
             return self._out(value, (*entry.dims, table.shape[1]))
         entry, indices = self.entry(node.inputs[0]), self.tensors.get(node.inputs[1])
         if indices is None or indices.dtype != np.int64 or indices.ndim > 1:
@@ -766,11 +721,7 @@ class OnnxGraph:
             raise CheckError("node Gather chooses columns that there are not")
         rows = rows_axis(entry.dims)
         rows -= rows > at and not indices.ndim  # a single one takes its axis away
-        return self._moved(entry, lambda numbers: np.take(numbers, indices, axis=at), rows)
-
-    def _looked_up(self, source: int, table: Tensor) -> int:
-        columns = [self.graph.columns(source, [column]) for column in range(self.graph.width(source))]
-        return self.graph.concatenate(*(self.graph.lookup(column, table) for column in columns))
+        return self._values.moved(entry, lambda numbers: np.take(numbers, indices, axis=at), rows)
 
     def _one_hot(self, node: Node) -> Entry:
         entry, depth = self.entry(node.inputs[0]), self._whole_numbers(node.inputs[1])
@@ -780,7 +731,7 @@ class OnnxGraph:
         if self._constant(node.inputs[2]).tolist() != [0, 1]:
             raise CheckError("node OneHot has other values than 0 and 1")
         dtype = self._constant(node.inputs[2]).dtype
-        return self._out(self._looked_up(entry.value, np.eye(depth[0], dtype=dtype)))
+        return self._out(self._values.looked_up(entry.value, np.eye(depth[0], dtype=dtype)))
 
     def _slice(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
@@ -799,7 +750,7 @@ class OnnxGraph:
             if axis >= entry.axes or isinstance(entry.dims[axis], Rows) or step == 0:
                 raise CheckError("node Slice chooses among the rows")
             chosen[axis] = slice(start, end, step)
-        return self._moved(entry, lambda numbers: numbers[tuple(chosen)])
+        return self._values.moved(entry, lambda numbers: numbers[tuple(chosen)])
 
     def _split(self, node: Node) -> None:
         entry = self.entry(node.inputs[0])
@@ -816,7 +767,7 @@ class OnnxGraph:
         ends = np.cumsum(sizes)
         for name, start, end in zip(node.outputs, ends - sizes, ends, strict=True):
             part = [slice(None)] * at + [slice(int(start), int(end))]
-            self._put(name, self._moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
+            self._put(name, self._values.moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
 
     def compute_sizes(self, node: Node) -> bool:
         """Read a node that computes with sizes of axes or with constants alone; return whether it does."""

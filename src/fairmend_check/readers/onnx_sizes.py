@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.readers.onnx_axes import Dims, Rows
+from fairmend_check.readers.axes import Dims, Rows
 from fairmend_check.readers.onnx_nodes import ELEMENTS, Node
 
 Tensor = NDArray[Any]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import parse_json
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers.hdf5 import Array, Group, read_hdf5
 from fairmend_check.readers.keras_config import FLOAT32_ONLY, OPERATION, RANDOM, Described, Layer, read_config
@@ -77,7 +77,7 @@ def _check_parts(layer: Layer, names: list[str]) -> None:
     """Refuse the weights of attention under other names than Keras loads them in order."""
     ends = [tuple(name.removesuffix(":0").split("/")[-2:]) for name in names]
     if layer.kind == "MultiHeadAttention" and ends != [tuple(name.split("/")) for name in _variables(layer)]:
-        raise CheckError(f"{_where(layer)} does not list its arrays in the order in which Keras loads them")
+        raise CheckError(f"{layer.where} does not list its arrays in the order in which Keras loads them")
 
 
 def _major(version: Any) -> str:
@@ -105,15 +105,15 @@ def _assign_nested(model: Layer, names: list[str], stored: dict[Path, list[str]]
     expected = sorted(arrays, key=lambda each: not each[2])
     if model.kind != "Sequential" and not is_true(model, "trainable"):
         if both and expected != arrays:
-            raise CheckError(f"{_where(model)} has weights that Keras 2 and 3 take in different orders; {_UNFREEZE}")
+            raise CheckError(f"{model.where} has weights that Keras 2 and 3 take in different orders; {_UNFREEZE}")
         expected = arrays
     if len(expected) != len(names):
-        raise CheckError(f"{_where(model)} does not have {len(expected)} arrays")
+        raise CheckError(f"{model.where} does not have {len(expected)} arrays")
     for (path, variable, _), name in zip(expected, names, strict=True):
         *_, owner, last = ("", *name.removesuffix(":0").split("/"))
         if owner != path[-1] or last != variable:
             listed = f'the array "{name[:60]}" where Keras loads "{"/".join(path)[:60]}/{variable}"'
-            raise CheckError(f"{_where(model)} lists {listed}; {_UNFREEZE}")
+            raise CheckError(f"{model.where} lists {listed}; {_UNFREEZE}")
         stored.setdefault(path, []).append(name)
 
 
@@ -125,9 +125,9 @@ def _nested_arrays(model: Layer, above: Path) -> list[tuple[Path, str, bool]]:
         if layer.model is not None:
             found += _nested_arrays(layer, (*above, model.name))
         if layer.kind == "MultiHeadAttention":
-            raise CheckError(f"{_where(layer)} is in a model within the model, which cannot be checked; {_AS_KERAS}")
+            raise CheckError(f"{layer.where} is in a model within the model, which cannot be checked; {_AS_KERAS}")
         if layer.kind == "Normalization" and is_adapted(layer):  # Keras 3 goes on with mean 0 and variance 1
-            raise CheckError(f"{_where(layer)} is adapted and in a model within the model; {_IGNORED}")
+            raise CheckError(f"{layer.where} is adapted and in a model within the model; {_IGNORED}")
         for variable in _variables(layer):
             learned = variable not in ("moving_mean", "moving_variance")
             found.append((path, variable, learned and is_true(layer, "trainable")))
@@ -162,10 +162,6 @@ def _stored(layer: Layer) -> int:
     return len(_variables(layer)) + (sum(map(_stored, layer.model.layers)) if layer.model is not None else 0)
 
 
-def _where(layer: Layer) -> str:
-    return f'layer "{layer.name[:40]}"'
-
-
 def _check_listing(root: Group, layers: list[Layer]) -> None:
     """Refuse weights that are not listed in the order of the layers, by which Keras goes, and under their names."""
     _only_members(root, ("model_weights", "optimizer_weights"))
@@ -184,7 +180,7 @@ def _check_listing(root: Group, layers: list[Layer]) -> None:
         raise CheckError("the weights are not listed in the order of the layers")
     for (_, count), layer in zip(weighted, (layer for layer in layers if _stored(layer)), strict=True):
         if count != _stored(layer):
-            raise CheckError(f"{_where(layer)} does not have {_stored(layer)} arrays")
+            raise CheckError(f"{layer.where} does not have {_stored(layer)} arrays")
 
 
 def _texts(group: Group, name: str) -> list[str]:
@@ -200,7 +196,7 @@ def read_keras(content: bytes) -> Model:
     if sorted(members) != ["config.json", "metadata.json", "model.weights.h5"]:
         raise CheckError(f"the archive contains {', '.join(members)[:200]}, not the three files that Keras writes")
     described = read_config(members["config.json"], archived=True)
-    metadata = json_reader.parse_json(members["metadata.json"], "the metadata")
+    metadata = parse_json(members["metadata.json"], "the metadata")
     root = read_hdf5(members["model.weights.h5"])
     _only_members(root, ("layers", "vars", "optimizer", "metrics"))
     _check_no_variables(root, "the model")
@@ -216,7 +212,7 @@ def read_keras(content: bytes) -> Model:
             return _parts(group, layer)
         variables = group.find("vars") if group is not None else None
         if group is None or not isinstance(variables, Group) or sorted(variables.members) != numbers:
-            raise CheckError(f"{_where(layer)} does not have {len(numbers)} arrays")
+            raise CheckError(f"{layer.where} does not have {len(numbers)} arrays")
         _check_beside(group, layer)
         return [_floats(variables.members[number], layer) for number in numbers[: count_weights(layer)]]
 
@@ -226,12 +222,12 @@ def read_keras(content: bytes) -> Model:
 def _parts(group: Group, layer: Layer) -> Weights:
     """Return the arrays of the layers inside attention; its softmax and dropout have none."""
     _only_members(group, ("vars", "_softmax", "_dropout_layer", *PARTS.values()))
-    _check_no_variables(group, _where(layer))
+    _check_no_variables(group, layer.where)
     for name, known in (("_softmax", ("vars",)), ("_dropout_layer", ("vars", "seed_generator"))):
         inner = group.members.get(name)
         if isinstance(inner, Group):
             _only_members(inner, known)
-            _check_no_variables(inner, _where(layer))
+            _check_no_variables(inner, layer.where)
         elif inner is not None:
             raise CheckError(f'the file contains "{name}", which Keras does not write for these layers')
     found: Weights = []
@@ -241,7 +237,7 @@ def _parts(group: Group, layer: Layer) -> Weights:
         variables = inner.find("vars") if isinstance(inner, Group) else None
         numbers = [str(number) for number in range(count)]
         if not isinstance(inner, Group) or not isinstance(variables, Group) or sorted(variables.members) != numbers:
-            raise CheckError(f"{_where(layer)} does not have {count} arrays in {name}")
+            raise CheckError(f"{layer.where} does not have {count} arrays in {name}")
         _only_members(inner, ("vars",))
         found += [_floats(variables.members[number], layer) for number in numbers]
     return found
@@ -260,13 +256,13 @@ def _find_places(above: Group, model: Described, path: Path, found: dict[Path, G
         inside = found[(*path, layer.name)] = group if isinstance(group, Group) else None
         if layer.model is not None:
             if inside is None:
-                raise CheckError(f"{_where(layer)} has no weights in the file")
+                raise CheckError(f"{layer.where} has no weights in the file")
             _only_members(inside, ("layers", "vars"))
-            _check_no_variables(inside, _where(layer))
+            _check_no_variables(inside, layer.where)
             _find_places(inside, layer.model, (*path, layer.name), found)
         elif inside is not None and not _stored(layer):
             _check_beside(inside, layer)
-            _check_no_variables(inside, _where(layer))
+            _check_no_variables(inside, layer.where)
 
 
 def _check_beside(group: Group, layer: Layer) -> None:
@@ -276,7 +272,7 @@ def _check_beside(group: Group, layer: Layer) -> None:
     if type(layer.config.get("activation")) is dict and isinstance(inner, Group):
         known.append("activation")
         _only_members(inner, ("vars",))
-        _check_no_variables(inner, _where(layer))
+        _check_no_variables(inner, layer.where)
     _only_members(group, known)
 
 

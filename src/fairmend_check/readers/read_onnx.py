@@ -25,7 +25,7 @@ from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers import protobuf
-from fairmend_check.readers.onnx_axes import Rows
+from fairmend_check.readers.axes import Rows
 from fairmend_check.readers.onnx_graph import OnnxGraph
 from fairmend_check.readers.onnx_nodes import (
     ELEMENTS,

@@ -32,6 +32,7 @@ from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.certificate import Certificate, ClassCertificate
 from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
 from fairmend_check.kernel.entry import FLOATS, WHOLE, Entry, Port
+from fairmend_check.kernel.features import Feature
 from fairmend_check.kernel.model import Model
 from fairmend_check.kernel.neighbourhood import (
     Product,
@@ -43,7 +44,7 @@ from fairmend_check.kernel.neighbourhood import (
     slack,
 )
 from fairmend_check.kernel.rounding import Array
-from fairmend_check.kernel.spec import Feature, Spec
+from fairmend_check.kernel.spec import Spec
 from fairmend_check.run.runtimes import ANSWER, JOB, MAX_FILE, OUTPUTS, ROWS
 
 SECONDS = 120.0  # for one runtime; its start alone can take ten

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmend_check.kernel.features import Runs
+from fairmend_check.kernel.links import Effect, Link
 from fairmend_check.kernel.rounding import Array, down, up
-from fairmend_check.kernel.spec import Effect, Link, Runs
 
 if TYPE_CHECKING:
     from fairmend_check.shares.people import Axis

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.features import Feature
 from fairmend_check.kernel.neighbourhood import encode
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma
-from fairmend_check.kernel.spec import Feature, Spec
+from fairmend_check.kernel.spec import Spec
 from fairmend_check.shares.linked_people import (
     ALL,
     Cases,
@@ -295,6 +296,12 @@ class Axis:
         else:
             ends = self.span(first, last)
         return A * np.stack(ends, axis=1)
+
+    def terms(self, A: Array, first: Whole, last: Whole, *, inside: bool = False) -> Array:
+        """Return what `ends` does for forms A of all columns (boxes, forms, width): (boxes, forms, terms)."""
+        columns = A[:, :, self.columns].reshape(A.shape[0] * A.shape[1], -1)
+        ends = (np.repeat(end, A.shape[1]) for end in (first, last))
+        return self.ends(columns, *ends, inside=inside).reshape(*A.shape[:2], -1)
 
     def categories(self, A: Array) -> Array:
         """Return the terms A·x of the category of each cell (boxes, cells): coefficients, so they are exact."""
@@ -577,10 +584,8 @@ class People:
         least, size = np.minimum(*ends).sum(axis=2), np.maximum(*map(np.abs, ends)).sum(axis=2)
         for k, axis in enumerate(self.axes):
             if axis.one_hot:
-                forms = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
-                values = axis.ends(forms, *(np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last)))
-                least = least + values.min(axis=1).reshape(least.shape)
-                size = size + np.abs(values).max(axis=1).reshape(least.shape)
+                values = axis.terms(A, boxes.first[:, k], boxes.last[:, k])
+                least, size = least + values.min(axis=2), size + np.abs(values).max(axis=2)
         return least, size
 
     def distribution(self, boxes: Boxes, g: Array) -> tuple[Array, Array]:
@@ -626,23 +631,21 @@ class People:
         The least of all who are similar, the largest of someone who surely is, and how large they are (boxes, forms).
         """
         k, axis, blocks = self.banded[number]
-        columns = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
-        first, last = (np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last))
-        values, block = axis.ends(columns, first, last), blocks.of(first)
-        ends = values if axis.one_hot else columns * np.stack([blocks.low[block], blocks.top[block]], axis=1)
-        least = values.min(axis=1)
-        most = np.where(blocks.sure[block], ends.max(axis=1), least)
-        least, most, size = (each.reshape(A.shape[:2]) for each in (least, most, np.abs(values).max(axis=1)))
-        return least, most, size
+        values, block = axis.terms(A, boxes.first[:, k], boxes.last[:, k]), blocks.of(boxes.first[:, k])
+        ends = values
+        if not axis.one_hot:
+            ends = A[:, :, axis.columns] * np.stack([blocks.low[block], blocks.top[block]], axis=1)[:, None]
+        least = values.min(axis=2)
+        most = np.where(blocks.sure[block][:, None], ends.max(axis=2), least)
+        return least, most, np.abs(values).max(axis=2)
 
     def band_steps(self, boxes: Boxes, A: Array) -> Array:
         """Return by how much forms A (boxes, forms, width) of people of the same bands can differ (boxes, forms)."""
         found = np.zeros(A.shape[:2])
         for k, axis, blocks in self.banded:
             if axis.one_hot:
-                columns = A[:, :, axis.columns].reshape(A.shape[0] * A.shape[1], -1)
-                values = axis.ends(columns, *(np.repeat(end[:, k], A.shape[1]) for end in (boxes.first, boxes.last)))
-                found = found + (values.max(axis=1) - values.min(axis=1)).reshape(found.shape)
+                values = axis.terms(A, boxes.first[:, k], boxes.last[:, k])
+                found = found + (values.max(axis=2) - values.min(axis=2))
             else:
                 found = found + np.abs(A[:, :, axis.column]) * (blocks.high - blocks.low).max()
         return found * (1 + gamma(2 * len(self.axes) + 8)) + TINY if self.banded else found

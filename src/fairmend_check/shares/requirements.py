@@ -134,13 +134,11 @@ class Requirement:
         (n, count), forms = bounded.shape, found.A.shape[1]
         least, most, size = np.zeros((3, len(found.A), forms))
         for k, axis in enumerate(people.protected):
-            columns = found.A[:, :, axis.columns].reshape(len(found.A) * forms, -1)
-            ends = np.repeat(cases.first[:, k], forms), np.repeat(cases.last[:, k], forms)
-            values = axis.ends(columns, *ends)
-            inside = values if axis.feature.whole else axis.ends(columns, *ends, inside=True)
-            least = least + values.min(axis=1).reshape(least.shape)
-            most = most + inside.max(axis=1).reshape(least.shape)
-            size = size + np.abs(values).max(axis=1).reshape(least.shape)
+            ends = cases.first[:, k], cases.last[:, k]
+            values = axis.terms(found.A, *ends)
+            inside = values if axis.feature.whole else axis.terms(found.A, *ends, inside=True)
+            least, most = least + values.min(axis=2), most + inside.max(axis=2)
+            size = size + np.abs(values).max(axis=2)
         slack = gamma(len(people.protected) + 8) * size + TINY
         A, c = found.A, found.c
         if people.links is not None:

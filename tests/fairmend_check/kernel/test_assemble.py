@@ -15,11 +15,11 @@ DOUBLED = scaling(0.0, 2.0, None)
 
 def test_norms_belong_to_the_layer_before_or_after_them():
     model = assemble([DOUBLED, WIDE, DOUBLED, DOUBLED, RELU, DOUBLED, LAST, DOUBLED, SIGMOID])
-    assert np.array_equal(model.weights[0], np.full((2, 3), 8.0))
-    assert np.array_equal(model.weights[1], np.full((1, 2), 4.0))
+    assert np.array_equal(model.layers[0].weight, np.full((2, 3), 8.0))
+    assert np.array_equal(model.layers[1].weight, np.full((1, 2), 4.0))
     assert model.activations == (RELU,)
     assert model.closed
-    assert [fold is not None for fold in model.folds] == [True, True]
+    assert all(layer.fold is not None for layer in model.layers)
 
 
 def test_the_numbers_of_a_function_are_rounded_to_the_type_of_the_model():
@@ -35,7 +35,7 @@ def test_the_numbers_of_a_function_are_rounded_to_the_type_of_the_model():
 
 def test_without_norms_nothing_is_folded():
     model = assemble([WIDE, LAST])
-    assert model.folds == (None, None)
+    assert [layer.fold for layer in model.layers] == [None, None]
     assert model.activations == (Activation("identity"),)
     assert not model.closed
 
@@ -98,7 +98,7 @@ def test_a_norm_is_folded_where_nothing_else_reads_the_layer():
     both = graph.sum(graph.input, graph.function(graph.input, RELU))
     model = graph.finish(graph.affine(graph.norm(both, DOUBLED), LAST.weight))
     assert kinds(model) == ["Input", "Activation", "Sum", "Dense"]
-    assert np.array_equal(model.weights[0], [[2.0, 2.0]])
+    assert np.array_equal(model.layers[0].weight, [[2.0, 2.0]])
 
 
 def test_what_the_output_does_not_need_is_left_out():

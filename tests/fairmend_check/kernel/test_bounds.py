@@ -9,8 +9,8 @@ from fairmend_check.kernel import bounds
 from fairmend_check.kernel import inference_error as inference
 from fairmend_check.kernel.bounds import form_bounds, interval_layers, leads, point_bounds
 from fairmend_check.kernel.inference_error import inference_error, output_errors
-from fairmend_check.kernel.model import Activation, make_model
-from support.checker_models import PIECEWISE, exact_outputs, random_model
+from fairmend_check.kernel.model import Activation
+from support.checker_models import PIECEWISE, exact_outputs, make_model, random_model
 
 
 def margin_bounds(model, classes, lower, upper, quick=False):

@@ -18,11 +18,11 @@ from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.kernel.claim import HALF, Threshold
 from fairmend_check.kernel.functions import function_of
 from fairmend_check.kernel.inference_error import _forward, inference_error, output_errors
-from fairmend_check.kernel.model import Activation, make_model
+from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.readers.read_model import read_model
-from support.checker_models import PIECEWISE, exact_outputs, random_model
+from support.checker_models import PIECEWISE, checked_model, exact_outputs, make_model, random_model
 from support.onnx_files import node, runtime, save
 from support.strategies import ACTIVATIONS, networks, random_network
 
@@ -42,7 +42,7 @@ def test_inference_in_float32_stays_within_its_error(activation, outputs):
         share = rng.random(4).astype(np.float32)
         x = np.clip(lower[box] + share * (upper[box] - lower[box]), lower[box], upper[box]).astype(np.float32)
         exact, h = exact_outputs(model, x), x
-        for number, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
+        for number, (weight, bias) in enumerate((each.weight, each.bias) for each in model.layers):
             order = rng.permutation(len(h))  # one sum after the other, in any order
             total = np.zeros(len(bias), dtype=np.float32)
             for column in order:
@@ -53,11 +53,6 @@ def test_inference_in_float32_stays_within_its_error(activation, outputs):
                 h = np.where(h >= 0, h, slope * h)
         for computed, truth, error in zip(h, exact, allowed[box], strict=True):
             assert abs(Fraction(float(computed)) - truth) <= Fraction(error)
-
-
-def model_of(network):
-    activations = [Activation(kind.name, kind.slope) for kind in network.activations]
-    return make_model([(affine.weight, affine.bias) for affine in network.affines], activations)
 
 
 def checker_error(model, classes, lower, upper, *, thorough=True):
@@ -205,7 +200,7 @@ def test_no_perturbation_of_the_size_of_the_roundings_changes_an_output_by_more(
     reached = []
     for activation in ("relu", "leaky_relu", "tanh", "sigmoid"):
         network = random_network(rng, 4, [6, 5, 6, 4], 1, activation)
-        model = model_of(network)
+        model = checked_model(network)
         x = rng.normal(size=(20, 4)) * 3
         layers = interval_layers(model, x, x)
         bound = output_errors(model, x, x, layers, np.ones((20, 1, 1)), thorough=thorough)[:, 0]
@@ -272,7 +267,7 @@ def test_subnormal_numbers_that_are_taken_as_0_stay_within_the_error():
         point = np.array([x], np.float32)
         wide = network.astype(np.float64).logits(point.astype(np.float64)).item()
         assert (wide > 0) != (flushed > 0), what
-        for bound in [checker_error(model_of(network), np.zeros(len(point), np.int64), point, point)]:
+        for bound in [checker_error(checked_model(network), np.zeros(len(point), np.int64), point, point)]:
             assert abs(wide - flushed) <= bound[0], what
 
 
@@ -340,9 +335,12 @@ def test_random_networks_of_subnormal_and_huge_numbers_stay_within_the_error(net
 
     network = network.with_affines([Affine(spread(a.weight), spread(a.bias)) for a in network.affines])
     x = spread(rng.normal(size=network.inputs))
-    bound = checker_error(model_of(network), np.zeros(1, np.int64), x[None], x[None])[0]
+    bound = checker_error(checked_model(network), np.zeros(1, np.int64), x[None], x[None])[0]
     if np.isfinite(bound):
-        truth, computed = exact_outputs(model_of(network), x), map(Fraction, map(float, flushing_outputs(network, x)))
+        truth, computed = (
+            exact_outputs(checked_model(network), x),
+            map(Fraction, map(float, flushing_outputs(network, x))),
+        )
         off = [a - b for a, b in zip(computed, truth, strict=True)]
         worst = abs(off[0]) if len(off) == 1 else max(abs(off[0] - other) for other in off[1:])
         assert worst <= Fraction(bound)
@@ -368,7 +366,7 @@ def test_memory_does_not_grow_with_the_number_of_layers(monkeypatch):
 def test_errors_of_groups_are_no_smaller_than_those_of_single_points_and_decide_the_same():
     """Margins between the two errors of a point: tracing many points together must not lose or invent a proof."""
     rng = np.random.default_rng(3)
-    model = model_of(random_network(rng, 3, [12] * 6))
+    model = checked_model(random_network(rng, 3, [12] * 6))
     points = np.repeat(rng.normal(size=(4, 3)), 10, axis=0) + rng.integers(0, 3, (40, 3))
     layers, classes, closing = interval_layers(model, points, points), np.ones(40, np.int64), np.zeros(40)
     forms = np.ones((40, 1, 1))

@@ -15,8 +15,9 @@ from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.links import MAX_NAMES
 from fairmend_check.kernel.neighbourhood import _own_values, count_boxes, neighbourhood
-from fairmend_check.kernel.spec import MAX_NAMES, first_difference, read_spec
+from fairmend_check.kernel.spec import first_difference, read_spec
 from support.checker_cases import Case, class_of, margin_of, sign_network, write
 from support.coverage import find_uncovered
 from support.neighbourhood_cases import points_of

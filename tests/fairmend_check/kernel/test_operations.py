@@ -132,7 +132,8 @@ def test_what_pytorch_computes_step_by_step_is_within_the_error(dtype):
         one, two = (CheckedAffine(fold.weight, fold.bias) for fold in (own, second))
         model = assemble([first, one, middle, Activation("relu"), last, two])
         rows = X.astype(np.float64)
-        exact = np.maximum(rows @ model.weights[0].T + model.biases[0], 0) @ model.weights[1].T + model.biases[1]
+        first, second = model.layers
+        exact = np.maximum(rows @ first.weight.T + first.bias, 0) @ second.weight.T + second.bias
         layers = interval_layers(model, rows, rows)
         allowed = output_errors(model, rows, rows, layers, np.ones((30, 1, 1)), thorough=True)[:, 0]
         slack = 1e-9 * np.abs(exact[:, 0]) if dtype == "float64" else 0  # of `exact`, which is computed in float64

@@ -14,12 +14,13 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel import regions
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.claim import Score, Threshold
-from fairmend_check.kernel.model import Activation, make_model
+from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.regions import Boxes, Cover
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.readers.read_model import read_model
 from support.checker_cases import case, class_of, margin_of, neighbours, outputs_of, write
 from support.checker_cases import read as read_file
+from support.checker_models import make_model
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people
 from support.strategies import random_network

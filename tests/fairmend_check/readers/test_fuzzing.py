@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import Model, make_model
+from fairmend_check.kernel.model import Model
+from support.checker_models import make_model
 from support.fuzzing import fuzz
 from support.fuzzing.byte_mutations import BYTE_MUTATIONS, mutate_bytes
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
@@ -65,7 +66,7 @@ def runtime_weights(content: bytes) -> np.ndarray:
 
 def disagreement(model: Model, content: bytes, path: Path) -> str | None:
     weights = runtime_weights(content)
-    return None if np.array_equal(model.weights[0][0], weights) else "other weights"
+    return None if np.array_equal(model.layers[0].weight[0], weights) else "other weights"
 
 
 def toy(read=strict, compare=disagreement) -> FileFormat:

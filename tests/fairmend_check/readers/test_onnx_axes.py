@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import point_bounds
-from fairmend_check.readers.onnx_axes import Rows, reshaped
+from fairmend_check.readers.axes import Rows, reshaped
 from fairmend_check.readers.read_onnx import read_onnx
 
 COLUMNS = 12

@@ -115,7 +115,7 @@ def test_a_bias_after_the_output_is_not_part_of_it(tmp_path):
     model = onnx.load(path)
     model.graph.output[0].name = "y"
     onnx.save(model, path)
-    assert not read_model(path)[0].biases[0].any()
+    assert not read_model(path)[0].layers[0].bias.any()
     assert np.allclose(runtime(path, X), X @ W.T, atol=1e-5)
 
 
@@ -236,7 +236,7 @@ def test_a_constant_that_is_transposed_twice_is_read_as_onnx_runtime_runs_it(tmp
     nodes = [node("Transpose", "w", "s"), node("Transpose", "s", "t", perm=[1, 0]), node("Gemm", "x t b")]
     path = save(tmp_path / "m.onnx", nodes, **A)
     model, _ = read_model(path)
-    assert np.array_equal(model.weights[0], W)
+    assert np.array_equal(model.layers[0].weight, W)
     np.testing.assert_allclose(X @ W.T + B, runtime(path, X), atol=1e-5)
 
 
@@ -276,8 +276,8 @@ def test_the_bias_of_a_product_may_come_after_it(tmp_path):
     nodes += [node("Add", "r h", "q"), LAST]
     path = save(tmp_path / "m.onnx", nodes, outputs=1, w=W.T, **REST)
     model, _ = read_model(path)
-    assert np.array_equal(model.biases[0], B)
-    assert model.folds[0] is None
+    assert np.array_equal(model.layers[0].bias, B)
+    assert model.layers[0].fold is None
     assert weights_digest(model) == digest_of_network(load_network(path))
 
 

@@ -23,9 +23,9 @@ def test_every_format_gives_the_same_weights(network, tmp_path):
         network.save(tmp_path / f"model.{suffix}")
         model, _ = read_model(tmp_path / f"model.{suffix}", identify(network)["network"])
         assert weights_digest(model) == their_digest(network)
-        for weight, bias, affine in zip(model.weights, model.biases, network.affines, strict=True):
-            assert np.array_equal(weight, affine.weight)
-            assert np.array_equal(bias, affine.bias)
+        for own, affine in zip(model.layers, network.affines, strict=True):
+            assert np.array_equal(own.weight, affine.weight)
+            assert np.array_equal(own.bias, affine.bias)
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "pth", "safetensors", "h5", "keras", "nnet"])

@@ -226,7 +226,7 @@ def test_a_constant_may_be_stored_beside_the_model(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(parts.content())
     model, _ = read_model(path)
-    assert np.array_equal(model.weights[0], SHOWN["w"])
+    assert np.array_equal(model.layers[0].weight, SHOWN["w"])
     rows = np.array([[1, 0.3], [2, -0.2]], np.float32)
     assert np.array_equal(runtime(path, rows), runtime(honest().content(), rows))
 
@@ -312,10 +312,10 @@ def test_matmul_and_add_are_an_affine_layer(tmp_path):
         helper.make_node("Gemm", ["c", "w2"], ["y"]),
     ]
     model, _ = read_model(onnx_file(tmp_path / "m.onnx", nodes, {"w1": W1, "b1": B1, "w2": W2}))
-    assert np.array_equal(model.weights[0], W1.T)
-    assert np.array_equal(model.biases[0], B1)
-    assert np.array_equal(model.weights[1], W2.T)
-    assert np.array_equal(model.biases[1], [0.0])
+    assert np.array_equal(model.layers[0].weight, W1.T)
+    assert np.array_equal(model.layers[0].bias, B1)
+    assert np.array_equal(model.layers[1].weight, W2.T)
+    assert np.array_equal(model.layers[1].bias, [0.0])
 
 
 def test_nodes_that_change_nothing_are_passed_over(tmp_path):
@@ -332,7 +332,7 @@ def test_nodes_that_change_nothing_are_passed_over(tmp_path):
     path = onnx_file(tmp_path / "m.onnx", nodes, {"w1": W1, "b1": B1, "w2": W2})
     plain = onnx_file(tmp_path / "p.onnx", [GEMM, helper.make_node("Relu", ["a"], ["c"]), LAST], TENSORS)
     model, expected = read_model(path)[0], read_model(plain)[0]
-    assert all(map(np.array_equal, model.weights, expected.weights))
+    assert all(np.array_equal(a.weight, b.weight) for a, b in zip(model.layers, expected.layers, strict=True))
     assert model.activations == expected.activations
     assert np.array_equal(runtime(path, X), runtime(plain, X))
 
@@ -659,5 +659,5 @@ def test_notes_in_a_file_are_no_reason_to_refuse_it():
     parts.opsets += field(8, field(1, "ai.onnx.ml") + field(2, 3))
     parts.end = field(14, note)
     model = read(parts.content())
-    assert np.array_equal(model.weights[0], SHOWN["w"])
+    assert np.array_equal(model.layers[0].weight, SHOWN["w"])
     assert np.allclose(runtime(parts.content(), X), runtime(honest().content(), X))

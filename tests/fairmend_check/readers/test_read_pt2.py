@@ -49,8 +49,8 @@ def made(config=None, **changes):
 
 def test_the_weights_are_those_of_the_archive():
     model = read_pt2(made(), LAYERS)
-    assert np.array_equal(model.weights[0], WEIGHT)
-    assert np.array_equal(model.biases[0], BIAS)
+    assert np.array_equal(model.layers[0].weight, WEIGHT)
+    assert np.array_equal(model.layers[0].bias, BIAS)
     assert "the program in the file is not checked" in model.condition
 
 

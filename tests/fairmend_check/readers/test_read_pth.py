@@ -155,8 +155,8 @@ def test_parameters_views_and_shared_storages(tmp_path):
     ):
         torch.save(content, tmp_path / "view.pth")
         model, _ = read_model(tmp_path / "view.pth", chain(3, layer("a")))
-        assert np.array_equal(model.weights[0], weight.numpy().T)
-        assert np.array_equal(model.biases[0], content["a.bias"].detach().numpy())
+        assert np.array_equal(model.layers[0].weight, weight.numpy().T)
+        assert np.array_equal(model.layers[0].bias, content["a.bias"].detach().numpy())
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_checkpoint(key, tmp_path):
     module = torch.nn.Sequential(OrderedDict(a=torch.nn.Linear(2, 1)))
     torch.save({"epoch": 7, key: module.state_dict(), "optimizer": adam_state(module)}, tmp_path / "model.pth")
     model, _ = read_model(tmp_path / "model.pth", ONE)
-    assert np.array_equal(model.weights[0], module[0].weight.detach().numpy())
+    assert np.array_equal(model.layers[0].weight, module[0].weight.detach().numpy())
     assert model.condition.startswith(f'the module loads the part "{key}" of the checkpoint. The file stores weights')
 
 
@@ -239,7 +239,7 @@ def test_files_of_every_release(path):
     steps = [layer(name, f"{name}.bias".lstrip(".") in stored) for name in names]
     between = [each for step in steps for each in (function("relu"), step)][1:]
     model, _ = read_model(path, chain(stored[steps[0]["weight"]].shape[1], *between))
-    for name, weight, bias in zip(names, model.weights, model.biases, strict=True):
+    for name, own in zip(names, model.layers, strict=True):
         key = f"{name}." if name else ""
-        assert np.array_equal(weight, stored[f"{key}weight"].detach().numpy())
-        assert np.array_equal(bias, stored.get(f"{key}bias", torch.zeros(len(weight))).detach().numpy())
+        assert np.array_equal(own.weight, stored[f"{key}weight"].detach().numpy())
+        assert np.array_equal(own.bias, stored.get(f"{key}bias", torch.zeros(len(own.weight))).detach().numpy())

@@ -34,9 +34,9 @@ def test_files_of_every_release(path):
             read_model(path, described)
         return
     model, _ = read_model(path, described)
-    for name, weight, bias in zip((first, last), model.weights, model.biases, strict=True):
-        assert np.array_equal(weight, stored[f"{name}.weight"])
-        assert np.array_equal(bias, stored.get(f"{name}.bias", np.zeros(len(weight))))
+    for name, own in zip((first, last), model.layers, strict=True):
+        assert np.array_equal(own.weight, stored[f"{name}.weight"])
+        assert np.array_equal(own.bias, stored.get(f"{name}.bias", np.zeros(len(own.weight))))
     bias = "" if f"{last}.bias" in stored else ", without a bias"
     assert f'"{first}" (3 to 4{bias}), relu, "{last}" (4 to 2{bias})' in model.condition
 
@@ -58,7 +58,7 @@ def test_the_order_in_the_header_and_its_padding_are_free(tmp_path):
     header, body = parts(tmp_path)
     entries = dict(reversed(json.loads(header).items()))
     for text in (header, header.rstrip(), header + " " * 100, json.dumps(entries, separators=(",", ":"))):
-        assert np.array_equal(reading(tmp_path, text, body).weights[0], TENSORS["a.weight"])
+        assert np.array_equal(reading(tmp_path, text, body).layers[0].weight, TENSORS["a.weight"])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ SQUARE = {f"{name}.{part}": np.full(shape, number, np.float32)
 def test_the_certificate_decides_order_and_activations():
     for names, given in (("ab", function("relu")), ("ba", function("leaky_relu", slope=0.01))):
         model = model_of_tensors(SQUARE, chain(2, layer(names[0]), given, layer(names[1])))
-        assert [weight[0, 0] for weight in model.weights] == [float(name == "b") for name in names]
+        assert [layer.weight[0, 0] for layer in model.layers] == [float(name == "b") for name in names]
         shown, slope = ("relu", 0.0) if names == "ab" else ("leaky_relu(0.01)", float(np.float32(0.01)))
         assert model.activations == (Activation(given["name"], slope),)
         steps = f'"{names[0]}" (2 to 2), {shown}, "{names[1]}" (2 to 2)'
@@ -132,7 +132,7 @@ def test_a_single_layer_without_a_name_or_a_bias():
     model = model_of_tensors({"weight": np.ones((1, 3))}, chain(3, layer("", bias=False)))
     assert '"" (3 to 1, without a bias)' in model.condition
     assert model.condition.endswith("A module in float32 would round the weights, which the claim does not cover.")
-    assert not model.biases[0].any()
+    assert not model.layers[0].bias.any()
 
 
 A, B, RELU = layer("a"), layer("b"), function("relu")

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 import fairmend
 from fairmend.spec import Feature, Spec
-from fairmend_check.kernel.spec import Effect
+from fairmend_check.kernel.links import Effect
 from fairmend_check.shares.listing import list_people
 from fairmend_check.shares.people import Boxes, People
 from fairmend_check.shares.prover import Prover
 from support.checker_cases import read, write
+from support.checker_models import checked_model
 from support.quantify_cases import LINKED, everyone_of, people_of, unequal_people
-from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
+from support.share_cases import checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
 
 

@@ -14,8 +14,9 @@ from fairmend_check.shares.listing import count_inputs, list_people
 from fairmend_check.shares.people import Boxes
 from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.tally import Counts
+from support.checker_models import checked_model
 from support.quantify_cases import LINKED, SMALL, SPECS, TOLERANT, unequal_people
-from support.share_cases import CONTINUOUS, checked_model, checked_spec, many_linked, people_of_spec, random_leaves
+from support.share_cases import CONTINUOUS, checked_spec, many_linked, people_of_spec, random_leaves
 from support.strategies import random_network
 
 

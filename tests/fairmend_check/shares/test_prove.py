@@ -12,16 +12,15 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.spec import Claim, Feature, Label, Spec
 from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import make_model
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares import prove as proving
 from fairmend_check.shares import prover as of_boxes
 from fairmend_check.shares.people import People
 from fairmend_check.shares.prove import LINEAR, LISTED, NOTHING, WHOLE, Leaves, prove_shares
+from support.checker_models import checked_model, make_model
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,
-    checked_model,
     checked_spec,
     many_linked,
     part_of,

@@ -8,8 +8,9 @@ from fairmend_check.errors import CheckError
 from fairmend_check.shares import prover as proving
 from fairmend_check.shares.prover import Prover, Work
 from fairmend_check.shares.requirements import SameClass
+from support.checker_models import checked_model
 from support.quantify_cases import MANY, SMALL, linear
-from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
+from support.share_cases import checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
 
 

@@ -13,8 +13,9 @@ from fairmend_check.shares.listing import list_people
 from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.requirements import steps_beyond, steps_within
 from support.checker_cases import read, write
+from support.checker_models import checked_model
 from support.quantify_cases import LINKED, MANY, SMALL, SPECS, linear, spreads_of
-from support.share_cases import checked_model, checked_spec, people_of_spec, random_leaves
+from support.share_cases import checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
 
 

@@ -337,9 +337,10 @@ def _disagreement(model: Model, content: bytes, path: Path) -> str | None:
     read = _runtime.read(path)
     if "refused" in read:
         raise RuntimeRefusal(read["refused"])
-    own = [array for pair in zip(model.weights, model.biases, strict=True) for array in pair]
-    without_bias = [not bias.any() for bias in model.biases]
-    if not model.is_chain or any(model.folds) or (any(without_bias) and len(own) != len(read["weights"])):
+    own = [array for layer in model.layers for array in (layer.weight, layer.bias)]
+    without_bias = [not layer.bias.any() for layer in model.layers]
+    folded = any(layer.fold for layer in model.layers)
+    if not model.is_chain or folded or (any(without_bias) and len(own) != len(read["weights"])):
         own = []  # of graphs, norms, and layers without a bias, the outputs alone tell
     elif len(own) != len(read["weights"]):
         return f"Keras reads {len(read['weights'])} arrays, the checker {len(own)}"

@@ -44,7 +44,7 @@ def _compare(model: Model, lines: Iterator[str], numbers: Numbers) -> str | None
     widths = [int(value) for value in numbers(next(lines))]
     next(lines)
     least, most, means, ranges = (np.array(numbers(next(lines))) for _ in range(4))
-    if (inputs, outputs, layers) != (model.inputs, model.outputs, len(model.weights)):
+    if (inputs, outputs, layers) != (model.inputs, model.outputs, len(model.layers)):
         return f"{layers} layers from {inputs} to {outputs}"
     largest = float(np.finfo(model.dtype).max)
     clips = (least[:inputs] > -largest).any() or (most[:inputs] < largest).any()
@@ -55,8 +55,8 @@ def _compare(model: Model, lines: Iterator[str], numbers: Numbers) -> str | None
         rows = [numbers(next(lines)) for _ in range(after)]
         weight = _rounded([[row[i] for i in range(before)] for row in rows], model)
         bias = _rounded([numbers(next(lines))[0] for _ in range(after)], model)
-        fold = model.folds[layer] if model.folds else None
-        stored = (model.weights[layer], model.biases[layer]) if fold is None else (fold.weight, fold.bias)
+        fold = model.layers[layer].fold
+        stored = (model.layers[layer].weight, model.layers[layer].bias) if fold is None else (fold.weight, fold.bias)
         if weight.tobytes() != stored[0].tobytes() or bias.tobytes() != stored[1].tobytes():
             return f"layer {layer} is {weight.tolist()}, {bias.tolist()}"
     return wrong
@@ -65,7 +65,7 @@ def _compare(model: Model, lines: Iterator[str], numbers: Numbers) -> str | None
 def _compare_header(model: Model, means: np.ndarray, ranges: np.ndarray) -> str | None:
     """Say how the normalisation differs from the norms that the checker folds in."""
     plain = not means.any() and (ranges == 1).all()
-    first, last = (model.folds[0], model.folds[-1]) if model.folds else (None, None)
+    first, last = model.layers[0].fold, model.layers[-1].fold
     if plain or "does not apply" in model.condition:
         return None if first is None and last is None else "does not normalise"
     if first is None or "subtracts the means" not in model.condition:

@@ -336,8 +336,8 @@ def weights_disagreement(model: Model, content: bytes, path: Path) -> str | None
     hidden = _ROWS.astype(np.float64) @ state["0.weight"].T + state["0.bias"]
     hidden = (np.where(hidden > 0, hidden, 0.25 * hidden) - state["2.running_mean"]) * factor + state["2.bias"]
     expected = hidden @ state["3.weight"].T + state["3.bias"]
-    own = _ROWS @ model.weights[0].T + model.biases[0]
-    own = np.where(own > 0, own, 0.25 * own) @ model.weights[1].T + model.biases[1]
+    own = _ROWS @ model.layers[0].weight.T + model.layers[0].bias
+    own = np.where(own > 0, own, 0.25 * own) @ model.layers[1].weight.T + model.layers[1].bias
     return _difference(own, expected)
 
 

@@ -52,14 +52,14 @@ def read_with_norms(path: Path) -> Model:
 
 def difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
     """Say how the tensors that a runtime reads differ from the model, bit by bit."""
-    if any(model.folds):
+    if any(layer.fold for layer in model.layers):
         return _norm_difference(model, tensors)
     expected = {}
-    for name, weight, bias in zip(NAMES, model.weights, model.biases, strict=True):
-        expected[f"{name}.weight"] = weight
+    for name, own in zip(NAMES, model.layers, strict=True):
+        expected[f"{name}.weight"] = own.weight
         if f"{name}.bias" in tensors:
-            expected[f"{name}.bias"] = bias
-        elif bias.any():
+            expected[f"{name}.bias"] = own.bias
+        elif own.bias.any():
             return f"there is no {name}.bias"
     if set(expected) != set(tensors):
         return f"the tensors are {sorted(tensors)}"
@@ -72,7 +72,7 @@ def difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
 
 def _norm_difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | None:
     """Compare what the stored tensors compute, each norm a step of its own, with the folded model."""
-    first = model.folds[0]
+    first = model.layers[0].fold
     assert first is not None
     stored = {key: np.asarray(array) for key, array in tensors.items()}
     kinds = {array.dtype.name for key, array in stored.items() if not key.endswith("num_batches_tracked")}
@@ -82,7 +82,8 @@ def _norm_difference(model: Model, tensors: Mapping[str, np.ndarray]) -> str | N
     parts = {key: array.astype(np.float64) for key, array in stored.items()}
     value = _normalise(rows, parts, "0") @ parts["1.weight"].T + parts.pop("1.bias", 0.0)
     value = np.maximum(_normalise(value, parts, "2"), 0) @ parts["4.weight"].T + parts.get("4.bias", 0.0)
-    own = np.maximum(rows @ model.weights[0].T + model.biases[0], 0) @ model.weights[1].T + model.biases[1]
+    first, last = model.layers
+    own = np.maximum(rows @ first.weight.T + first.bias, 0) @ last.weight.T + last.bias
     size = 1 + np.abs(own).max() + np.abs(value).max()
     if not (np.isfinite(value).all() and (np.abs(value - own) <= 1e-3 * size).all()):
         return "the tensors compute something else"

@@ -47,10 +47,7 @@ class Sigmoid:
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return chord and tangent if f bends to one side, else the flattest slope (Singh et al., DeepPoly, 2019)."""
-        ends = self._curve(lower), self._curve(upper)
-        width = upper - lower
-        tangent = self._derivative(0.5 * lower + 0.5 * upper)
-        chord = np.where(width < 1e-4, tangent, (ends[1] - ends[0]) / np.where(width < 1e-4, 1.0, width))
+        tangent, chord = self._derivative(0.5 * lower + 0.5 * upper), self.chords(lower, upper)[0]
         flattest = np.minimum(self._derivative(lower), self._derivative(upper))
         concave, convex = lower >= 0, upper <= 0
         below = np.where(concave, chord, np.where(convex, tangent, flattest))

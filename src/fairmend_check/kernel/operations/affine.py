@@ -227,7 +227,7 @@ class Dense(Operation):
         product = (coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])
         return [np.broadcast_to(product, (rows, *product.shape[1:]))]
 
-    def passed_on(self, errors: Sequence[Array]) -> Array:
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         """Multiply by the sizes of the weights."""
         return np.asarray(errors[0] @ np.abs(self.weight).T)
 
@@ -382,7 +382,7 @@ class Scale(Operation):
         form.add_constant(coefficients @ self.shift, lost)
         return [coefficients * self.factor]
 
-    def passed_on(self, errors: Sequence[Array]) -> Array:
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         """Multiply by the sizes of the factors."""
         return errors[0] * np.abs(self.factor)
 

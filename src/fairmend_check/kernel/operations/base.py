@@ -4,7 +4,7 @@ An operation reads the values of earlier nodes, each an array (boxes, width) or 
 
 - how many numbers it gives (`width`), an interval of them (`interval`), and their values at points (`at_points`);
 - how a linear form of them is one of what it reads (`substitute`), for linear bounds;
-- what floating-point inference rounds in it, and how roundings before it change it (`passed_on`, `terms`,
+- what floating-point inference rounds in it, and how roundings before it change it (`carried`, `terms`,
   `own_rounding`, `derivatives`, `scaled`), for the error of inference;
 - which columns reach it, and how large it can be (`reached`, `bound`), for what a model does not depend on.
 
@@ -156,8 +156,12 @@ class Operation:
         """
         raise NotImplementedError
 
-    def passed_on(self, errors: Sequence[Array]) -> Array:
-        """Return how far it is off if the nodes that it reads are off by these errors."""
+    def slopes(self, reads: Sequence[Interval]) -> Any:
+        """Enclose its derivatives over the intervals of what it reads, where it is not linear, for other methods."""
+        return None
+
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
+        """Return how far it is off if the nodes that it reads are off by these errors, within these slopes."""
         raise NotImplementedError
 
     def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
@@ -171,14 +175,11 @@ class Operation:
 
         ``scaled`` is by how much the scalings right before it multiply or divide, at most.
         """
-        size = self.passed_on([np.maximum(read.high, -read.low) for read in reads])
+        size = self.carried(None, [np.maximum(read.high, -read.low) for read in reads])
         return np.zeros_like(size), size
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
-        """Enclose derivatives by each node that it reads, from those by itself.
-
-        ``slopes`` are what `Nonlinear.slopes` gave, or None for an operation that is linear.
-        """
+        """Enclose derivatives by each node that it reads, from those by itself, given its `slopes`."""
         raise NotImplementedError
 
     def scaled(self, before: float) -> tuple[float, float]:
@@ -214,7 +215,7 @@ class Operation:
 class Nonlinear(Operation):
     """An operation whose derivatives depend on what it reads: an elementwise function, a product, a softmax.
 
-    It says how much its values change over intervals (`slopes`, `carried`), and what programs round in it (`rounding`).
+    It says how much its values change over intervals (`slopes`), and what programs round in it (`rounding`).
     """
 
     ending = 1.0  # by how much it divides in the last of several steps, where programs write it so
@@ -226,14 +227,6 @@ class Nonlinear(Operation):
         `relaxed` and `slopes` are given where linear bounds are known. None: it asks for no more.
         """
         return None
-
-    def slopes(self, reads: Sequence[Interval]) -> Any:
-        """Enclose its derivatives over the intervals of what it reads, in a form that its other methods take."""
-        raise NotImplementedError
-
-    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
-        """Return how far it is off if the nodes that it reads are off by these errors, within these slopes."""
-        raise NotImplementedError
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
         """Return how far a computed value is from the exact one with the same inputs; inf where a step may overflow.

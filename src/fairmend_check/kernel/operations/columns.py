@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.operations.base import (
@@ -41,12 +42,58 @@ class Input(Operation):
         return 0
 
 
+class Rearranging(Operation):
+    """An operation that gives columns of what it reads as they are. It says where they come from; all else follows."""
+
+    rearranges = True
+
+    def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return its numbers, from those that it reads, along the last axis."""
+        raise NotImplementedError
+
+    def returned(self, numbers: Array, widths: Sequence[int]) -> list[Array]:
+        """Put its numbers back to the places that they come from, and 0 elsewhere."""
+        raise NotImplementedError
+
+    def interval(self, reads: Sequence[Interval]) -> Interval:
+        """Move the ends."""
+        low, high = (self.moved(ends) for ends in zip(*reads, strict=True))
+        return low, high
+
+    def relaxed(self, reads: Sequence[Interval]) -> list[int]:
+        """Return how wide the nodes are that it reads."""
+        return [low.shape[1] for low, _ in reads]
+
+    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+        """Put the coefficients back."""
+        return self.returned(coefficients, relaxed)
+
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
+        """Move the errors."""
+        return self.moved(errors)
+
+    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
+        """Put the derivatives back."""
+        return list(zip(*(self.returned(part, widths) for part in derivatives), strict=True))
+
+    def reached(self, reached: Sequence[Bools]) -> Bools:
+        """Move what reaches the columns."""
+        return self.moved([part.T for part in reached]).T
+
+    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
+        """Move the sizes."""
+        return self.moved(sizes)
+
+    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
+        """Put the weights back."""
+        return self.returned(weights, widths)
+
+
 @dataclass(frozen=True)
-class Columns(Operation):
+class Columns(Rearranging):
     """Some columns of a node, each at most once."""
 
     indices: tuple[int, ...]
-    rearranges = True
 
     def width(self, widths: Sequence[int]) -> int:
         """Return how many columns it chooses."""
@@ -55,43 +102,33 @@ class Columns(Operation):
             raise CheckError("a node of the model chooses columns that it cannot choose, or one of them twice")
         return len(self.indices)
 
-    def interval(self, reads: Sequence[Interval]) -> Interval:
-        """Choose the ends."""
-        return reads[0][0][:, self.indices], reads[0][1][:, self.indices]
+    def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Choose the numbers."""
+        return parts[0][..., self.indices]
 
-    def relaxed(self, reads: Sequence[Interval]) -> int:
-        """Return how wide the node is that it reads."""
-        return int(reads[0][0].shape[1])
+    def returned(self, numbers: Array, widths: Sequence[int]) -> list[Array]:
+        """Put the numbers where the columns are."""
+        whole = np.zeros((*numbers.shape[:-1], widths[0]))
+        whole[..., self.indices] = numbers
+        return [whole]
 
-    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Put the coefficients where the columns are."""
-        return [self._placed(coefficients, relaxed)]
 
-    def passed_on(self, errors: Sequence[Array]) -> Array:
-        """Choose the errors."""
-        return errors[0][:, self.indices]
+@dataclass(frozen=True)
+class Concatenate(Rearranging):
+    """The columns of two or more nodes, one node after the other."""
 
-    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
-        """Put the derivatives where the columns are."""
-        low, high, size = (self._placed(part, widths[0]) for part in derivatives)
-        return [(low, high, size)]
+    def width(self, widths: Sequence[int]) -> int:
+        """Return how many columns there are."""
+        _several(widths)
+        return sum(widths)
 
-    def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Choose what reaches the columns."""
-        return reached[0][list(self.indices)]
+    def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Put the numbers side by side."""
+        return np.concatenate(parts, axis=-1)
 
-    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
-        """Choose the sizes."""
-        return sizes[0][list(self.indices)]
-
-    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
-        """Put the weights where the columns are."""
-        return [self._placed(weights[None, None], widths[0])[0, 0]]
-
-    def _placed(self, part: Array, width: int) -> Array:
-        whole = np.zeros((*part.shape[:2], width))
-        whole[:, :, self.indices] = part
-        return whole
+    def returned(self, numbers: Array, widths: Sequence[int]) -> list[Array]:
+        """Give every node its numbers."""
+        return np.split(numbers, np.cumsum(widths)[:-1], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +167,7 @@ class Lookup(Operation):
         form.add_constant(added, lost + TINY)
         return []
 
-    def passed_on(self, errors: Sequence[Array]) -> Array:
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         """Return no error: the number of a row is exact."""
         return np.zeros((len(errors[0]), self.table.shape[1]))
 
@@ -187,7 +224,7 @@ class Sum(Operation):
         """Give every part the same coefficients."""
         return [coefficients] * int(relaxed)
 
-    def passed_on(self, errors: Sequence[Array]) -> Array:
+    def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         """Add up the errors."""
         return np.asarray(sum(errors))
 
@@ -238,56 +275,7 @@ def _part(read: Read) -> Terms:
     return replace(read.terms, above=np.maximum(read.terms.above, above), below=np.maximum(read.terms.below, below))
 
 
-@dataclass(frozen=True)
-class Concatenate(Operation):
-    """The columns of two or more nodes, one node after the other."""
-
-    rearranges = True
-
-    def width(self, widths: Sequence[int]) -> int:
-        """Return how many columns there are."""
-        _several(widths)
-        return sum(widths)
-
-    def interval(self, reads: Sequence[Interval]) -> Interval:
-        """Put the ends side by side."""
-        low, high = (np.concatenate(ends, axis=1) for ends in zip(*reads, strict=True))
-        return low, high
-
-    def relaxed(self, reads: Sequence[Interval]) -> list[int]:
-        """Return how wide the parts are."""
-        return [low.shape[1] for low, _ in reads]
-
-    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Give every part its coefficients."""
-        return _split(coefficients, relaxed, axis=2)
-
-    def passed_on(self, errors: Sequence[Array]) -> Array:
-        """Put the errors side by side."""
-        return np.concatenate(errors, axis=1)
-
-    def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
-        """Give every part its derivatives."""
-        return list(zip(*(_split(part, widths, axis=2) for part in derivatives), strict=True))
-
-    def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Put the parts side by side."""
-        return np.concatenate(reached)
-
-    def bound(self, sizes: Sequence[Array], largest: float) -> Array:
-        """Put the sizes side by side."""
-        return np.concatenate(sizes)
-
-    def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
-        """Give every part its weights."""
-        return _split(weights, widths, axis=0)
-
-
 def _several(widths: Sequence[int]) -> set[int]:
     if len(widths) < 2:
         raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
     return set(widths)
-
-
-def _split(array: Array, widths: Sequence[int], axis: int) -> list[Array]:
-    return np.split(array, np.cumsum(widths)[:-1], axis=axis)

@@ -1,4 +1,4 @@
-"""Axes of values in an ONNX graph: one of them is that of the rows, the others are numbers of a row under some shape.
+"""Axes of values in a file: one of them is that of the rows, the others are numbers of a row under some shape.
 
 A value is a row of numbers, in the order of its axes. Whatever only moves numbers (reshape, transpose, slice, expand)
 is done to the numbers 0, 1, 2, … of the columns, by NumPy.
@@ -7,7 +7,7 @@ is done to the numbers 0, 1, 2, … of the columns, by NumPy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,11 +57,6 @@ def axis_of(axis: int, dims: Dims, what: str) -> int:
     if not -len(dims) <= axis < len(dims) or isinstance(dims[axis], Rows):
         raise CheckError(f"node {what} is along axis {axis}, which cannot be checked")
     return axis % len(dims)
-
-
-def as_rows(array: NDArray[np.int64], axis: int, rows: Rows) -> Dims:
-    """Return the axes of an array, with one of them that of the rows."""
-    return tuple(rows if each == axis else size for each, size in enumerate(array.shape))
 
 
 def reshaped(dims: Dims, shape: Sequence[int | Rows]) -> Dims:
@@ -169,12 +164,3 @@ def matrix_factors(first: Dims, second: Dims) -> Factors:
         kept = [axis for axis, size in enumerate(dims[:-2]) if size == out[axis]]
         found.append(("".join(batch[axis] for axis in kept) + last, (*(dims[axis] for axis in kept), *dims[-2:])))
     return factors(found[0][1], found[1][1], (found[0][0], found[1][0], batch + "yz"))
-
-
-def moved(dims: Dims, move: Callable[[Places], Places], axis: int | None = None) -> tuple[Places, Dims]:
-    """Return the columns and the axes of a value after a move of its numbers; ``axis`` is then that of the rows."""
-    at = rows_axis(dims)
-    array = move(places(dims))
-    rows = dims[at]
-    assert isinstance(rows, Rows)
-    return array.reshape(-1), as_rows(array, at if axis is None else axis, rows)
