@@ -26,7 +26,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.base.progress import Progress
 from fairmend.base.text import printable
-from fairmend.network import Activation, Lookup, Network, load_network
+from fairmend.network import Network, load_network
 from fairmend.network.description import to_json
 from fairmend.network.formats import without_folds
 from fairmend.prove.kernel_bounds import kernel_model
@@ -181,46 +181,7 @@ def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int
 
 def weights_digest(network: Network) -> str:
     """Return a sha256 of the weights, and of a chain's activations, equal for all formats; see docs/certificate.md."""
-    if any(affine.tie is not None or affine.joins_blocks for affine in network.affines):
-        return kernel_digest(kernel_model(network))  # which writes out the matrices that a file does not store
-    return _chain_digest(network) if network.is_chain else _graph_digest(network)
-
-
-def _chain_digest(network: Network) -> str:
-    digest = hashlib.sha256(f"fairmend weights 1\n{network.dtype.name}\n".encode())
-    for layer, affine in enumerate(network.affines):
-        digest.update(_header(affine.weight) + _doubles(affine.weight) + _doubles(affine.bias))
-        if layer < len(network.activations):
-            activation = _with_one_slope(network.activations[layer])
-            numbers = " ".join(float(number).hex() for number in (activation.slope, *activation.parameters))
-            digest.update(f"{activation.name} {numbers}\n".encode())
-    return digest.hexdigest()
-
-
-def _with_one_slope(activation: Activation) -> Activation:
-    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
-    slopes = set(activation.parameters)
-    if activation.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
-        return activation
-    return Activation("leaky_relu", slopes.pop())
-
-
-def _graph_digest(network: Network) -> str:
-    """Return the digest of all arrays as they are stored, in no order: the checker reads the structure elsewhere."""
-    arrays = [array for layer in network.stored_layers for array in (layer.weight, layer.bias) if array is not None]
-    arrays += [node.operation.table for node in network.nodes if isinstance(node.operation, Lookup)]
-    lines = sorted(hashlib.sha256(_header(array) + _doubles(array)).hexdigest() for array in arrays if array.any())
-    return hashlib.sha256(
-        "".join(f"{line}\n" for line in ("fairmend weights 2", network.dtype.name, *lines)).encode()
-    ).hexdigest()
-
-
-def _header(array: FloatArray) -> bytes:
-    return f"{' '.join(map(str, array.shape))}\n".encode()
-
-
-def _doubles(array: FloatArray) -> bytes:
-    return array.astype("<f8").tobytes(order="C")
+    return kernel_digest(kernel_model(network))
 
 
 def _certificate(
@@ -325,8 +286,8 @@ def _with_claims(network: Network, spec: Spec, method: str, arithmetic: str, cla
 
 def identify(network: Network) -> dict[str, Any]:
     """Return which network a claim is about: its digests, and its steps, with tensors if these are not large."""
-    digest = network_digest(kernel_model(network))
+    model = kernel_model(network)
     return {
-        "weights_sha256": weights_digest(network),
-        "network": {"sha256": digest, **to_json(network, _MOST_BYTES)},
+        "weights_sha256": kernel_digest(model),
+        "network": {"sha256": network_digest(model), **to_json(network, _MOST_BYTES)},
     }
