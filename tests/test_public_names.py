@@ -286,7 +286,6 @@ def test_repair_is_callable_whatever_was_imported_first():
         "import fairmend; import fairmend.repairing.run",
         "import fairmend; fairmend.repair; from fairmend.repairing.run import repair",
         "import fairmend; fairmend.RepairResult",
-        "from fairmend.repairing import RepairResult, repair",
     ]
     done = run_python(f"""
 import sys

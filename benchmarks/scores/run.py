@@ -139,7 +139,7 @@ def reference_optimum(weight: np.ndarray, features: Linear, delta: float, kept: 
 
 def all_vertices(features: Linear) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return below and above (vertices, dimension) at all corners of all pieces, and their regions (vertices,)."""
-    lower, upper = features.forms.lower, features.forms.upper
+    lower, upper = features.lower, features.upper
     corners = np.array(list(product((-1.0, 1.0), repeat=len(lower) - 1))).reshape(-1, len(lower) - 1)
     below, above = (
         (forms[0][None] + np.einsum("ck,kpd->cpd", corners, forms[1:])).reshape(-1, features.dimension)

@@ -88,7 +88,7 @@ def test_a_threshold_that_nobody_decides_at_shows_what_the_decision_hides():
     assert result.count == 0
     assert result.disparity.curve.share_at(0.3) == 1
     assert result.disparity.curve.share_at(0.45) == 0
-    assert result.disparity.worst.scores == pytest.approx((0.2, 0.4))
+    assert result.disparity.worst.scores == pytest.approx([0.2, 0.4])
     assert result.disparity.largest == pytest.approx(0.2)
 
 

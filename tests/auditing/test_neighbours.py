@@ -89,7 +89,9 @@ def is_neighbour(spec, x, other):
 def test_enumeration_agrees_with_looking_at_each_neighbour_by_itself(case, seed, batch, outputs):
     spec, X = case
     net = random_network(np.random.default_rng(seed), spec.width, [4], outputs, dtype=X.dtype)
-    unequal = find_unequal(net, spec, X, batch=batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbours, "_BATCH", batch)
+        unequal = find_unequal(net, spec, X)
     assert unequal.exact
     for row, x in enumerate(X):
         points = np.concatenate([p for _, p in spec.points(x[None], dtype=X.dtype)])
@@ -190,16 +192,6 @@ def test_a_one_hot_group_takes_its_points_only():
     X = spec.sample_inputs(50, np.random.default_rng(0))
     assert find_unequal(net, spec, X).count == 0
     assert sample_unequal(net, spec, X).count == 0
-
-
-def test_progress_counts_inputs_up_to_all():
-    spec = Spec([AGE, GENDER])
-    X = spec.sample_inputs(20, np.random.default_rng(0))
-    seen = []
-    find_unequal(linear(1.0, 0.0, 0.0, bias=-30.0), spec, X, batch=500, progress=lambda *step: seen.append(step))
-    done = [d for _, d, _ in seen]
-    assert done == sorted(done)
-    assert seen[-1] == ("enumerate", 20, 20)
 
 
 def test_repr_says_whether_it_is_exact():

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairmend import repair
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate import repair_document as module
 from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.repair_document import compare_weights
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Columns, Concatenate, Input, Lookup, Network, Node
-from fairmend.repairing import repair
 from fairmend.report import repair_report
 from fairmend.spec import Spec
 from support.cli_case import small_network, small_spec

@@ -67,7 +67,8 @@ def test_a_saved_certificate_is_bound_to_the_bytes_of_the_model(tmp_path):
     assert bound["model"]["file_sha256"] == hashlib.sha256((tmp_path / "net.onnx").read_bytes()).hexdigest()
     assert (
         free["claim"]
-        == "For every input within the ranges of the spec, the output of this model does not depend on age."
+        == "For every input within the ranges of the spec, the output of this model does not depend on age. "
+        "The values of these features are: age 18 to 75."
     )
     assert free["global"] == {"columns": [0]}
     with pytest.raises(FairmendError, match=r"gone\.onnx: cannot read the model: No such file"):

@@ -205,7 +205,7 @@ def test_a_blind_network_is_certified_for_all(tmp_path):
     assert (checked.fair, checked.unfair) == (1, 0)
     assert "everyone keeps the same prediction" in checked.claim
     sentence = json.loads((tmp_path / "certificate.json").read_text())["claim"]
-    assert sentence == "Among all people that the spec allows, age aside, everyone is treated equally."
+    assert sentence == checked.claim
 
 
 @pytest.mark.parametrize("name", ["fair", "unfair"])
@@ -296,7 +296,7 @@ def test_a_certificate_of_real_arithmetic_is_refused(case):
 def test_too_many_classes_are_refused(case):
     net = random_network(np.random.default_rng(5), LARGE.width, [4], 101)
     net.save(case[1])
-    other = certificates.certificate_of_shares(net, LARGE, json.loads(case[0].read_text())["shares"], "claim")
+    other = certificates.certificate_of_shares(net, LARGE, json.loads(case[0].read_text())["shares"])
     other.save(*case)
     assert "100 classes" in fairmend.check(*case).reasons[0]
 

@@ -66,7 +66,7 @@ def test_a_part_is_listed_or_split():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"jobs": 0}, "jobs must be at least 1"),
+        ({"jobs": 0}, "jobs is 0; it must be at least 1"),
         ({"jobs": 2, "device": "cuda"}, "workers compute on the CPU"),
         ({"cluster": "nowhere"}, "is not known"),
     ],

@@ -134,7 +134,8 @@ def test_the_global_claim_stands_in_the_certificate():
     network, X_repair, X_cal, y_cal = case(SPEC, 8)
     result = fairmend.repair(network, SPEC, X_repair, X_cal, y_cal, method="blind")
     assert result.certificate.claim == (
-        "For every input within the ranges of the spec, the output of this model does not depend on age or group."
+        "For every input within the ranges of the spec, the output of this model does not depend on age or group. "
+        "The values of these features are: age 18 to 80; group a, b, c."
     )
     assert result.certificate.content["global"] == {"columns": [0, 2, 3, 4]}
     assert result.certificate.count == 0

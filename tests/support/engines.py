@@ -3,13 +3,14 @@
 import pickle
 from contextlib import contextmanager
 
+from fairmend.workers.engine import Engine
 from fairmend.workers.local import call_for_data, call_remotely, pack, read_answer
 
 
-class PickledEngine:
+class PickledEngine(Engine):
     """Runs tasks in this process, the last of those under way first; `dies_after` finished tasks the client dies."""
 
-    slots, window, is_here, on_this_machine = 3, 5, False, True
+    slots, window, on_this_machine = 3, 5, True
 
     def __init__(self, dies_after=None):
         self.dies_after = dies_after
@@ -34,12 +35,6 @@ class PickledEngine:
 
     def _answer(self, part, task):
         return pickle.loads(pickle.dumps(call_remotely(part, task)))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
 
 
 class ClusterEngine(PickledEngine):

@@ -50,7 +50,7 @@ def extreme_points(features: FeatureSet, region: int) -> np.ndarray:
     found = []
     for piece in np.flatnonzero(features.owner == region):
         if isinstance(features, Linear):
-            forms = features.forms.lower[:, piece], features.forms.upper[:, piece]
+            forms = features.lower[:, piece], features.upper[:, piece]
             ends = [
                 tuple(form[0] + np.array(corner) @ form[1:] for form in forms)
                 for corner in product((-1.0, 1.0), repeat=len(forms[0]) - 1)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.network import Model
 from fairmend.network.model import class_probability, scores_of
+from fairmend.prove.counterfactuals import OtherClasses, ScoreExtremes
 from fairmend.prove.result import Witness
 from fairmend.spec import Claim, Spec
 
@@ -179,28 +180,16 @@ class ClassComparison:
         BLAS rounds the same input differently in another batch. So if a score is 0 up to its last bits, the prediction,
         and with it the verdict of any enumeration, depends on the batch.
         """
-        net = self._net
-        own, read = net.decide(logits), np.flatnonzero(net.read_columns)
-        gap, other = np.zeros(len(X)), np.full_like(X, np.nan)
-        unequal = np.zeros(len(X), dtype=np.bool_)
+        seen = OtherClasses(self._net, X, logits, np.flatnonzero(self._net.read_columns))
         count = len(X)
         for rows, points in stream:
-            theirs = net.logits(points)
+            theirs = self._net.logits(points)
             count += len(points)
             tracker.update(rows, theirs)
-            classes = net.decide(theirs)
-            hits = np.flatnonzero(classes != own[rows])
-            # What the network reads may be the same, and get other last bits in another batch: that is rounding, not
-            # unequal treatment.
-            hits = hits[(points[np.ix_(hits, read)] != X[np.ix_(rows[hits], read)]).any(axis=1)]
-            owner = rows[hits]
-            mine, other_score = (class_probability(side, own[owner]) for side in (logits[owner], theirs[hits]))
-            size = np.abs(mine - other_score)
-            owner, best = first_of_each(owner, -size)
-            better = ~unequal[owner] | (size[best] > gap[owner])
-            owner, best = owner[better], best[better]
-            unequal[owner], gap[owner], other[owner] = True, size[best], points[hits[best]]
-        return unequal, gap, X, other, count
+            seen.take(rows, points, theirs)
+        unequal = np.asarray(seen.gap >= 0)
+        other = np.where(unequal[:, None], seen.other, X.dtype.type(np.nan))
+        return unequal, np.where(unequal, seen.gap, 0.0), X, other, count
 
 
 class ScoreComparison:
@@ -283,23 +272,17 @@ def find_widest_pairs(
     `on` names the score. `stream` yields rows (k,) of X and a neighbour of each (k, width). `tracker` takes in the
     scores of all neighbours, and `logits` are those of X, if they are known.
     """
-    own = scores_of(net.logits(X) if logits is None else logits, on)
-    low, high = _Lowest(own, X), _Lowest(-own, X)
+    seen = ScoreExtremes(X, scores_of(net.logits(X) if logits is None else logits, on))
     count = len(X)
     for rows, points in stream:
-        if np.any(np.diff(rows) < 0):
-            order = np.argsort(rows, kind="stable")
-            rows, points = rows[order], points[order]
         logits = net.logits(points)
         if tracker is not None:
             tracker.update(rows, logits)
-        found = scores_of(logits, on)
-        low.update(rows, points, found)
-        high.update(rows, points, -found)
+        seen.take(rows, points, scores_of(logits, on))
         count += len(points)
-    wide = -high.value - low.value
+    wide = seen.high - seen.low
     each, widest = np.arange(len(X)), widest_output(wide, on)
-    first, other, read = low.at[each, widest], high.at[each, widest], np.flatnonzero(net.read_columns)
+    first, other, read = seen.at_low[each, widest], seen.at_high[each, widest], np.flatnonzero(net.read_columns)
     # What the network reads may be the same, and get other last bits in another batch: that is no difference.
     differ = (first[:, read] != other[:, read]).any(axis=1)
     return WidestPairs(np.where(differ, wide[each, widest], 0.0), first, other, widest, count)
@@ -313,26 +296,6 @@ def widest_output(differences: Floats, on: str | None) -> Ints:
     if on == "probability" and differences.shape[1] == 2:
         return np.ones(len(differences), dtype=np.int64)
     return np.asarray(differences.argmax(axis=1), dtype=np.int64)
-
-
-class _Lowest:
-    """The lowest values seen so far: value (inputs, outputs), at the points (inputs, outputs, width)."""
-
-    def __init__(self, own: Floats, X: FloatArray) -> None:
-        self.value = own.copy()
-        self.at = np.repeat(X[:, None], own.shape[1], axis=1)
-
-    def update(self, rows: Ints, points: FloatArray, values: Floats) -> None:
-        """Take in points (k, width) with values (k, outputs) of the inputs `rows` (k,), which are sorted."""
-        starts = np.flatnonzero(np.diff(rows, prepend=-1))
-        owner, counts = rows[starts], np.diff(starts, append=len(rows))
-        least = np.minimum.reduceat(values, starts, axis=0)
-        better = least < self.value[owner]
-        for output in np.flatnonzero(better.any(axis=0)).tolist():
-            chosen = np.repeat(better[:, output], counts) & (values[:, output] == np.repeat(least[:, output], counts))
-            hits = np.flatnonzero(chosen)
-            who, first = np.unique(rows[hits], return_index=True)
-            self.value[who, output], self.at[who, output] = values[hits[first], output], points[hits[first]]
 
 
 def enclose_differences(

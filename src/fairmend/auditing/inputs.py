@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +111,7 @@ Witnesses = Callable[[Ints, FloatArray, FloatArray], None]
 the claim is about classes."""
 
 
-class Reading(Protocol):
+class Reading:
     """The inputs of a slice, read once and in order; iterating yields pieces (k, width) of any size.
 
     Attributes
@@ -120,11 +120,11 @@ class Reading(Protocol):
     rows : how many rows the slice has, 0 if that is not known; some may be left out
     """
 
-    first: int
-    rows: int
+    first = rows = 0
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Yield the inputs."""
+        raise NotImplementedError
 
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Take the worst pair of unequal inputs: their rows (k,) among the inputs of the slice, and two (k, width)."""
@@ -134,6 +134,7 @@ class Reading(Protocol):
 
     def notes(self) -> Any:
         """Return what was noted on the way, after the last input; plain data."""
+        return None
 
 
 class SliceReader(Protocol):
@@ -157,9 +158,8 @@ class SliceReader(Protocol):
         """Return the inputs of a slice."""
 
 
-@runtime_checkable
-class SlicedInputs(SliceReader, Protocol):
-    """Inputs in slices.
+class SlicedInputs:
+    """Inputs in slices: a `SliceReader` that knows how many there are.
 
     Attributes
     ----------
@@ -167,34 +167,43 @@ class SlicedInputs(SliceReader, Protocol):
     note_classes : the classes of what readings note
     """
 
-    count: int
-    note_classes: tuple[type, ...]
+    count = 1
+    total = 0
+    from_files = False
+    note_classes: tuple[type, ...] = ()
+    witnesses: Witnesses | None = None
+
+    @property
+    def wants_pairs(self) -> bool:
+        """Whether readings want the worst pair of every unequal input."""
+        return self.witnesses is not None
+
+    def read(self, number: int) -> Reading:
+        """Return the inputs of a slice."""
+        raise NotImplementedError
 
     def take(self, notes: Any, before: int) -> None:
         """Take the notes of the next slice; so many inputs came before it."""
 
     def for_workers(self) -> SliceReader:
-        """Return what a worker needs to read a slice."""
+        """Return what a worker needs to read a slice; never needed of a single one, of which workers get blocks."""
+        raise NotImplementedError
 
     def describe(self) -> str:
         """Return a text that changes if the data changes; empty if the tasks themselves hold the data."""
+        return ""
 
     def error_for_none(self) -> FairmendError:
         """Return the error that there are no inputs."""
+        return FairmendError("X has no rows; give at least one input")
 
 
-class GivenInputs:
+class GivenInputs(SlicedInputs, Reading):
     """Inputs in memory, an iterator over them, or samples: one slice, read once."""
 
-    count = 1
-    from_files = False
-    note_classes: tuple[type, ...] = ()
-    first = 0
-
     def __init__(self, inputs: Iterator[FloatArray], rows: int, witnesses: Witnesses | None = None) -> None:
-        self._inputs, self._witnesses = inputs, witnesses
+        self._inputs, self.witnesses = inputs, witnesses
         self.total = self.rows = rows
-        self.wants_pairs = witnesses is not None
 
     @classmethod
     def of(
@@ -226,40 +235,18 @@ class GivenInputs:
 
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Hand the pairs to the caller."""
-        if self._witnesses is not None:
-            self._witnesses(rows, X, other)
-
-    def finish(self, inputs: int) -> None:
-        """Nothing is kept of them."""
-
-    def notes(self) -> None:
-        """Note nothing."""
-
-    def take(self, notes: Any, before: int) -> None:
-        """Nothing was noted."""
-
-    def for_workers(self) -> GivenInputs:
-        """Never needed: workers get blocks of a single slice."""
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return nothing: blocks are compared themselves."""
-        return ""
-
-    def error_for_none(self) -> FairmendError:
-        """Return the error that there are no inputs."""
-        return FairmendError("X has no rows; give at least one input")
+        if self.witnesses is not None:
+            self.witnesses(rows, X, other)
 
 
-class TableInputs:
+class TableInputs(SlicedInputs):
     """A table in files, in the user's own values."""
 
     from_files = True
-    note_classes: tuple[type, ...] = ()
 
     def __init__(self, spec: Spec, dtype: npt.DTypeLike, table: TableStream, witnesses: Witnesses | None) -> None:
-        self._spec, self._dtype, self._table, self._witnesses = spec, dtype, table, witnesses
-        self.count, self.total, self.wants_pairs = len(table.parts), table.total, witnesses is not None
+        self._spec, self._dtype, self._table, self.witnesses = spec, dtype, table, witnesses
+        self.count, self.total = len(table.parts), table.total
 
     def read(self, number: int) -> TableReading:
         """Return the inputs of a slice."""
@@ -267,26 +254,22 @@ class TableInputs:
 
     def take(self, notes: list[tuple[Ints, FloatArray, FloatArray]], before: int) -> None:
         """Hand the pairs to the caller."""
-        if self._witnesses is not None:
+        if self.witnesses is not None:
             for rows, X, other in notes:
-                self._witnesses(before + rows, X, other)
+                self.witnesses(before + rows, X, other)
 
     def for_workers(self) -> TableInputs:
         """Return what a worker needs, without the callback."""
         other = copy(self)
-        other._table, other._witnesses = read_from_elsewhere(self._table), None
+        other._table, other.witnesses = read_from_elsewhere(self._table), None
         return other
 
     def describe(self) -> str:
         """Return a digest of the files' names, sizes and times."""
         return describe_files(self._table)
 
-    def error_for_none(self) -> FairmendError:
-        """Return the error that there are no inputs."""
-        return FairmendError("X has no rows; give at least one input")
 
-
-class TableReading:
+class TableReading(Reading):
     """A slice of a table, encoded as it is read."""
 
     def __init__(self, spec: Spec, dtype: npt.DTypeLike, part: TableSlice) -> None:
@@ -305,9 +288,6 @@ class TableReading:
     def add_pairs(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Keep the pairs."""
         self._pairs.append((rows, X, other))
-
-    def finish(self, inputs: int) -> None:
-        """Nothing is kept of them but the pairs."""
 
     def notes(self) -> list[tuple[Ints, FloatArray, FloatArray]]:
         """Return the pairs."""

@@ -31,7 +31,6 @@ from fairmend.auditing.comparisons import (
 from fairmend.auditing.fast_scores import Extremes, FastScores
 from fairmend.base.arrays import Bools, FloatArray, Ints
 from fairmend.base.errors import FairmendError
-from fairmend.base.progress import Progress
 from fairmend.base.text import percent
 from fairmend.network import Model
 from fairmend.prove.fit import require_fit
@@ -193,15 +192,8 @@ class RandomScan:
         return stream_random_neighbours(self._spec, X, self._per_row, np.random.default_rng(seed))
 
 
-def find_unequal(
-    net: Model,
-    spec: Spec,
-    X: pd.DataFrame | npt.ArrayLike,
-    *,
-    batch: int = _BATCH,
-    progress: Progress | None = None,
-) -> UnequalInputs:
-    """Compare every input with every neighbour, `batch` points at a time: exact, for finite neighbourhoods.
+def find_unequal(net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> UnequalInputs:
+    """Compare every input with every neighbour: exact, for finite neighbourhoods.
 
     Every point goes through the network, so this is also the reference that `ExhaustiveScan` is tested against.
     """
@@ -212,18 +204,11 @@ def find_unequal(
             f"neighbours differ in {names}, which is continuous, so they cannot all be enumerated; "
             "use sample_unequal, which gives a lower bound"
         )
-    stream = _report_progress(spec.points(inputs, batch=batch, dtype=inputs.dtype), len(inputs), "enumerate", progress)
-    return _unequal_inputs(net, spec, inputs, stream, exact=True)
+    return _unequal_inputs(ExhaustiveScan(net, spec).worst(inputs), exact=True)
 
 
 def sample_unequal(
-    net: Model,
-    spec: Spec,
-    X: pd.DataFrame | npt.ArrayLike,
-    per_row: int = 64,
-    seed: int = 0,
-    *,
-    progress: Progress | None = None,
+    net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike, per_row: int = 64, seed: int = 0
 ) -> UnequalInputs:
     """Compare every input with `per_row` random neighbours, and with the corners if there are few.
 
@@ -232,9 +217,7 @@ def sample_unequal(
     if per_row < 1:
         raise FairmendError(f"sampling needs at least one neighbour per input; per_row={per_row} is too small")
     inputs = _encode(net, spec, X)
-    stream = stream_random_neighbours(spec, inputs, per_row, np.random.default_rng(seed))
-    stream = _report_progress(stream, len(inputs), "sample", progress)
-    return _unequal_inputs(net, spec, inputs, stream, exact=False)
+    return _unequal_inputs(RandomScan(net, spec, per_row, seed).scan(inputs, seed), exact=False)
 
 
 def can_enumerate(spec: Spec) -> bool:
@@ -249,22 +232,14 @@ def _spread(spec: Spec, extremes: Extremes) -> ScoreSpread:
     return spread_of_extremes(lowest, highest, regression=spec.regression, exact=True)
 
 
-def _unequal_inputs(net: Model, spec: Spec, X: FloatArray, stream: Stream, *, exact: bool) -> UnequalInputs:
-    found = find_worst_pairs(net, spec, X, stream, exact=exact)
-    return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, X.dtype.type(np.nan)))
+def _unequal_inputs(found: WorstNeighbours, *, exact: bool) -> UnequalInputs:
+    nothing = found.other.dtype.type(np.nan)
+    return UnequalInputs(found.unequal, exact, np.where(found.unequal[:, None], found.other, nothing))
 
 
 def _encode(net: Model, spec: Spec, X: pd.DataFrame | npt.ArrayLike) -> FloatArray:
     require_fit(net, spec)
     return spec.as_inputs(X, net.dtype)
-
-
-def _report_progress(stream: Stream, inputs: int, stage: str, progress: Progress | None) -> Stream:
-    """Yield the stream, and report after each batch how many inputs are done."""
-    for rows, points in stream:
-        yield rows, points
-        if progress is not None:
-            progress(stage, int(rows[-1]) + 1, inputs)
 
 
 def stream_random_neighbours(

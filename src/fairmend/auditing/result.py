@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairmend.auditing.comparisons import widest_output
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
-from fairmend.auditing.figures import Pair, name_row
+from fairmend.auditing.figures import Pair
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.rows import AuditedRows
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
@@ -40,85 +40,24 @@ NORMAL_QUANTILE = 1.959963984540054
 
 
 @dataclass(frozen=True, eq=False)
-class AuditPair:
-    """Two similar people with different predictions.
+class AuditPair(Pair):
+    """Two similar people with different predictions, the audited one first; if the spec claims scores, the lower score.
 
-    If the spec claims scores: the two people in the neighbourhood of an audited input whose scores differ most, the one
-    with the lower score first.
-
-    Attributes
-    ----------
-    row : the row of the audited input, counted from 0; it is the first person, unless the spec claims scores
-    values, other_values : both people in the user's own values, by feature: as they stand in the data, None if they are
-        missing there
-    imputed : what replaces the missing values, by feature
-    answers : both predicted classes; None for a regression network
-    scores : both probabilities: with two classes, of class 1; with more, of the class predicted for the first person.
-        If the spec claims scores: both scores of the output that differs
-    difference : how the other person differs, as a phrase
-    x, other : both people as the network reads them (width,)
-    output : with more than two classes, the one whose probability the scores are; if the spec claims scores and the
-        network has several outputs, the number of the one that differs
-    id : the id of the audited input, if the spec names a column of ids and the data has it
-    answer_names : what both classes mean, as the label of the spec says, and for a class that it does not name the one
-        other value of the label in the data; None for a regression network
-    on : what the scores are: "probability", or what the spec claims scores on: "logit" or "output"
+    `x` and `other` (width,) are both people as the network reads them.
     """
 
-    row: int
-    values: Mapping[str, Any]
-    other_values: Mapping[str, Any]
-    answers: tuple[int, int] | None
-    scores: tuple[float, float]
-    difference: str
-    x: FloatArray = field(repr=False)
-    other: FloatArray = field(repr=False)
-    output: int | None = None
-    id: str | None = None
-    answer_names: tuple[str, str] | None = None
-    on: str = "probability"
-    imputed: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The audited input: "row 5", or "row 5 (C-1017)" with an id."""
-        return name_row(self.row, self.id)
-
-    @property
-    def gap(self) -> float:
-        """The difference between the two scores."""
-        return abs(self.scores[0] - self.scores[1])
+    scores: list[float]
+    gap: float
+    x: FloatArray = field(repr=False, kw_only=True)
+    other: FloatArray = field(repr=False, kw_only=True)
 
     def with_names(self, names: Sequence[str]) -> AuditPair:
         """Return the pair with the names of the classes; unchanged for a regression network."""
-        if self.answers is None:
-            return self
-        return replace(self, answer_names=(names[self.answers[0]], names[self.answers[1]]))
+        return self if self.answers is None else replace(self, answer_names=[names[answer] for answer in self.answers])
 
     def figures(self) -> Pair:
         """Return the pair as documents have it, without what the network reads."""
-        return Pair(
-            row=self.row,
-            id=self.id,
-            values=dict(self.values),
-            other_values=dict(self.other_values),
-            imputed=dict(self.imputed),
-            answers=None if self.answers is None else list(self.answers),
-            answer_names=None if self.answer_names is None else list(self.answer_names),
-            scores=list(self.scores),
-            on=self.on,
-            output=self.output,
-            gap=self.gap,
-            difference=self.difference,
-        )
-
-    def describe(self) -> str:
-        """Return the pair as a line of text."""
-        return self.figures().describe()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the pair as plain data."""
-        return asdict(self.figures())
+        return Pair(**{each.name: getattr(self, each.name) for each in fields(Pair)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +223,7 @@ class AuditResult:
             "seconds": self.seconds,
             "scores": None if self.scores is None else asdict(self.scores.figures()),
             "disparity": self.disparity.as_dict(),
-            "pairs": [pair.as_dict() for pair in self.pairs],
+            "pairs": [asdict(pair.figures()) for pair in self.pairs],
             "condition": self.condition,
         }
 
@@ -307,16 +246,18 @@ def make_pairs(
     pairs = [
         AuditPair(
             row=row,
+            id=None,
             values=values[i],
             other_values=other_values[i],
-            answers=None if spec.regression else (int(answers[i, 0]), int(answers[i, 1])),
-            scores=(float(scores[i, 0]), float(scores[i, 1])),
+            answers=None if spec.regression else answers[i].tolist(),
+            answer_names=None if spec.regression else [names[answer] for answer in answers[i]],
+            scores=scores[i].tolist(),
+            on=on or "probability",
+            output=int(output[i]) if net.outputs > (1 if on is not None else 2) else None,
+            gap=abs(float(scores[i, 0]) - float(scores[i, 1])),
             difference=spec.describe_pair(X[i], other[i]),
             x=X[i],
             other=other[i],
-            output=int(output[i]) if net.outputs > (1 if on is not None else 2) else None,
-            answer_names=None if spec.regression else (names[answers[i, 0]], names[answers[i, 1]]),
-            on=on or "probability",
         )
         for i, row in enumerate(rows)
     ]

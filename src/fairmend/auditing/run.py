@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -133,7 +132,7 @@ def audit(
     options = {"method": method, "seed": seed, "per_row": per_row, "pairs": pairs, "time_limit": limit}
     options |= {"samples": samples if X is None else None, "with_pairs": inputs.wants_pairs}
     with use_engine(cluster, jobs) as engine:
-        kept = None if resume is None else open_kept_audit(Path(resume), network, spec, inputs, options)
+        kept = None if resume is None else open_kept_audit(resume, network, spec, inputs, options)
         first = inputs.read(0) if inputs.count == 1 else None
         blocks = read_blocks(spec, inputs, first, ahead=True) if first is not None else None
         start = next(_all_blocks(spec, inputs) if blocks is None else blocks, None)

@@ -12,13 +12,12 @@ or when each part was audited.
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from fairmend.auditing.rows import AuditedRows, RowCollector, RowSample, RowStor
 from fairmend.base.arrays import FloatArray, Floats, Ints
 from fairmend.base.threads import read_ahead
 from fairmend.network import Model, Network
-from fairmend.prove.fit import digest_network, digest_spec
+from fairmend.prove.fit import open_kept_results
 from fairmend.prove.result import keep_ignored_features
 from fairmend.spec import Claim, Spec
 from fairmend.workers.engine import HERE, Engine, run_tasks
@@ -467,17 +466,11 @@ def _scan(call: _ScanCall, task: ScanTask) -> ScanResult:
 
 
 def open_kept_audit(
-    folder: Path, net: Model, spec: Spec, inputs: SlicedInputs, options: Mapping[str, Any]
+    folder: str | os.PathLike[str], net: Model, spec: Spec, inputs: SlicedInputs, options: Mapping[str, Any]
 ) -> KeptResults:
     """Open the folder, or refuse it by name if its parts are of another model, spec, data or options."""
-    about = {
-        "model": digest_network(net),
-        "spec": digest_spec(spec),
-        "data": inputs.describe(),
-        "options": json.dumps(options),
-    }
     classes = SCAN_CLASSES if inputs.count == 1 else (*TALLY_CLASSES, *inputs.note_classes)
-    return KeptResults(folder, about, classes)
+    return open_kept_results(folder, net, spec, options, classes, inputs.describe())
 
 
 def keep_plan(kept: KeptResults, plan: AuditPlan) -> AuditPlan:

@@ -2,24 +2,13 @@
 
 In PyTorch and differentiable in the weights:
 
-- `linear`: interval and linear (CROWN) bounds, of the forms in `forms`; `symbols` is for wide networks, `stacked` and
-  `fused` for GPUs
+- `linear`: interval and linear (CROWN) bounds, of the forms in `forms`; `symbols` is for wide networks, `stacked`
+  for GPUs
 - `forward`: the network itself
 
 They are rounded as they come. What is proven is decided by `fairmend_check.kernel` (`prove.kernel_bounds`).
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from fairmend.bounds.linear import METHODS, Boxes, Forms, Propagation, feature_bounds, propagate
+from fairmend.bounds.linear import METHODS, Boxes, Forms, Propagation, feature_bounds, propagate
 
 __all__ = ["METHODS", "Boxes", "Forms", "Propagation", "feature_bounds", "propagate"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fairmend.bounds import linear  # PyTorch comes with it
-
-    return getattr(linear, name)

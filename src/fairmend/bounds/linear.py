@@ -142,10 +142,15 @@ class _Graph:
         self.wide = (
             not self.hulls and not self.planar and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
         )
-        symbols = Symbols(network.nodes, self.exact, self.numbers, self.parameters, boxes.first)
-        self._symbols = symbols if self.wide else None
-        known = {**self.exact, **self.hulls}
-        self._stacked = Stacked(self.nodes, self.widths, known, self.lines, self.numbers, self.parameters, boxes.first)
+        self._symbols: Symbols | None = None
+        if self.wide:
+            self._symbols = Symbols(network.nodes, self.exact, self.numbers, self.parameters, boxes.first)
+        self._stacked: Stacked | None = None
+        if _stacks(boxes.first.device) and not self.planar:
+            known = {**self.exact, **self.hulls}
+            self._stacked = Stacked(
+                self.nodes, self.widths, known, self.lines, self.numbers, self.parameters, boxes.first
+            )
         self._intervals.clear()  # those that look-ups needed have no gradients
 
     def function(self, i: int) -> tuple[Activation, int]:
@@ -321,7 +326,7 @@ class _Graph:
         stop = None if layer is None else self._stop(sources[0])
         if stop is not None:
             return Forms(*operation.forms([stop.lower], [stop.upper], first, layer))
-        if _stacks(first.device) and not self.planar:
+        if self._stacked is not None:
             return self._stacked.forms(root)
         if layer is not None:
             start, rows = layer[0].unsqueeze(0), _Rows(layer[1])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from fairmend.auditing.inputs import Reading, SlicedInputs
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.groups import GroupColumns, GroupValues
@@ -48,7 +49,7 @@ class PeopleNotes:
     groups: GroupValues | None = None
 
 
-class PeopleReading:
+class PeopleReading(Reading):
     """The people of one slice of a table, as the network reads them; they are read once."""
 
     def __init__(self, reader: _PeopleReader, part: TableSlice, write: Callable[[str], None] | None = None) -> None:
@@ -145,7 +146,7 @@ def _find_wider(reader: _PeopleReader, number: int) -> OutOfRange:
     return found
 
 
-class PeopleStream:
+class PeopleStream(SlicedInputs):
     """The people of a table in files, in slices that an audit reads here or lets workers read.
 
     Attributes

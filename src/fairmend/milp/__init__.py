@@ -1,13 +1,12 @@
 """Mixed-integer linear programs: one sparse form as data (`model`), and one file for each solver.
 
 Other parts build a `Milp` with `MilpBuilder` and pass it to the solver that `get_solver` returns. `LinearProgram` is
-for many small linear programs that differ in a few rows, and `Relaxation` for those that differ in bounds. A new solver
-is a subclass of `Solver`; see docs/extending.md.
+for many small linear programs that differ in a few rows. A new solver is a subclass of `Solver`; see docs/extending.md.
 """
 
 from fairmend.base.errors import FairmendError
 from fairmend.milp.gurobi import Gurobi
-from fairmend.milp.highs import Highs, LinearProgram, Relaxation, RelaxedSolution
+from fairmend.milp.highs import Highs, LinearProgram
 from fairmend.milp.model import Milp, MilpBuilder, Solution, Status, violation
 from fairmend.milp.scip import Scip
 from fairmend.milp.solver import Solver
@@ -16,8 +15,6 @@ __all__ = [
     "LinearProgram",
     "Milp",
     "MilpBuilder",
-    "Relaxation",
-    "RelaxedSolution",
     "Solution",
     "Solver",
     "Status",

@@ -109,11 +109,10 @@ def set_options(highs: Any, options: Mapping[str, Any]) -> None:
             raise FairmendError(f"HiGHS does not accept the option {name} = {value!r}")
 
 
-def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
-    """Pass the problem to HiGHS, with or without its integrality."""
+def pass_model(highs: Any, milp: Milp) -> None:
+    """Pass the problem to HiGHS."""
     import highspy
 
-    whole = milp.integer & integer
     passed = highs.passModel(
         milp.variables,
         milp.rows,
@@ -129,7 +128,7 @@ def pass_model(highs: Any, milp: Milp, *, integer: bool = True) -> None:
         milp.indptr.astype(np.int32),
         milp.indices.astype(np.int32),
         milp.values,
-        whole.astype(np.int32),
+        milp.integer.astype(np.int32),
     )
     if passed == highspy.HighsStatus.kError:
         raise FairmendError(f"HiGHS does not accept {milp!r}: {why_refused(milp.values)}")
@@ -153,22 +152,6 @@ _LP_OPTIONS: dict[str, bool | str | float] = {
 _SECOND_TRIES: tuple[dict[str, bool | str | float], ...] = ({}, {"presolve": "on"}, {"simplex_strategy": 4})
 
 
-class _SolvedAgain:
-    """A linear program that HiGHS solves again and again, each time from the last basis."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._highs: Any = new_highs(options)
-
-    def _limit(self, seconds: float) -> None:
-        if math.isfinite(seconds):
-            # HiGHS measures its time over all runs.
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
-
-    def _run(self) -> Status:
-        self._highs.run()
-        return Highs.STATUS_MAP.get(self._highs.getModelStatus().name, Status.ERROR)
-
-
 class LpSolution(NamedTuple):
     """The status, and if it is optimal, the objective and ``x (variables,)``."""
 
@@ -177,7 +160,7 @@ class LpSolution(NamedTuple):
     x: Floats | None
 
 
-class LinearProgram(_SolvedAgain):
+class LinearProgram:
     """Minimise cost·x over lower <= x <= upper and rows that you can add, and remove again, by the dual simplex.
 
     Branching over disjunctions needs thousands of small linear programs that differ in a few rows. Passing every one to
@@ -186,7 +169,7 @@ class LinearProgram(_SolvedAgain):
 
     def __init__(self, cost: Floats, lower: Floats, upper: Floats) -> None:
         """Create the variables, without rows."""
-        super().__init__(_LP_OPTIONS)
+        self._highs: Any = new_highs(_LP_OPTIONS)
         none = np.zeros(0, dtype=np.int32)
         self._highs.addCols(len(cost), cost, lower, upper, 0, none, none, np.zeros(0))
         self.rows = 0
@@ -217,7 +200,9 @@ class LinearProgram(_SolvedAgain):
 
     def solve(self, time_limit: float = math.inf) -> LpSolution:
         """Solve from the last basis."""
-        self._limit(time_limit)
+        if math.isfinite(time_limit):
+            # HiGHS measures its time over all runs.
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, time_limit))
         status = self._run()
         for options in _SECOND_TRIES:
             if status in (Status.OPTIMAL, Status.INFEASIBLE, Status.LIMIT):
@@ -231,43 +216,9 @@ class LinearProgram(_SolvedAgain):
         x = _floats(self._highs.getSolution().col_value)
         return LpSolution(status, float(self._highs.getInfo().objective_function_value), x)
 
-
-class RelaxedSolution(NamedTuple):
-    """The status; if it is optimal, ``x (variables,)``; and ``multipliers (rows,)``.
-
-    The multipliers are the dual solution if the status is optimal, a ray that proves it if the status is infeasible and
-    HiGHS has one, else None. They are what floating-point arithmetic gave: a proof must not take them for exact.
-    """
-
-    status: Status
-    x: Floats | None
-    multipliers: Floats | None
-
-
-class Relaxation(_SolvedAgain):
-    """A MILP without its integrality, solved under other bounds of its variables: for a branch and bound."""
-
-    def __init__(self, milp: Milp) -> None:
-        """Pass the problem to HiGHS; raise a FairmendError if it does not accept a coefficient."""
-        # Presolve would discard the basis that the next solve starts from, and rays with it.
-        super().__init__({"presolve": "off", "threads": 1})
-        self.milp = milp
-        pass_model(self._highs, milp, integer=False)
-        self._columns = np.arange(milp.variables, dtype=np.int32)
-
-    def solve(self, lower: Floats, upper: Floats, time_limit: float = math.inf) -> RelaxedSolution:
-        """Solve with these bounds of the variables, each ``(variables,)``."""
-        self._highs.changeColsBounds(len(self._columns), self._columns, lower, upper)
-        self._limit(time_limit)
-        status = self._run()
-        if status is Status.OPTIMAL:
-            solution = self._highs.getSolution()
-            return RelaxedSolution(status, _floats(solution.col_value), _floats(solution.row_dual))
-        if status is Status.INFEASIBLE:
-            _, found, ray = self._highs.getDualRay()
-            return RelaxedSolution(status, None, _floats(ray) if found else None)
-        self._highs.clearSolver()  # the last basis may be why
-        return RelaxedSolution(status, None, None)
+    def _run(self) -> Status:
+        self._highs.run()
+        return Highs.STATUS_MAP.get(self._highs.getModelStatus().name, Status.ERROR)
 
 
 def _floats(values: Any) -> Floats:

@@ -25,16 +25,16 @@ from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.base.progress import Progress
-from fairmend.base.text import listed, printable
-from fairmend.network import Activation, Lookup, Network, load_network
+from fairmend.base.text import printable
+from fairmend.network import Network, load_network
 from fairmend.network.description import to_json
 from fairmend.network.formats import without_folds
-from fairmend.prove.claims import Guarantee
 from fairmend.prove.kernel_bounds import kernel_model
-from fairmend.prove.proof import Proof, prove_inputs
+from fairmend.prove.proof import Proof, kernel_errors, prove_inputs
 from fairmend.spec import Spec
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.certificate import ClassCertificate
+from fairmend_check.kernel.certificate import Certificate as Claimed
+from fairmend_check.kernel.certificate import ClaimedShares, ClassCertificate
 from fairmend_check.kernel.classes import why_not_constant
 from fairmend_check.kernel.entry import read_entry
 from fairmend_check.kernel.model import network_digest
@@ -181,46 +181,7 @@ def certificate_of_blindness(network: Network, spec: Spec, columns: Sequence[int
 
 def weights_digest(network: Network) -> str:
     """Return a sha256 of the weights, and of a chain's activations, equal for all formats; see docs/certificate.md."""
-    if any(affine.tie is not None or affine.joins_blocks for affine in network.affines):
-        return kernel_digest(kernel_model(network))  # which writes out the matrices that a file does not store
-    return _chain_digest(network) if network.is_chain else _graph_digest(network)
-
-
-def _chain_digest(network: Network) -> str:
-    digest = hashlib.sha256(f"fairmend weights 1\n{network.dtype.name}\n".encode())
-    for layer, affine in enumerate(network.affines):
-        digest.update(_header(affine.weight) + _doubles(affine.weight) + _doubles(affine.bias))
-        if layer < len(network.activations):
-            activation = _with_one_slope(network.activations[layer])
-            numbers = " ".join(float(number).hex() for number in (activation.slope, *activation.parameters))
-            digest.update(f"{activation.name} {numbers}\n".encode())
-    return digest.hexdigest()
-
-
-def _with_one_slope(activation: Activation) -> Activation:
-    """Return a PReLU with one slope for all units as the LeakyReLU that it is: formats write either."""
-    slopes = set(activation.parameters)
-    if activation.name != "prelu" or len(slopes) != 1 or min(slopes) < 0:
-        return activation
-    return Activation("leaky_relu", slopes.pop())
-
-
-def _graph_digest(network: Network) -> str:
-    """Return the digest of all arrays as they are stored, in no order: the checker reads the structure elsewhere."""
-    arrays = [array for layer in network.stored_layers for array in (layer.weight, layer.bias) if array is not None]
-    arrays += [node.operation.table for node in network.nodes if isinstance(node.operation, Lookup)]
-    lines = sorted(hashlib.sha256(_header(array) + _doubles(array)).hexdigest() for array in arrays if array.any())
-    return hashlib.sha256(
-        "".join(f"{line}\n" for line in ("fairmend weights 2", network.dtype.name, *lines)).encode()
-    ).hexdigest()
-
-
-def _header(array: FloatArray) -> bytes:
-    return f"{' '.join(map(str, array.shape))}\n".encode()
-
-
-def _doubles(array: FloatArray) -> bytes:
-    return array.astype("<f8").tobytes(order="C")
+    return kernel_digest(kernel_model(network))
 
 
 def _certificate(
@@ -231,18 +192,15 @@ def _certificate(
     blind_columns: Sequence[int],
     X: FloatArray,
 ) -> Certificate:
-    ignored = [feature.name for feature in spec.varying if spec.columns(feature.name).start in blind_columns]
-    guarantee = Guarantee.for_spec(spec, ignored=ignored, proven=len(X), inputs=len(X), arithmetic=arithmetic)
     everyone = {"columns": [int(column) for column in blind_columns]} if len(blind_columns) else None
-    claim = f"{guarantee.certificate_claim()}{_describe_classes(spec) if len(X) else ''}"
-    made = _with_claims(network, spec, method, claim, arithmetic, {"global": everyone, "shares": None, "count": len(X)})
+    made = _with_claims(network, spec, method, arithmetic, {"global": everyone, "shares": None, "count": len(X)})
     return replace(made, inputs=np.asarray(X, dtype=network.dtype))
 
 
-def certificate_of_shares(network: Network, spec: Spec, shares: dict[str, Any], claim: str) -> Certificate:
+def certificate_of_shares(network: Network, spec: Spec, shares: dict[str, Any]) -> Certificate:
     """Return the claim about shares of all people, "Shares of all people" of docs/certificate.md."""
     claims = {"global": None, "shares": shares, "count": 0}
-    return _with_claims(network, spec, "quantify", claim, network.dtype.name, claims)
+    return _with_claims(network, spec, "quantify", network.dtype.name, claims)
 
 
 def certificate_of_classes(spec: Spec, entry: dict[str, Any], *, method: str) -> Certificate:
@@ -278,16 +236,37 @@ def certificate_of_classes(spec: Spec, entry: dict[str, Any], *, method: str) ->
     )
 
 
-def _with_claims(
-    network: Network, spec: Spec, method: str, claim: str, arithmetic: str, claims: dict[str, Any]
-) -> Certificate:
+def with_claim(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a certificate with the claim that the checker reads from the rest of it."""
+    columns, shares, model = (content["global"] or {"columns": ()})["columns"], content["shares"], content["model"]
+    with kernel_errors():
+        spec = read_spec(content["spec"], "spec")
+        claimed = Claimed(
+            arithmetic=content["arithmetic"],
+            weights_sha256="",
+            file_sha256=None,
+            inputs=model["inputs"],
+            outputs=model["outputs"],
+            dtype=model["dtype"],
+            network={},
+            network_sha256="",
+            spec=spec,
+            blind=tuple((feature, start) for feature, start in spec.columns() if start in columns),
+            count=content["count"],
+            path=Path(),
+            shares=None if shares is None else ClaimedShares(shares["fair"], shares["unfair"], {}),
+        )
+        return {**content, "claim": describe_claim(claimed)}
+
+
+def _with_claims(network: Network, spec: Spec, method: str, arithmetic: str, claims: dict[str, Any]) -> Certificate:
     """Return a certificate with these claims about a network and a spec."""
     content = {
         "format": FORMAT,
         "version": VERSION,
         "fairmend": __version__,
         "method": method,
-        "claim": claim,
+        "claim": "",
         "arithmetic": arithmetic,
         "model": {
             **identify(network),
@@ -302,19 +281,13 @@ def _with_claims(
     }
     has_folds = not network.is_chain and any(affine.fold is not None for affine in network.affines)
     folded = network_digest(kernel_model(without_folds(network))) if has_folds else ""
-    return Certificate(content, np.empty((0, network.inputs)), folded)
+    return Certificate(with_claim(content), np.empty((0, network.inputs)), folded)
 
 
 def identify(network: Network) -> dict[str, Any]:
     """Return which network a claim is about: its digests, and its steps, with tensors if these are not large."""
-    digest = network_digest(kernel_model(network))
+    model = kernel_model(network)
     return {
-        "weights_sha256": weights_digest(network),
-        "network": {"sha256": digest, **to_json(network, _MOST_BYTES)},
+        "weights_sha256": kernel_digest(model),
+        "network": {"sha256": network_digest(model), **to_json(network, _MOST_BYTES)},
     }
-
-
-def _describe_classes(spec: Spec) -> str:
-    """Return which classes a claim about predictions is about; empty if the label does not list them."""
-    classes = spec.claim.name_outcomes(spec.label)
-    return f" The predictions are the classes {listed(classes, most=None)}." if classes else ""

@@ -9,20 +9,18 @@ workers. What a chunk gives depends on the chunk alone, so verdicts and witnesse
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray
-from fairmend.base.device import check_device_name, choose_wide_device, device_of_workers
+from fairmend.base.device import choose_wide_device
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import suggest
@@ -31,11 +29,11 @@ from fairmend.network import Network
 from fairmend.prove.engines.branch import boxes_per_batch, certify_by_branching
 from fairmend.prove.engines.enumerate import certify_by_enumeration, certify_by_running
 from fairmend.prove.engines.findings import ClassFindings, findings_of
-from fairmend.prove.fit import digest_network, digest_spec, model_condition, model_of_spec
+from fairmend.prove.fit import model_condition, model_of_spec, open_kept_results
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.result import CertifyResult, Verdict, Witness, keep_ignored_features
 from fairmend.spec import Spec
-from fairmend.workers.engine import HERE, Engine, run_tasks, use_engine, works_here
+from fairmend.workers.engine import HERE, Engine, check_workers, run_tasks, use_engine
 from fairmend.workers.kept_results import KeptResults
 
 if TYPE_CHECKING:
@@ -104,11 +102,7 @@ def certify(
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
         raise FairmendError(f"time_limit is {time_limit}; give seconds above 0, or None for no limit")
-    if jobs < 1:
-        raise FairmendError(f"jobs is {jobs}; it must be at least 1")
-    check_device_name(device)
-    if not works_here(cluster, jobs):
-        device = device_of_workers(device)
+    device = check_workers(cluster, jobs, device)
     if isinstance(network, RunModel) and engine not in ("auto", "enumerate"):
         raise FairmendError(
             f"engine {engine} needs a network, and {network.runner.name} is only run; use engine enumerate"
@@ -125,7 +119,8 @@ def certify(
         chosen = _choose_engine(network, spec, inputs) if engine == "auto" else engine
         _logger.info("certify %d inputs with engine %s", len(inputs), chosen)
         job = ChunkJob(network, spec, chosen, seed)
-        kept = None if resume is None else open_kept_chunks(Path(resume), job, time_limit)
+        options = {"command": "certify", "engine": chosen, "seed": seed, "time_limit": time_limit}
+        kept = None if resume is None else open_kept_results(resume, network, spec, options, _CLASSES)
         result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
     witnesses = [
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
@@ -221,13 +216,6 @@ def certify_chunks(
         time.perf_counter() - started,
         runtime=job.net.runtime if isinstance(job.net, RunModel) else "",
     )
-
-
-def open_kept_chunks(folder: Path, job: ChunkJob, time_limit: float | None) -> KeptResults:
-    """Open the folder of finished chunks, or refuse it by name if they are of another model, spec or options."""
-    options: dict[str, Any] = {"command": "certify", "engine": job.engine, "seed": job.seed, "time_limit": time_limit}
-    about = {"model": digest_network(job.net), "spec": digest_spec(job.spec), "options": json.dumps(options)}
-    return KeptResults(folder, about, _CLASSES)
 
 
 def _rows_of_a_chunk(job: ChunkJob, X: FloatArray) -> int:

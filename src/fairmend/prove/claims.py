@@ -1,7 +1,7 @@
 """What is proven about a network, in sentences: the one place that writes them.
 
-The certificate, the terminal and the report call the methods of `Guarantee`. The checker has sentences of its own,
-because it imports nothing of fairmend; they read the same.
+The terminal and the report call the methods of `Guarantee`. The sentence of a certificate is that of the checker, which
+words it from the data of the certificate (`fairmend_check.kernel.statement`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairmend.base.text import MOST_NAMES, at_least_percent, at_most_percent, exact_number, listed
+from fairmend.base.text import at_least_percent, at_most_percent, exact_number, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim, ClaimWords
 from fairmend.spec.classes import similarity_classes
-from fairmend.spec.features import Feature
-
-_MOST_CATEGORIES = 12
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,6 @@ class Guarantee:
     proven : how many of the inputs are proven to be treated equally, tolerances and links included
     inputs : how many inputs were to be proven: the repair inputs, or the inputs of a certificate
     arithmetic : "real", or the precision of inference that the proof covers as well, such as "float32"
-    values : the values of each varying feature that the proof covers, by name; empty where they are not known
     linked : the features that change together with protected ones
     bands : the features of which similar people may have any value of the same band
     claim : what is claimed of similar people: one class, or scores that differ by at most delta
@@ -66,7 +62,6 @@ class Guarantee:
     proven: int
     inputs: int
     arithmetic: str
-    values: Mapping[str, str] = field(default_factory=dict)
     linked: tuple[str, ...] = ()
     claim: Claim = field(default_factory=Claim)
     threshold: float = DEFAULT_THRESHOLD
@@ -93,7 +88,6 @@ class Guarantee:
             proven,
             inputs,
             arithmetic,
-            {f.name: _describe_values(f) for f in spec.features if f.varies},
             tuple(f.name for f in spec.linked),
             spec.claim,
             spec.threshold,
@@ -123,23 +117,6 @@ class Guarantee:
     def real_only(self) -> bool:
         """Whether the claim about inputs holds in exact arithmetic, but not in inference."""
         return self.arithmetic == "real" and self.proven > 0
-
-    # The certificate
-
-    def certificate_claim(self) -> str:
-        """Return the claim of a certificate that lists the proven inputs."""
-        claims = [self._claim_for_everyone("this model", most=None)] if self.everyone else []
-        if self.proven:
-            who = "the input" if self.proven == 1 else f"each of the {self.proven} inputs"
-            values = "; ".join(f"{name} {values}" for name, values in self.values.items())
-            covered = f", for these values: {values}" if values else ""
-            claims.append(
-                f"For {who} listed in this certificate, {self._words.stays} "
-                f"{self._changed(most=None)}{self._even_if('you also change', most=None, grouped=False)}."
-            )
-            where = "exact real arithmetic only, not in inference" if self.real_only else self._arithmetic("real")
-            claims.append(f"This holds in {where}{covered}.")
-        return " ".join(claims)
 
     # The terminal, and "guarantee" in result.json
 
@@ -286,8 +263,8 @@ class Guarantee:
     def _ignored_alone(self, article: str = "the ") -> str:
         return f"{article}protected features" if set(self.ignored) == set(self.protected) else listed(self.ignored)
 
-    def _claim_for_everyone(self, model: str, most: int | None = MOST_NAMES) -> str:
-        ignored = listed(self.ignored, "or", most)
+    def _claim_for_everyone(self, model: str) -> str:
+        ignored = listed(self.ignored, "or")
         claim = f"For every input within the ranges of the spec, the output of {model} does not depend on {ignored}"
         if not self.classes:
             return f"{claim}."
@@ -301,33 +278,31 @@ class Guarantee:
         """Return where a proof that does not cover inference holds: rounding could still change a prediction."""
         return " in exact arithmetic" if self.real_only else ""
 
-    def _amounts(self, *, grouped: bool = True) -> list[str]:
-        """Return "income by up to 10,000", "age within its band"; certificates write numbers without separators."""
-        amounts = [
-            f"{name} by up to {exact_number(amount, grouped=grouped)}" for name, amount in self.tolerances.items()
-        ]
+    def _amounts(self) -> list[str]:
+        """Return "income by up to 10,000", "age within its band"."""
+        amounts = [f"{name} by up to {exact_number(amount, grouped=True)}" for name, amount in self.tolerances.items()]
         return amounts + [f"{name} within its band" for name in self.bands]
 
-    def _changed(self, most: int | None = MOST_NAMES) -> str:
+    def _changed(self) -> str:
         """Return the features that similar people have other values of: the protected ones, and those linked to them.
 
         With links, nothing is proven about people with other protected values whose linked features stay.
         """
-        changed = listed(self.protected, "or", most)
+        changed = listed(self.protected, "or")
         if not self.linked:
             return changed
-        return f"{changed}, with {self._as_linked(most)}"
+        return f"{changed}, with {self._as_linked()}"
 
-    def _as_linked(self, most: int | None = MOST_NAMES) -> str:
-        return f"{listed(self.linked, most=most)} as the spec links {'it' if len(self.linked) == 1 else 'them'}"
+    def _as_linked(self) -> str:
+        return f"{listed(self.linked)} as the spec links {'it' if len(self.linked) == 1 else 'them'}"
 
     def _extension(self) -> str:
         """Return what similar people may differ in beside protected features, in one word or two."""
         named = (("tolerance", self.tolerances), ("bands", self.bands), ("links", self.linked))
         return listed([word for word, features in named if features])
 
-    def _even_if(self, condition: str, most: int | None = MOST_NAMES, *, grouped: bool = True) -> str:
-        return f", even if {condition} {listed(self._amounts(grouped=grouped), most=most)}" if self._amounts() else ""
+    def _even_if(self, condition: str) -> str:
+        return f", even if {condition} {listed(self._amounts())}" if self._amounts() else ""
 
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
@@ -344,24 +319,6 @@ class Guarantee:
 
     def _or(self, condition: str) -> str:
         return f", or {condition} {listed(self._amounts(), 'or')}" if self._amounts() else ""
-
-
-def _describe_values(feature: Feature) -> str:
-    if feature.categories:
-        rest = ", …" if len(feature.categories) > _MOST_CATEGORIES else ""
-        return ", ".join(feature.categories[:_MOST_CATEGORIES]) + rest + _describe_groups(feature)
-    low, high = feature.bounds
-    ends = [exact_number(end) for end in feature.lower_ends]
-    rest = ", …" if len(ends) > _MOST_CATEGORIES else ""
-    bands = f" in bands from {', '.join(ends[:_MOST_CATEGORIES])}{rest}" if ends else ""
-    return f"{exact_number(low)} to {exact_number(high)}{bands}"
-
-
-def _describe_groups(feature: Feature) -> str:
-    names = [[(feature.categories or ())[code] for code in group] for group in feature.groups]
-    shown = [listed(group[:_MOST_CATEGORIES], most=None) for group in names[:_MOST_CATEGORIES]]
-    cut = max(len(names), *map(len, names), 0) > _MOST_CATEGORIES
-    return f" in the bands {' | '.join(shown)}{' …' if cut else ''}" if names else ""
 
 
 def _be(count: int) -> str:

@@ -35,41 +35,22 @@ if TYPE_CHECKING:
     from fairmend_check.kernel.model import Model
 
 
-Ask = Callable[[Any, int, int], NDArray[Any]]
-"""Asks what is deployed for people from one number to another; returns (people, columns)."""
-
-
-def compare_members(
-    ask: Ask,
-    claimed: ClassCertificate,
-    spec: Spec,
-    variants: Sequence[Sequence[NDArray[Any]]],
-    takes: str,
-    batch_sizes: Sequence[int],
-) -> tuple[list[NDArray[Any]], NDArray[np.int64], pd.DataFrame]:
-    """Return the answers to people and to members of their classes in their places, each (answers, columns).
+def _class_people(
+    claimed: ClassCertificate, spec: Spec, variants: Sequence[Sequence[NDArray[Any]]], takes: str
+) -> tuple[list[Any], pd.DataFrame]:
+    """Return people, and members of their classes in their places, as the deployed model takes them; and the people.
 
     `variants` have for each port what it holds: for people, for members of their classes, and in the second half for
-    members with columns that no person has. Returns as well the number of the person of each answer, and the people.
+    members with columns that no person has.
     """
     valid = variants[: len(variants) // 2]
-    variants = valid if takes == "people" else variants
     people = [spec.decode(_matrix(spec, claimed, held)) for held in valid]
-    kept = np.arange(len(people[0])) if takes == "encoded" else _encoded_alike(spec, claimed, people, variants)
+    if takes == "encoded":
+        return [_inputs(claimed, held) for held in variants], people[0]
+    kept = _encoded_alike(spec, claimed, people, valid)
     if not len(kept):
         raise FairmendError("nobody is encoded as the certificate says, so that nothing can be compared")
-    given: list[Any] = [frame.iloc[kept].reset_index(drop=True) for frame in people]
-    if takes == "encoded":
-        given = [_inputs(claimed, held) for held in variants]
-    found: list[list[NDArray[Any]]] = [[] for _ in given]
-    numbers = []
-    for size in batch_sizes:
-        for start in range(0, len(kept) if size == batch_sizes[-1] else min(len(kept), 8 * size), size):
-            end = min(start + size, len(kept))
-            for answers, each in zip(found, given, strict=True):
-                answers.append(ask(each, start, end))
-            numbers.append(np.arange(start, end))
-    return [np.concatenate(answers) for answers in found], np.concatenate(numbers), people[0].iloc[kept]
+    return [frame.iloc[kept].reset_index(drop=True) for frame in people], people[0].iloc[kept]
 
 
 def _inputs(claimed: ClassCertificate, held: Sequence[NDArray[Any]]) -> Any:
@@ -193,6 +174,7 @@ def verify_deployment(
     seed : of the people that are chosen at random
     """
     from fairmend_check.kernel.certificate import ClassCertificate
+    from fairmend_check.run.compare import people_of_certificate
 
     if takes not in _TAKES or gives not in _GIVES:
         raise FairmendError(
@@ -205,8 +187,13 @@ def verify_deployment(
         if isinstance(claimed, ClassCertificate):
             return _compare_classes(predict, claimed, spec, takes, gives, batch_sizes, seed)
         assert network is not None
-        rows, answers, numbers = _ask(predict, claimed, network, spec if takes == "people" else None, batch_sizes, seed)
-    return _compare(claimed, network, spec, rows, answers, numbers, gives)
+        rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
+        people: Any = rows
+        if takes == "people":  # what the file must be given is the encoding of the very values that are asked for
+            people = spec.decode(rows)
+            rows = spec.encode(people, network.dtype)
+        (answers,), numbers = _ask(predict, [people], len(rows), batch_sizes)
+    return _compare(claimed, network, spec, rows.astype(np.float64), answers, numbers, gives)
 
 
 def _compare_classes(
@@ -222,15 +209,9 @@ def _compare_classes(
     from fairmend_check.kernel.statement import describe_encoding
     from fairmend_check.run.compare import class_members
 
-    def ask(people: Any, start: int, end: int) -> NDArray[Any]:
-        several = isinstance(people, dict)
-        part = {name: each[start:end].copy() for name, each in people.items()} if several else people[start:end].copy()
-        return _answers(predict, part, end - start)
-
     variants = class_members(claimed.spec, claimed.entry, np.random.default_rng(seed))
-    (own, *members), numbers, people = compare_members(ask, claimed, spec, variants, takes, batch_sizes)
-    if len({answers.shape[1] for answers in (own, *members)}) > 1:
-        raise FairmendError("predict returned different numbers of columns for different people")
+    given, people = _class_people(claimed, spec, variants, takes)
+    (own, *members), numbers = _ask(predict, given, len(people), batch_sizes)
     other = np.stack([_bits(answers) != _bits(own) for answers in members])  # (members, answers)
     wrong = other.any(axis=0)
     first = np.flatnonzero(wrong)[np.unique(numbers[wrong], return_index=True)[1]]
@@ -321,30 +302,28 @@ def _find_model(certificate: Path, sha256: str | None) -> Path:
 
 
 def _ask(
-    predict: Callable[[Any], Any],
-    claimed: Claimed,
-    network: Model,
-    spec: Spec | None,
-    batch_sizes: Sequence[int],
-    seed: int,
-) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.int64]]:
-    """Return encoded rows, the answers to batches of them (answers, columns), and the number of the row of each."""
-    from fairmend_check.run.compare import people_of_certificate
-
-    rows = people_of_certificate(claimed, network, np.random.default_rng(seed)).astype(network.dtype)
-    people: Any = rows
-    if spec is not None:  # what the file must be given is the encoding of the very values that are asked for
-        people = spec.decode(rows)
-        rows = spec.encode(people, network.dtype)
-    answers, numbers = [], []
+    predict: Callable[[Any], Any], given: Sequence[Any], count: int, batch_sizes: Sequence[int]
+) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+    """Return the answers to each of the given people in batches (answers, columns), and the number of each person."""
+    found: list[list[NDArray[Any]]] = [[] for _ in given]
+    numbers = []
     for size in batch_sizes:
-        for start in range(0, len(rows) if size == batch_sizes[-1] else min(len(rows), 8 * size), size):
-            part = people.iloc[start : start + size] if spec is not None else people[start : start + size].copy()
-            answers.append(_answers(predict, part, len(part)))
-            numbers.append(np.arange(start, start + len(part)))
-    if len({answer.shape[1] for answer in answers}) > 1:
-        raise FairmendError("predict returned different numbers of columns for batches of different sizes")
-    return rows.astype(np.float64), np.concatenate(answers), np.concatenate(numbers)
+        for start in range(0, count if size == batch_sizes[-1] else min(count, 8 * size), size):
+            end = min(start + size, count)
+            for answers, people in zip(found, given, strict=True):
+                part = _copied(people, start, end)
+                answers.append(_answers(predict, part, end - start))
+            numbers.append(np.arange(start, end))
+    if len({answer.shape[1] for answers in found for answer in answers}) > 1:
+        raise FairmendError("predict returned different numbers of columns for different people, or sizes of batches")
+    return [np.concatenate(answers) for answers in found], np.concatenate(numbers)
+
+
+def _copied(people: Any, start: int, end: int) -> Any:
+    """Return some of the people: rows of an array or of a data frame, or of the arrays of several inputs."""
+    if isinstance(people, dict):
+        return {name: each[start:end].copy() for name, each in people.items()}
+    return people[start:end].copy()
 
 
 def _answers(predict: Callable[[Any], Any], part: Any, count: int) -> NDArray[Any]:

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,7 @@ from fairmend.network.input_columns import passed_columns
 from fairmend.network.rescaling import PROBABILITY, Rescaling, require_range, rescaling_of_range
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
+from fairmend.workers.kept_results import KeptResults
 from fairmend_check.kernel.condition import state_dict_condition
 
 # Agree on the threshold: the spec says from which probability on a prediction is positive, and the network decides.
@@ -202,6 +206,19 @@ def digest_spec(spec: Spec) -> str:
     """Return a text that changes with the spec, but for its [about]."""
     content = {**spec.to_dict(), "about": None}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def open_kept_results(
+    folder: str | PathLike[str],
+    net: Model,
+    spec: Spec,
+    options: Mapping[str, Any],
+    classes: Iterable[type],
+    data: str | None = None,
+) -> KeptResults:
+    """Open a folder of finished parts, or refuse it by name if they are of another model, spec, data or options."""
+    about = {"model": digest_network(net), "spec": digest_spec(spec), "options": json.dumps(options)}
+    return KeptResults(Path(folder), about if data is None else {**about, "data": data}, classes)
 
 
 def _add(digest: Any, value: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,8 @@ import numpy.typing as npt
 from fairmend.base.arrays import Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
-from fairmend.base.text import listed
 from fairmend.network import Network
-from fairmend.prove.certificate import Certificate, certificate_of_shares
+from fairmend.prove.certificate import Certificate, certificate_of_shares, with_claim
 from fairmend.quantifying.decide import CELLS
 from fairmend.quantifying.search import Leaves
 from fairmend.spec import Spec
@@ -69,7 +68,7 @@ class Evidence:
             "nodes": _packed(tree.nodes, "<u2"),
             "cuts": _packed(tree.cuts, "<u4"),
         }
-        return certificate_of_shares(self.network, self.spec, shares, describe_shares(self.spec, shares))
+        return certificate_of_shares(self.network, self.spec, shares)
 
     def _proofs(self) -> Ints:
         """Return how the checker proves each box: those of few people that are not to be split, by listing them."""
@@ -110,23 +109,7 @@ def _check(evidence: Evidence, certificate: Certificate, progress: Progress | No
 def claim_shares(certificate: Certificate, fair: float, unfair: float) -> Certificate:
     """Return a certificate with the same boxes that claims these shares."""
     shares = {**certificate.content["shares"], "fair": fair, "unfair": unfair}
-    spec = Spec.from_dict(certificate.content["spec"])
-    content = {**certificate.content, "shares": shares, "claim": describe_shares(spec, shares)}
-    return replace(certificate, content=content)
-
-
-def describe_shares(spec: Spec, shares: dict[str, Any]) -> str:
-    """Return the claim in English; the checker writes a sentence of its own."""
-    own = {name for link in spec.links for name in link.when}
-    protected = listed([feature.name for feature in spec.protected if feature.name not in own], most=None)
-    aside = f", {protected} aside," if protected else ","
-    parts = [
-        f"{'everyone' if share == 1 else f'a share of at least {share!r}'} is treated {how}"
-        for share, how in ((shares["fair"], "equally"), (shares["unfair"], "unequally"))
-        if share
-    ]
-    claim = f" {spec.claim.words().sentence}" if spec.claim.stated else ""
-    return f"Among all people that the spec allows{aside} {listed(parts, most=None)}.{claim}"
+    return replace(certificate, content=with_claim({**certificate.content, "shares": shares}))
 
 
 def _packed(numbers: npt.NDArray[np.int64], kind: str) -> str:

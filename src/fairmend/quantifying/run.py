@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from fairmend.base.device import check_device_name, choose_wide_device, device_of_workers
+from fairmend.base.device import choose_wide_device
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.threads import few_product_threads
@@ -28,7 +28,7 @@ from fairmend.quantifying.sample import sampled_unequal
 from fairmend.quantifying.search import search
 from fairmend.quantifying.unequal_map import make_map
 from fairmend.spec import Spec
-from fairmend.workers.engine import Engine, use_engine, works_here
+from fairmend.workers.engine import Engine, check_workers, use_engine
 from fairmend_check.kernel.bounds import NUMBERS_AT_ONCE
 
 if TYPE_CHECKING:
@@ -86,10 +86,8 @@ def quantify(
     """
     started = _clock()
     network = network_of_spec(require_network(net, "quantify"), spec)
-    check_device_name(device)
-    if not works_here(cluster, jobs):
-        device = device_of_workers(device)
-    _check(network, spec, seconds, share, samples, jobs)
+    device = check_workers(cluster, jobs, device)
+    _check(network, spec, seconds, share, samples)
     decider = Decider(network, spec, counting=counting)
     choose_wide_device(device, network.widths, "deciding boxes")
     cells = None if X is None else find_cells(decider.people, spec, spec.as_inputs(X, network.dtype))
@@ -115,7 +113,7 @@ def quantify(
     )
 
 
-def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int, jobs: int) -> None:
+def _check(network: Network, spec: Spec, seconds: float, share: float | None, samples: int) -> None:
     """Raise an error for what quantify does not take."""
     require_scores(network, spec.claim)
     spec.require_inputs(network.inputs)
@@ -127,5 +125,3 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
         raise FairmendError(f"share must be at least 0 and below 1, got {share!r}")
     if samples < 0:
         raise FairmendError(f"samples must not be negative, got {samples}")
-    if jobs < 1:
-        raise FairmendError(f"jobs must be at least 1, got {jobs}")

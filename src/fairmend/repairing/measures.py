@@ -6,7 +6,7 @@ network predicts and should output, how well it predicts, and what it keeps of a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,68 +28,16 @@ RARE = 0.001
 """A class that the original network predicts for fewer rows than this may disappear without a collapse."""
 
 
-class Measure(ABC):
-    """How well a network predicts, and what it keeps of the predictions of another one."""
+class Classes:
+    """Predictions are classes ``(rows,)``, and all classes count the same.
 
-    name: str
-    """What `fit` returns, in words."""
-
-    @abstractmethod
-    def check_labels(self, y_cal: np.ndarray, rows: int, network: Model) -> np.ndarray:
-        """Return the labels of calibration rows; raise FairmendError if the network cannot predict them."""
-
-    @abstractmethod
-    def label_targets(self, y: np.ndarray, outputs: int) -> Floats:
-        """Return labels as training targets, ``(rows, outputs)``: probabilities of classes, or numbers."""
-
-    @abstractmethod
-    def output_targets(self, network: Model, outputs: FloatArray) -> Floats:
-        """Return a network's logits as training targets ``(rows, outputs)``."""
-
-    @abstractmethod
-    def predictions(self, network: Model, outputs: FloatArray) -> np.ndarray:
-        """Return what the network predicts where these are its logits."""
-
-    def predict(self, network: Model, X: FloatArray) -> np.ndarray:
-        """Return what a network predicts for rows."""
-        return self.predictions(network, network.logits(X))
-
-    @abstractmethod
-    def accuracy(self, y: np.ndarray, predicted: np.ndarray) -> float:
-        """Return how well the rows are predicted."""
-
-    @abstractmethod
-    def shares(self, y: np.ndarray, predicted: np.ndarray) -> Floats:
-        """Return for each row what it adds to `fit`, ``(rows,)``: their mean is the fit."""
-
-    @abstractmethod
-    def ranking_shares(self, y: np.ndarray, network: Model, outputs: FloatArray, balanced: float) -> Floats:
-        """Return such shares from a network's logits, less noisy: they rank networks."""
-
-    @abstractmethod
-    def fit(self, y: np.ndarray, predicted: np.ndarray) -> float:
-        """Return how well the classes, or the numbers, are predicted."""
-
-    @abstractmethod
-    def agreement(self, before: np.ndarray, after: np.ndarray) -> float:
-        """Return how well new predictions keep the old ones, from 0 to 1."""
-
-    @abstractmethod
-    def changed(self, before: np.ndarray, after: np.ndarray) -> float:
-        """Return the share of the predictions that changed."""
-
-    @abstractmethod
-    def has_collapsed(self, before: np.ndarray, after: np.ndarray) -> bool:
-        """Return whether new predictions for the same rows lost what the old ones told apart."""
-
-
-class Classes(Measure):
-    """Predictions are classes ``(rows,)``, and all classes count the same."""
+    ``name`` is what `fit` returns, in words.
+    """
 
     name = "balanced accuracy"
 
     def check_labels(self, y_cal: np.ndarray, rows: int, network: Model) -> np.ndarray:
-        """Return class numbers ``(rows,)``."""
+        """Return class numbers ``(rows,)``; raise FairmendError for labels that the network cannot predict."""
         classes = 2 if network.outputs == 1 else network.outputs
         if y_cal.shape != (rows,):
             raise FairmendError(f"y_cal has shape {y_cal.shape}; it must be ({rows},), one class for each row of X_cal")
@@ -102,44 +50,51 @@ class Classes(Measure):
         return y_cal.astype(np.int64)
 
     def label_targets(self, y: np.ndarray, outputs: int) -> Floats:
-        """Return probabilities of 0 and 1."""
+        """Return labels as training targets ``(rows, outputs)``: probabilities of 0 and 1."""
         return np.asarray(np.eye(outputs)[y])
 
     def output_targets(self, network: Model, outputs: FloatArray) -> Floats:
-        """Return the probability of each class."""
+        """Return a network's logits as training targets ``(rows, outputs)``: the probability of each class."""
         probabilities = network.probabilities_of(outputs).astype(np.float64)
         return np.column_stack([1 - probabilities, probabilities]) if probabilities.ndim == 1 else probabilities
 
-    def predictions(self, network: Model, outputs: FloatArray) -> Ints:
-        """Return classes."""
+    def predictions(self, network: Model, outputs: FloatArray) -> np.ndarray:
+        """Return what the network predicts where these are its logits."""
         return network.decide(outputs)
 
-    def accuracy(self, y: Ints, predicted: Ints) -> float:
+    def predict(self, network: Model, X: FloatArray) -> np.ndarray:
+        """Return what a network predicts for rows."""
+        return self.predictions(network, network.logits(X))
+
+    def accuracy(self, y: np.ndarray, predicted: np.ndarray) -> float:
         """Return the share of the rows that are predicted correctly."""
         return accuracy(y, predicted)
 
-    def shares(self, y: Ints, predicted: Ints) -> Floats:
-        """Return what each row adds to the balanced accuracy."""
+    def shares(self, y: np.ndarray, predicted: np.ndarray) -> Floats:
+        """Return for each row what it adds to `fit`, ``(rows,)``: their mean is the fit."""
         return balanced_shares(y, predicted)
 
-    def ranking_shares(self, y: Ints, network: Model, outputs: FloatArray, balanced: float) -> Floats:
-        """Return `smooth_shares`."""
+    def ranking_shares(self, y: np.ndarray, network: Model, outputs: FloatArray, balanced: float) -> Floats:
+        """Return such shares from a network's logits, less noisy: they rank networks."""
         return smooth_shares(y, network.centre(outputs), balanced)
 
-    def fit(self, y: Ints, predicted: Ints) -> float:
+    def fit(self, y: np.ndarray, predicted: np.ndarray) -> float:
         """Return the balanced accuracy."""
         return balanced_accuracy(y, predicted)
 
-    def agreement(self, before: Ints, after: Ints) -> float:
+    def agreement(self, before: np.ndarray, after: np.ndarray) -> float:
         """Return the share of equal predictions, as a mean over the old classes."""
         return balanced_accuracy(before, after)
 
-    def changed(self, before: Ints, after: Ints) -> float:
+    def changed(self, before: np.ndarray, after: np.ndarray) -> float:
         """Return the share of the rows whose class changed."""
         return float(np.mean(after != before))
 
-    def has_collapsed(self, before: Ints, after: Ints) -> bool:
-        """Return whether a class is gone, or the balanced agreement is near chance, where there were several."""
+    def has_collapsed(self, before: np.ndarray, after: np.ndarray) -> bool:
+        """Return whether new predictions for the same rows lost what the old ones told apart.
+
+        A class is gone, or the balanced agreement is near chance, where there were several.
+        """
         classes, counts = np.unique(before, return_counts=True)
         if len(classes) == 1:
             return False
@@ -148,8 +103,11 @@ class Classes(Measure):
         return bool(gone.any() or balanced_accuracy(before, after) < chance + LEAST_AGREEMENT * (1 - chance))
 
 
-class Numbers(Measure):
-    """Predictions are the outputs themselves, ``(rows,)`` or ``(rows, outputs)``, and R² says how good they are."""
+class Numbers:
+    """Predictions are the outputs themselves, ``(rows,)`` or ``(rows, outputs)``, and R² says how good they are.
+
+    Its methods are those of `Classes`.
+    """
 
     name = "R²"
 
@@ -181,6 +139,10 @@ class Numbers(Measure):
         """Return the outputs."""
         return outputs
 
+    def predict(self, network: Model, X: FloatArray) -> FloatArray:
+        """Return the outputs for rows."""
+        return network.logits(X)
+
     def accuracy(self, y: np.ndarray, predicted: np.ndarray) -> float:
         """Return R²."""
         return r_squared(y, predicted)
@@ -208,6 +170,9 @@ class Numbers(Measure):
     def has_collapsed(self, before: np.ndarray, after: np.ndarray) -> bool:
         """Return whether hardly any of the variance of the outputs is kept."""
         return self.agreement(before, after) < LEAST_AGREEMENT and bool(np.ptp(before) > 0)
+
+
+Measure: TypeAlias = Classes | Numbers
 
 
 def measure_of(spec: Spec) -> Measure:

@@ -127,9 +127,9 @@ class Parameters:
     ) -> None:
         stacked = [network.affines] if stack is None else stack
         self._owners = _owners(network)
-        own = sorted(set(self._owners))
+        self._own = sorted(set(self._owners))
         ties = [affine.tie for affine in network.affines]
-        networks = [[array for i in own for array in _stored(affines[i], ties[i])] for affines in stacked]
+        networks = [[array for i in self._own for array in _stored(affines[i], ties[i])] for affines in stacked]
         self.shapes = [array.shape for array in networks[0]]
         self.sizes = [array.size for array in networks[0]]
         parts = [torch.tensor(array, dtype=dtype).reshape(-1) for arrays in networks for array in arrays]
@@ -151,7 +151,7 @@ class Parameters:
         values = self.values if values is None else values
         parts = values.split_with_sizes(self.sizes, dim=-1)
         shaped = [part.reshape(*values.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        own = dict(zip(sorted(set(self._owners)), zip(shaped[::2], shaped[1::2], strict=True), strict=True))
+        own = dict(zip(self._own, zip(shaped[::2], shaped[1::2], strict=True), strict=True))
         layers = [own[owner] for owner in self._owners]
         return self.derived.replace([_spread(layer, at) for layer, at in zip(layers, self._places, strict=True)])
 

@@ -8,33 +8,31 @@ depends on the batch alone. Of people whom several batches find, the first in th
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.auditing.neighbours import can_enumerate
 from fairmend.base.arrays import FloatArray
-from fairmend.base.device import check_device_name, choose_wide_device, compute_on, device_of_workers
+from fairmend.base.device import choose_wide_device, compute_on
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import listed, suggest
 from fairmend.models import ModelSource, RunModel
 from fairmend.network import Network
-from fairmend.prove.fit import digest_network, digest_spec, model_of_spec
+from fairmend.prove.fit import model_of_spec, open_kept_results
 from fairmend.searching.oracle import Oracle, Values
 from fairmend.searching.result import DiscoveredInstances, SearchResult
 from fairmend.searching.testers import METHODS, run_local_phase
 from fairmend.spec import Spec
-from fairmend.workers.engine import HERE, Engine, run_tasks, use_engine, works_here
+from fairmend.workers.engine import HERE, Engine, check_workers, run_tasks, use_engine
 from fairmend.workers.kept_results import KeptResults
 
 if TYPE_CHECKING:
@@ -96,17 +94,15 @@ def search(
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
         if value < least:
             raise FairmendError(f"{name} is {value}; it must be at least {least}")
-    if jobs < 1:
-        raise FairmendError(f"jobs is {jobs}; it must be at least 1")
-    check_device_name(device)
-    if not works_here(cluster, jobs):
-        device = device_of_workers(device)
+    device = check_workers(cluster, jobs, device)
     spec.require_class_claim(f"the search with {method}")
     with use_engine(cluster, jobs) as workers:
         rng = np.random.default_rng(seed)
         oracle = Oracle(model, spec, rng)
         job = SearchJob(oracle, method, seed, global_steps, local_steps)
-        kept = None if resume is None else open_kept_batches(Path(resume), job, seeds)
+        steps = {"global_steps": global_steps, "local_steps": local_steps}
+        options = {"command": "search", "method": method, "seed": seed, "seeds": seeds, **steps}
+        kept = None if resume is None else open_kept_results(resume, model, spec, options, (BatchResult,))
         origins = oracle.space.values(draw_seeds(spec.as_inputs(X, model.dtype), seeds, rng))
         widths = model.widths if isinstance(model, Network) else ()
         with compute_on(choose_wide_device(device, widths, "computing gradients")):
@@ -248,14 +244,6 @@ class _Merged:
             starts=sum(part.starts for part in self._parts),
             calls=sum(part.calls for part in self._parts),
         )
-
-
-def open_kept_batches(folder: Path, job: SearchJob, seeds: int) -> KeptResults:
-    """Open the folder of finished batches, or refuse it by name if they are of another model, spec or options."""
-    steps = {"global_steps": job.global_steps, "local_steps": job.local_steps}
-    options: dict[str, Any] = {"command": "search", "method": job.method, "seed": job.seed, "seeds": seeds, **steps}
-    about = {"model": digest_network(job.oracle.net), "spec": digest_spec(job.oracle.spec)}
-    return KeptResults(folder, {**about, "options": json.dumps(options)}, (BatchResult,))
 
 
 def _seeds_of_a_batch(job: SearchJob) -> int:

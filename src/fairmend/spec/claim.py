@@ -22,8 +22,7 @@ class ClaimWords(NamedTuple):
     """How sentences speak of a claim.
 
     ``answer`` is what is compared, in one word; ``brief`` is what titles add. People who are treated equally keep
-    something, which stays the same for a certificate; otherwise they get another one. ``rounding`` is what a proof in
-    exact arithmetic alone leaves open.
+    something; otherwise they get another one. ``rounding`` is what a proof in exact arithmetic alone leaves open.
     """
 
     answer: str
@@ -32,7 +31,6 @@ class ClaimWords(NamedTuple):
     equal: str
     unequal: str
     keeps: str
-    stays: str
     another: str
     changes: str
     rounding: str
@@ -104,10 +102,6 @@ class Claim:
         """Raise an error unless the claim is about classes, which ``what`` compares."""
         raise FairmendError(f"{what}, but the spec claims {self.words().answer}s. {way_out}")
 
-    def name_outcomes(self, label: Label | None) -> tuple[str, ...]:
-        """Return the values that are compared, if the label lists them."""
-        return ()
-
 
 class ClassClaim(Claim):
     """Similar people get the same class."""
@@ -124,7 +118,6 @@ class ClassClaim(Claim):
             equal="every similar person gets the same prediction",
             unequal="a similar person gets a different prediction",
             keeps=f"prediction{at_threshold}",
-            stays=f"the prediction of this model{at_threshold} stays the same whatever its",
             another="a different prediction",
             changes="prediction",
             rounding="The margin is below the rounding errors of inference, which may change a prediction of the "
@@ -133,10 +126,6 @@ class ClassClaim(Claim):
 
     def require_classes(self, what: str, way_out: str) -> None:
         """Do nothing: the claim is about classes."""
-
-    def name_outcomes(self, label: Label | None) -> tuple[str, ...]:
-        """Return the classes of the label."""
-        return () if label is None else label.classes
 
 
 class ScoreClaim(Claim):
@@ -166,8 +155,6 @@ class ScoreClaim(Claim):
             equal=f"the scores ({on}) of similar people differ by at most {delta}",
             unequal=f"the scores ({on}) of two similar people differ by more than {delta}",
             keeps=f"{on} within a range of {exact}",
-            stays=f"the scores ({on}) of any two people who are similar to it differ by at most {exact}, whatever "
-            "their",
             another=f"another {on}, by more than {exact},",
             changes=f"score by more than {exact}",
             rounding="The rounding errors of inference may add to a difference of the deployed model's scores.",

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
-from fairmend.workers.engine import CONNECT_SECONDS, Failure, Pool
+from fairmend.workers.engine import CONNECT_SECONDS, Engine, Failure, Pool
 from fairmend.workers.local import SharedPart, call_for_data, pack, read_answer
 
 _SENT, _RECEIVED = ["dask", "msgpack", "pickle"], ["dask", "msgpack"]  # results are bytes, and never unpickled
@@ -18,10 +18,8 @@ _PATIENCE = 60.0  # seconds without any worker: a nanny starts a killed one agai
 _ASK_AGAIN, _LOOK_AGAIN = 2.0, 0.01  # seconds: the scheduler for workers, and Dask for results
 
 
-class DaskEngine:
+class DaskEngine(Engine):
     """Runs tasks on the workers of a Dask scheduler."""
-
-    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to the scheduler, and count its workers."""
@@ -58,10 +56,6 @@ class DaskEngine:
             yield pool
         finally:
             pool.cancel()
-
-    def __enter__(self) -> DaskEngine:
-        """Return the engine."""
-        return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the cluster as it was."""

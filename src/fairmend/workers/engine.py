@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from fairmend.base.device import check_device_name, device_of_workers
 from fairmend.base.errors import FairmendError
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Pool(Protocol):
         """Wait for any task that was started, and return its number and its result or `Failure`."""
 
 
-class Engine(Protocol):
-    """Runs tasks.
+class Engine:
+    """Runs tasks, in a ``with`` block; most hold nothing between two uses.
 
     Attributes
     ----------
@@ -64,8 +65,8 @@ class Engine(Protocol):
 
     slots: int
     window: int
-    is_here: bool
-    on_this_machine: bool
+    is_here: bool = False
+    on_this_machine: bool = False
 
     def open(
         self, function: Callable[[Any, Any], Any], shared: Any, classes: Sequence[type] = ()
@@ -74,15 +75,17 @@ class Engine(Protocol):
 
         From a cluster, results come back as `plain_data` with these classes.
         """
+        raise NotImplementedError
 
     def __enter__(self) -> Engine:
         """Return the engine."""
+        return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the engine; what only this program used is stopped."""
 
 
-class Here:
+class Here(Engine):
     """Runs tasks in this process, each when its result is asked for."""
 
     slots = window = 1
@@ -93,13 +96,6 @@ class Here:
     ) -> AbstractContextManager[Pool]:
         """Return a pool that calls the function itself."""
         return nullcontext(_HerePool(function, shared))
-
-    def __enter__(self) -> Here:
-        """Return the engine."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is held."""
 
 
 HERE = Here()
@@ -210,6 +206,14 @@ def use_engine(cluster: str | Engine | None, jobs: int) -> AbstractContextManage
 def works_here(cluster: str | Engine | None, jobs: int) -> bool:
     """Return whether `use_engine` gives this process."""
     return jobs == 1 and (cluster is None or (not isinstance(cluster, str) and cluster.is_here))
+
+
+def check_workers(cluster: str | Engine | None, jobs: int, device: str) -> str:
+    """Return the name of the device to compute on, here or on workers; refuse names and numbers that cannot be."""
+    if jobs < 1:
+        raise FairmendError(f"jobs is {jobs}; it must be at least 1")
+    check_device_name(device)
+    return device if works_here(cluster, jobs) else device_of_workers(device)
 
 
 def _require_answer(cluster: str, place: str) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
-from fairmend.workers.engine import Failure, Pool
+from fairmend.workers.engine import Engine, Failure, Pool
 from fairmend.workers.kept_results import NotPlainDataError, dump, load
 
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -93,10 +93,10 @@ def read_answer(part: SharedPart, answer: object, address: str) -> Any:
         ) from error
 
 
-class Threads:
+class Threads(Engine):
     """Runs tasks in so many threads; each has a copy of what they share, with buffers of its own."""
 
-    is_here, on_this_machine = False, True
+    on_this_machine = True
 
     def __init__(self, slots: int) -> None:
         self.slots, self.window = slots, 2 * slots
@@ -109,13 +109,6 @@ class Threads:
             yield ExecutorPool(executor, call_remotely, pack(function, shared))
         finally:
             executor.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> Threads:
-        """Return the engine."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is held between two uses."""
 
 
 class ExecutorPool:
@@ -136,10 +129,10 @@ class ExecutorPool:
         return self._numbers.pop(future), future.result()
 
 
-class Processes:
+class Processes(Engine):
     """Runs tasks in so many processes, which start with the first task and end with the last."""
 
-    is_here, on_this_machine = False, True
+    on_this_machine = True
 
     def __init__(self, jobs: int) -> None:
         self.slots, self.window = jobs, 2 * jobs
@@ -162,13 +155,6 @@ class Processes:
                 ) from error
             finally:
                 executor.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> Processes:
-        """Return the engine."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is held between two uses."""
 
 
 @contextmanager

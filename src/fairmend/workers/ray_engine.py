@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line, printable
-from fairmend.workers.engine import Failure, Pool
+from fairmend.workers.engine import Engine, Failure, Pool
 from fairmend.workers.local import SharedPart, call_for_data, pack, read_answer
 
 _THREADS = "ray_"  # how the names of the threads start in which Ray listens for messages
@@ -21,13 +21,11 @@ _THREADS = "ray_"  # how the names of the threads start in which Ray listens for
 _logger = logging.getLogger(__name__)
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Runs tasks on Ray: at ray://host:port, on the cluster of this machine (ray://auto), or a new one (ray://local).
 
     ray://local:2 starts one with two workers; without a number it has one for each core.
     """
-
-    is_here = on_this_machine = False
 
     def __init__(self, address: str) -> None:
         """Connect to Ray, unless this program is connected already, and count its cores."""

@@ -4,7 +4,8 @@ import numpy as np
 
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.model import compute_scores
-from fairmend.prove.engines.findings import TIE, ClassFindings, ScoreExtremes, ScoreFindings
+from fairmend.prove.counterfactuals import ScoreExtremes
+from fairmend.prove.engines.findings import TIE, ClassFindings, ScoreFindings
 from fairmend.prove.result import Verdict
 from fairmend.spec import Claim
 from support.certify_cases import RELU, affine, linear
@@ -28,13 +29,14 @@ def test_a_pair_is_a_witness_only_above_delta():
 
 
 def test_the_extremes_keep_the_points_and_the_widest_output():
-    seen = ScoreExtremes(lambda points: compute_scores(NET.astype(np.float64), points, "output"), X)
-    seen.add(np.array([0, 1, 0]), np.array([[3.0], [2.0], [-1.0]], np.float32))
+    wide, points = NET.astype(np.float64), np.array([[3.0], [2.0], [-1.0]], np.float32)
+    seen = ScoreExtremes(X, compute_scores(wide, X, "output"))
+    seen.take(np.array([0, 1, 0]), points, compute_scores(wide, points, "output"))
     assert seen.low.tolist() == [[-1, -6], [1, -4]]
     assert seen.high.tolist() == [[3, 2], [2, -2]]
     assert seen.at_low[:, :, 0].tolist() == [[-1, 3], [1, 2]]
     findings = ScoreFindings(NET, Claim("score", 5.0, "output"), X)
-    findings.seen.add(np.array([0, 1, 0]), np.array([[3.0], [2.0], [-1.0]], np.float32))
+    findings.see(np.array([0, 1, 0]), np.array([[3.0], [2.0], [-1.0]], np.float32))
     assert [findings.try_extremes(row) for row in (0, 1)] == [True, False]
 
 

@@ -37,7 +37,7 @@ def split(w):
 
 def polytope_minimum(features, w):
     """The LP minimum of w·h over the symbolic polytope of each region, in the variables (h, x)."""
-    lower, upper = features.forms.lower, features.forms.upper
+    lower, upper = features.lower, features.upper
     varying, d = len(lower) - 1, features.dimension
     minima = np.full(features.count, math.inf)
     free, columns = np.full(d, math.inf), np.arange(d + varying)

@@ -158,7 +158,7 @@ def test_vertices_that_are_found_one_by_one_give_the_same_optimum(flat, outputs,
     for seed in range(3):
         weight, bias, features = problem(80 + seed, "linear", outputs, 6, 3, varying=8, spread=0.8)
         if flat:  # all lower slopes 0: the corners share ``below`` and differ in ``above`` alone
-            lower, upper = features.forms.lower.copy(), features.forms.upper.copy()
+            lower, upper = features.lower.copy(), features.upper.copy()
             upper[0] += np.abs(lower[1:]).sum(axis=0)
             lower[1:] = 0
             features = Linear(lower, upper, features.owner, features.count)
@@ -209,10 +209,10 @@ def test_features_of_any_size_are_repaired(scale):
 
 def test_the_arguments_are_left_alone():
     weight, bias, features = problem(1, "linear")
-    before = weight.copy(), bias.copy(), features.forms.lower.copy()
+    before = weight.copy(), bias.copy(), features.lower.copy()
     margins = np.full(features.count, MARGIN)
     repair_head(weight, bias, features, margin=margins)
-    for old, new in zip(before, (weight, bias, features.forms.lower), strict=True):
+    for old, new in zip(before, (weight, bias, features.lower), strict=True):
         np.testing.assert_array_equal(old, new)
     assert (margins == MARGIN).all()
 

@@ -7,7 +7,7 @@ bounds, gradients or exact numbers through a network only has to say what it doe
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -29,8 +29,12 @@ Numbers: TypeAlias = tuple[Values, Values]
 """Factor and shift of a linear operation: weight (out, in) and bias (out,), or one factor and shift for each unit."""
 
 
-class Operation(ABC):
-    """A step of a network, on the results of earlier steps; docs/extending.md shows how to add one."""
+class Operation:
+    """A step of a network, on the results of earlier steps; docs/extending.md shows how to add one.
+
+    It is no `ABC`, whose `isinstance` is ten times as slow: bounds ask for the kinds of all nodes in every training
+    step. mypy reports a class that leaves out an abstract method all the same.
+    """
 
     linear: ClassVar[bool] = True  # whether it is `combine`, plus a shift
     rearranges: ClassVar[bool] = False  # whether it gives columns of what it reads as they are

@@ -452,7 +452,7 @@ class _ScoreSearch(_Search):
         few = (sizes <= _LEAF) | (~can & (sizes <= MOST_TWINS))
         for part in _parts(np.flatnonzero(few), self.batch):
             box, points = self.pieces.all_points(boxes.take(part))
-            self.known.seen.add(self.rows[boxes.piece[part]][box], points)
+            self.known.see(self.rows[boxes.piece[part]][box], points)
             bounds.add(part[box], *self.bounds.computed_scores(points))
         for part in _parts(np.flatnonzero(~few), self.batch):
             some = boxes.take(part)
@@ -464,7 +464,7 @@ class _ScoreSearch(_Search):
         """Compute scores in each box; return how much they change from the middle along each column."""
 
         def scores(at: Floats) -> Floats:
-            return self.known.seen.add(self.rows[boxes.piece], self.pieces.points(boxes.piece, at))
+            return self.known.see(self.rows[boxes.piece], self.pieces.points(boxes.piece, at))
 
         change, lowest, highest = self.try_faces(boxes, scores)
         if lowest.shape[1] > 1:

@@ -12,13 +12,14 @@ import time
 
 import numpy as np
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.models import RunModel
-from fairmend.network.model import class_probability, scores_of
+from fairmend.network.model import scores_of
+from fairmend.prove.counterfactuals import OtherClasses, ScoreExtremes
 from fairmend.prove.engines.branch import inputs_per_batch
-from fairmend.prove.engines.findings import TIME_LIMIT, Findings, ScoreExtremes
+from fairmend.prove.engines.findings import TIME_LIMIT, Findings
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Spec
 
@@ -114,34 +115,24 @@ class _Classes:
 
     def __init__(self, model: RunModel, spec: Spec, X: FloatArray) -> None:
         self._model, self._X = model, X
-        logits = model.logits(X)
-        self._own = model.decide(logits)
-        self._score = class_probability(logits, self._own)
-        self._gap, self._other = np.full(len(X), -1.0), X.copy()
+        self._seen = OtherClasses(model, X, model.logits(X))
 
     def add(self, rows: Ints, points: FloatArray) -> None:
         """Take in counterfactuals (k, width) of the inputs `rows` (k,)."""
-        logits = self._model.logits(points)
-        hits = np.flatnonzero(self._model.decide(logits) != self._own[rows])
-        rows, points = rows[hits], points[hits]
-        gap = np.abs(class_probability(logits[hits], self._own[rows]) - self._score[rows])
-        who, best = first_of_each(rows, -gap)
-        better = gap[best] > self._gap[who]
-        who, best = who[better], best[better]
-        self._gap[who], self._other[who] = gap[best], points[best]
+        self._seen.take(rows, points, self._model.logits(points))
 
     def witnesses(self) -> tuple[Bools, list[Witness | None]]:
         """Return where another class was found (inputs,), and the pairs that have two classes in another batch too."""
         found: list[Witness | None] = [None] * len(self._X)
-        unequal = self._gap >= 0
+        unequal, others = self._seen.gap >= 0, self._seen.other
         rows = np.flatnonzero(unequal)
         if len(rows) == 0:
             return unequal, found
-        answers = self._model.predict(np.concatenate([self._X[rows], self._other[rows]])).reshape(2, -1)
+        answers = self._model.predict(np.concatenate([self._X[rows], others[rows]])).reshape(2, -1)
         for row, answer, other in zip(rows.tolist(), *answers.tolist(), strict=True):
             # Equal rows are not similar people who are treated unequally.
-            if answer != other and not np.array_equal(self._X[row], self._other[row]):
-                pair = self._X[row].copy(), self._other[row].copy()
+            if answer != other and not np.array_equal(self._X[row], others[row]):
+                pair = self._X[row].copy(), others[row].copy()
                 found[row] = Witness(*pair, answer, other, classes=max(2, self._model.outputs))
         return unequal, found
 
@@ -151,11 +142,14 @@ class _Scores:
 
     def __init__(self, model: RunModel, spec: Spec, X: FloatArray) -> None:
         self._model, self._claim = model, spec.claim
-        self._seen = ScoreExtremes(lambda points: scores_of(model.logits(points), spec.claim.on), X)
+        self._seen = ScoreExtremes(X, self._scores(X))
+
+    def _scores(self, points: FloatArray) -> Floats:
+        return scores_of(self._model.logits(points), self._claim.on)
 
     def add(self, rows: Ints, points: FloatArray) -> None:
         """Take in people (k, width) of the neighbourhoods of the inputs `rows` (k,)."""
-        self._seen.add(rows, points)
+        self._seen.take(rows, points, self._scores(points))
 
     def witnesses(self) -> tuple[Bools, list[Witness | None]]:
         """Return where scores differ by more than delta (inputs,), and the pairs that do in another batch too."""

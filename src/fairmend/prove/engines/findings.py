@@ -15,10 +15,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, first_of_each
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.progress import Progress
 from fairmend.network import DEFAULT_THRESHOLD, Network
 from fairmend.network.model import compute_scores
+from fairmend.prove.counterfactuals import ScoreExtremes
 from fairmend.prove.kernel_bounds import KernelBounds, compute_margins
 from fairmend.prove.result import CertifyResult, Verdict, Witness
 from fairmend.spec import Claim
@@ -240,8 +241,21 @@ class ScoreFindings(Findings):
     @cached_property
     def seen(self) -> ScoreExtremes:
         """The lowest and highest scores found in each neighbourhood, and where."""
-        wide = self.net.astype(np.float64)
-        return ScoreExtremes(lambda points: compute_scores(wide, points, self.claim.on), self.X)
+        return ScoreExtremes(self.X, self._scores(self.X))
+
+    @cached_property
+    def _wide(self) -> Network:
+        return self.net.astype(np.float64)
+
+    def _scores(self, points: FloatArray) -> Floats:
+        """Return scores (k, outputs) in float64, so that they differ from the real ones in the last digits only."""
+        return compute_scores(self._wide, points, self.claim.on)
+
+    def see(self, rows: Ints, points: FloatArray) -> Floats:
+        """Take in points (k, width) of the inputs `rows` (k,) as people who may differ; return their scores."""
+        scores = self._scores(points)
+        self.seen.take(rows, points, scores)
+        return scores
 
     @cached_property
     def over_points(self) -> ScoreRanges:
@@ -254,7 +268,7 @@ class ScoreFindings(Findings):
 
     def add_points(self, rows: Ints, points: FloatArray, error: Floats) -> None:
         """Take in the scores of points, with the error of their raw outputs (k, outputs)."""
-        self.seen.add(rows, points)
+        self.see(rows, points)
         self.over_points.add(rows, *self.bounds.computed_scores(points, error))
 
     def settle_points(self, rows: Ints, *, last: bool) -> Ints:
@@ -322,31 +336,3 @@ class ScoreRanges:
         with np.errstate(invalid="ignore"):
             difference = np.nextafter(self.high - self.low, np.inf)
         return np.asarray(((difference <= delta) & (self.low <= self.high)).all(axis=1))
-
-
-class ScoreExtremes:
-    """The lowest and highest scores found in each neighbourhood, and where: the best pairs so far.
-
-    ``scores`` returns those of points (k, width): (k, outputs). For proofs they are computed in float64, so that they
-    differ from the real ones in the last digits only.
-
-    low, high : (inputs, outputs)
-    at_low, at_high : (inputs, outputs, width), the points that have them
-    """
-
-    def __init__(self, scores: Callable[[FloatArray], Floats], X: FloatArray) -> None:
-        self._scores, self.low = scores, scores(X)
-        self.high = self.low.copy()
-        self.at_low = np.repeat(X[:, None], self.low.shape[1], axis=1)
-        self.at_high = self.at_low.copy()
-
-    def add(self, rows: Ints, points: FloatArray) -> Floats:
-        """Take in points (k, width) of the inputs `rows` (k,); return their scores (k, outputs)."""
-        scores = self._scores(points)
-        for output in range(scores.shape[1]):
-            for value, at, sign in ((self.low, self.at_low, 1.0), (self.high, self.at_high, -1.0)):
-                who, best = first_of_each(rows, sign * scores[:, output])
-                better = sign * scores[best, output] < sign * value[who, output]
-                who, best = who[better], best[better]
-                value[who, output], at[who, output] = scores[best, output], points[best]
-        return scores

@@ -13,7 +13,6 @@ paper's LP dual (its vertices are the corners of the box of inputs), for `Box` t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
@@ -147,21 +146,16 @@ class Points(_VertexList):
         return Points(features, features, np.concatenate([rows for rows, _ in chunks]), len(X))
 
 
-@dataclass(frozen=True)
-class _Forms:
-    """``lower[0] + sum_k t_k lower[k] <= h <= upper[0] + ...`` for t in [-1, 1]; (1 + varying, pieces, dimension)."""
-
-    lower: Floats
-    upper: Floats
-
-
 class Linear(FeatureSet):
     """The paper's symbolic bounds (Eq. def-hat-H), with the closed form of its dual."""
 
     def __init__(self, lower: Floats, upper: Floats, owner: Ints, count: int) -> None:
-        """Take forms ``(1 + varying, pieces, dimension)`` in the scaled coordinates of `fairmend.bounds`."""
+        """Take forms ``lower[0] + sum_k t_k lower[k] <= h <= upper[0] + …`` for t in [-1, 1] of `fairmend.bounds`.
+
+        Both are ``(1 + varying, pieces, dimension)``.
+        """
         super().__init__(owner, count, lower.shape[2])
-        self.forms = _Forms(lower, upper)
+        self.lower, self.upper = lower, upper
 
     @staticmethod
     def from_network(network: Network, regions: Regions) -> Linear:
@@ -172,23 +166,23 @@ class Linear(FeatureSet):
     @property
     def values(self) -> int:
         """One for each piece, and its slopes."""
-        return self.forms.lower[..., 0].size
+        return self.lower[..., 0].size
 
     def concretise(self) -> tuple[Floats, Floats]:
         """Return the interval of each feature, each ``(pieces, dimension)``."""
-        lower, upper = self.forms.lower, self.forms.upper
+        lower, upper = self.lower, self.upper
         return lower[0] - np.abs(lower[1:]).sum(axis=0), upper[0] + np.abs(upper[1:]).sum(axis=0)
 
     def _tilt(self, pieces: slice, p: Floats, n: Floats) -> Floats:
         """Return value and slopes of ``p·lower - n·upper`` in t, ``(1 + varying, pieces)``."""
-        return self.forms.lower[:, pieces] @ p - self.forms.upper[:, pieces] @ n
+        return self.lower[:, pieces] @ p - self.upper[:, pieces] @ n
 
     def _lowest(self, p: Floats, n: Floats) -> Floats:
         tilt = self._tilt(slice(None), p, n)
         return np.asarray(tilt[0] - np.abs(tilt[1:]).sum(axis=0))
 
     def _vertices(self, pieces: slice, p: Floats, n: Floats) -> Vertices:
-        lower, upper = self.forms.lower[:, pieces], self.forms.upper[:, pieces]
+        lower, upper = self.lower[:, pieces], self.upper[:, pieces]
         varying = len(lower) - 1
         if lower.shape[1] * 2**varying <= ALL_VERTICES_UP_TO:
             corners = np.array(list(product([-1.0, 1.0], repeat=varying))).reshape(2**varying, varying).T

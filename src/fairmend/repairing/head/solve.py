@@ -27,37 +27,20 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class HeadSolution:
+class HeadSolution(HeadSearchResult):
     """A change of the head that gives each region one prediction, or scores that differ by no more than is allowed.
 
-    ``objective`` is its l1 norm, and ``bound`` a proven lower bound on the smallest possible one. ``classes (count,)``
-    are the predictions of the regions, None for a claim about scores. ``solves`` counts solver runs, and
-    ``regions_in_play`` the regions that entered the search.
+    ``classes (count,)`` are the predictions of the regions, None for a claim about scores.
     """
 
-    weight: Floats
-    bias: Floats
-    classes: Ints | None
-    objective: float
-    bound: float
-    solves: int
-    regions_in_play: int
     seconds: float
+    classes: Ints | None
 
     @classmethod
     def of(cls, found: HeadSearchResult, count: int, started: float, classes: Ints | None = None) -> HeadSolution:
         """Return what a search over ``count`` regions found, and log it."""
-        change = found.change
-        solution = cls(
-            weight=change.weight,
-            bias=change.bias,
-            classes=classes,
-            objective=change.objective,
-            bound=found.bound,
-            solves=found.solves,
-            regions_in_play=found.regions_in_play,
-            seconds=time.perf_counter() - started,
-        )
+        seconds = time.perf_counter() - started
+        solution = cls(found.change, found.bound, found.solves, found.regions_in_play, seconds, classes)
         _logger.info(
             "step 2: %d regions, %d in play, change %.4g (bound %.4g) after %d solves in %.3f s",
             count,
@@ -68,6 +51,21 @@ class HeadSolution:
             solution.seconds,
         )
         return solution
+
+    @property
+    def weight(self) -> Floats:
+        """The change of the weights ``(outputs, dimension)``."""
+        return self.change.weight
+
+    @property
+    def bias(self) -> Floats:
+        """The change of the biases ``(outputs,)``."""
+        return self.change.bias
+
+    @property
+    def objective(self) -> float:
+        """The l1 norm of the change."""
+        return self.change.objective
 
     @property
     def gap(self) -> float:
