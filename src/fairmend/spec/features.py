@@ -17,9 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text, suggest
+from fairmend.base.text import as_text, first_repeated, suggest
 from fairmend.spec.bands import Bands, Groups, read_groups, read_lower_ends, require_distinct
-from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated, require_one_of, to_table
+from fairmend.spec.toml import as_list, as_number, as_value_text, require_one_of, to_table
 
 if TYPE_CHECKING:
     from fairmend.spec.label import Label

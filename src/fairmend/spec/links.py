@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import suggest
+from fairmend.base.text import first_repeated, suggest
 from fairmend.spec.features import Feature
-from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated
+from fairmend.spec.toml import as_list, as_number, as_value_text
 
 Run = tuple[float, float]  # the lowest and the highest of consecutive values, or codes of categories
 

@@ -228,6 +228,8 @@ class _Search:
         rows = min(len(self.frame), max(_SOFT_ROWS, 10 * self.net.inputs))
         distance = self._distance(np.sort(np.random.default_rng(1).permutation(len(self.frame))[:rows]))
         kinds = list({_kind(state): state for state in reversed(kinds)}.values())[::-1]  # the first of each
+        if not kinds:
+            return None
         # The commonest kind comes more often than all others.
         turns = [(0, seed) for seed in range(_SOFT_STARTS)]
         turns += [(place, seed) for seed in range(2) for place in range(1, len(kinds))]
