@@ -351,7 +351,23 @@ def _columns(f: Feature, checked: Mapping[str, Any], where: str) -> tuple[str, .
             f"{where}: columns has {len(columns)} names for {count} categories{besides}. List one for each, in their "
             "order. If one category has no column, add it to categories and set dropped to it."
         )
+    _require_own_names(columns, checked["categories"], f.dropped, where)
     return tuple(columns)
+
+
+def _require_own_names(columns: Sequence[str], categories: Sequence[str], dropped: object, where: str) -> None:
+    """Raise an error for columns that stand for other categories than those that all their names end in."""
+    ends = [[category for category in categories if column.endswith(category)] for column in columns]
+    named = [max(found, key=len, default="") for found in ends]
+    if not all(named) or len(set(named)) < len(named):
+        return
+    own = [category for category in categories if dropped is None or category != as_text(dropped)]
+    for column, meant, stands_for in zip(columns, named, own, strict=True):
+        if meant != stands_for:
+            raise FairmendError(
+                f'{where}: its column "{column}" has the name of the category "{meant}", but stands for '
+                f'"{stands_for}". List the columns in the order of the categories; dropped has no column.'
+            )
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:

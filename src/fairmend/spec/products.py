@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,6 +25,8 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, matching_runs
+
+_OF_INPUTS = ("x", "own", "lowest", "highest", "apart", "kept", "moved")  # fields with an entry for each input
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +94,7 @@ class ReachableValues:
 
     def take(self, rows: NDArray[np.int64]) -> ReachableValues:
         """Return the values around some of the inputs, in any order."""
-        return ReachableValues(
-            self.feature,
-            self.columns,
-            self.x[rows],
-            self.own[rows],
-            self.lowest[rows],
-            self.highest[rows],
-            self.apart[rows],
-            self.kept[rows],
-            self.moved[rows],
-        )
+        return replace(self, **{field: getattr(self, field)[rows] for field in _OF_INPUTS})
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -371,8 +364,7 @@ def _merged(cells: list[_Cell]) -> list[_Cell]:
     return merged
 
 
-@dataclass(frozen=True, eq=False)
-class _Values:
+class _Values(NamedTuple):
     """Some values of one feature around inputs, or in products; the fields are those of `ReachableValues`."""
 
     lowest: Floats
@@ -382,17 +374,12 @@ class _Values:
 
     def take(self, rows: Ints) -> _Values:
         """Return the values around some of the inputs."""
-        return _Values(self.lowest[rows], self.highest[rows], self.kept[rows], self.moved[rows])
+        return _Values(*(part[rows] for part in self))
 
     @staticmethod
     def join(parts: Sequence[_Values]) -> _Values:
         """Return the values around the inputs of all parts, in order."""
-        return _Values(
-            np.concatenate([part.lowest for part in parts]),
-            np.concatenate([part.highest for part in parts]),
-            np.concatenate([part.kept for part in parts]),
-            np.concatenate([part.moved for part in parts]),
-        )
+        return _Values(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
