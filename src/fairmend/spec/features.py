@@ -172,6 +172,20 @@ class Feature:
         return self.range if self.range is not None else (0, len(self.categories or ()) - 1)
 
     @property
+    def encoded_bounds(self) -> tuple[float, float]:
+        """The least and the greatest number that the network reads."""
+        if self.one_hot:
+            return 0.0, 1.0
+        low, high = self.scaled(np.array(self.bounds, np.float64)).tolist()
+        return low, high
+
+    def numbers_rows(self, rows: int) -> bool:
+        """Return whether all its values are the numbers of rows, from 0, of a table that a network looks them up in."""
+        offset, factor = scale_parameters(self.scale)
+        low, high = self.encoded_bounds
+        return self.whole and factor == 1 and float(offset).is_integer() and low >= 0 and high < rows
+
+    @property
     def extent(self) -> str:
         """The values in a few words: "17 to 90" or "(3 categories)"."""
         if self.categories:

@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
-from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, matching_runs
+from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, match_links, matching_runs
 
 _OF_INPUTS = ("x", "own", "lowest", "highest", "apart", "kept", "moved")  # fields with an entry for each input
 
@@ -329,24 +329,13 @@ class _Cell:
 
 def _cells(feature: Feature, links: Sequence[Link]) -> list[_Cell]:
     """Return cells that cover the values of a protected feature; those of a continuous one share their ends."""
-    runs = {i: matching_runs(link, feature) for i, link in enumerate(links) if feature.name in link.when}
-    low, high = feature.bounds
-    ends = [end for matching in runs.values() for run in matching for end in run]
+    at, matching = match_links(links, feature)
     if feature.kind == "continuous":
-        at = sorted({low, high, *ends})
-        cells = [_Cell(a, b, _matching(runs, a, b)) for a, b in pairwise(at)]
-        points = [_Cell(a, a, _matching(runs, a, a)) for a in at]
+        cells = [_Cell(a, b, matching(a, b)) for a, b in pairwise(at)]
+        points = [_Cell(a, a, matching(a, a)) for a in at]
         apart = [point for point in points if all(point.links != cell.links for cell in cells if _touch(cell, point))]
         return [*_merged(cells), *apart]
-    firsts = {low, *(run[0] for matching in runs.values() for run in matching)}
-    firsts |= {run[1] + 1 for matching in runs.values() for run in matching if run[1] < high}
-    at = sorted(firsts)
-    return _merged([_Cell(a, b - 1, _matching(runs, a, a)) for a, b in zip(at, [*at[1:], high + 1], strict=True)])
-
-
-def _matching(runs: dict[int, list[Run]], low: float, high: float) -> frozenset[int]:
-    """Return the links that all values from low to high match."""
-    return frozenset(i for i, matching in runs.items() if any(a <= low and high <= b for a, b in matching))
+    return _merged([_Cell(a, b - 1, matching(a, a)) for a, b in pairwise([*at, feature.bounds[1] + 1])])
 
 
 def _touch(cell: _Cell, point: _Cell) -> bool:
@@ -374,7 +363,7 @@ class _Values(NamedTuple):
 
     def take(self, rows: Ints) -> _Values:
         """Return the values around some of the inputs."""
-        return _Values(*(part[rows] for part in self))
+        return _Values(self.lowest[rows], self.highest[rows], self.kept[rows], self.moved[rows])
 
     @staticmethod
     def join(parts: Sequence[_Values]) -> _Values:

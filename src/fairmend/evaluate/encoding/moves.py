@@ -9,7 +9,7 @@ own part to the error. So the network itself tells where its columns belong, wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -267,9 +267,7 @@ def _exchange_categories(name: str, one: str, other: str) -> Callable[[State], S
                 if one not in categories or other not in categories:
                     return None
                 swap = {one: other, other: one}
-                order = tuple(swap.get(category, category) for category in categories)
-                feature = replace(reading.feature, categories=order)
-                reading = Reading(feature, (reading.style[0], "own order", *reading.style[2:]))
+                reading = reading.with_categories(tuple(swap.get(category, category) for category in categories))
             made.append(reading)
         return tuple(made)
 

@@ -9,7 +9,6 @@ Starts are random: a start that ends between permutations costs a fraction of a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -89,9 +88,8 @@ def _arranged(state: State, places: Ints) -> State:
 def _with_categories(reading: Reading, order: Ints) -> Reading:
     """Return the reading with its one-hot columns in another order."""
     feature = reading.feature
-    if not feature.one_hot or feature.columns is not None or (np.diff(order) > 0).all():
+    if not feature.one_hot or (np.diff(order) > 0).all():
         return reading
     kept = [category for category in feature.categories or () if category != feature.dropped]
     dropped = () if feature.dropped is None else (feature.dropped,)
-    categories = (*dropped, *(kept[place] for place in order))
-    return Reading(replace(feature, categories=categories), (reading.style[0], "own order", *reading.style[2:]))
+    return reading.with_categories((*dropped, *(kept[place] for place in order)))
