@@ -23,7 +23,6 @@ from fairmend.models.repaired import average_logits
 from fairmend.models.run_model import RunModel
 from fairmend.network.model import scores_of
 from fairmend.spec import Spec
-from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ class _People:
         for k, feature in enumerate(self.spec.features):
             values = self.values[:, k]
             missing = ~np.isfinite(values)
-            X[:, self.spec.columns(feature.name)] = encode_values(feature, np.where(missing, feature.bounds[0], values))
+            X[:, self.spec.columns(feature.name)] = feature.encode(np.where(missing, feature.bounds[0], values))
             if self.average is not None and feature.name in self.average.weights.numbers:
                 mean = self.average.weights.mean[self.average.weights.numbers.index(feature.name)]
                 X[missing, self.spec.columns(feature.name).start] = mean

@@ -72,18 +72,11 @@ def _writer(feature: Feature, first: int, values: ColumnValues, dtype: np.dtype[
     return write
 
 
-def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the encoded columns (rows, columns of the feature) of values or codes (rows,)."""
-    if feature.one_hot:
-        return feature.one_hot_columns(values.astype(np.int64), np.float64)
-    return feature.scaled(values)[:, None]
-
-
 def decode_columns(feature: Feature, x: FloatArray) -> NDArray[Any]:
     """Return the user's values (rows,) nearest to encoded columns x (rows, columns of the feature)."""
     if not feature.whole:
         return feature.nearest(x[:, 0])
-    values = feature.category_of(x) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
+    values = feature.decode(x).astype(np.int64)
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
 
 

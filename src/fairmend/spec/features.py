@@ -239,6 +239,16 @@ class Feature:
         values = np.clip(self.unscaled(x), *self.bounds)
         return np.rint(values) if self.whole else values
 
+    def encode(self, values: NDArray[np.float64], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return the encoded columns (rows, width) of values or codes (rows,)."""
+        if self.one_hot:
+            return self.one_hot_columns(values.astype(np.int64), dtype)
+        return self.scaled(values).astype(dtype)[:, None]
+
+    def decode(self, x: FloatArray) -> NDArray[np.float64]:
+        """Return the possible values, or codes (rows,), nearest to encoded columns x (rows, width)."""
+        return self.category_of(x).astype(np.float64) if self.one_hot else self.nearest(x[:, 0])
+
     def slack(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far, in the feature's own units, values may be off if they were scaled in float32."""
         offset, factor = scale_parameters(self.scale)

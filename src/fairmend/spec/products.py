@@ -65,7 +65,7 @@ class ReachableValues:
     def around(feature: Feature, columns: slice, X: FloatArray) -> ReachableValues:
         """Return the values around inputs X (inputs, width), which must be valid."""
         x = X[:, columns.start]
-        own = feature.category_of(X[:, columns]).astype(np.float64) if feature.one_hot else feature.nearest(x)
+        own = feature.decode(X[:, columns])
         lo, hi = feature.bounds
         lowest, highest = np.full(len(x), lo, np.float64), np.full(len(x), hi, np.float64)
         if feature.bands is not None:
@@ -107,9 +107,10 @@ class ReachableValues:
         The values come in order; ``x``, where it is apart from them, comes last.
         """
         value = self.lowest[rows] + number
+        encoded = self.feature.encode(value, self.x.dtype)
         if self.feature.one_hot:
-            return self.feature.one_hot_columns(value.astype(np.int64), self.x.dtype)
-        column = encode_column(self.feature, value, self.x.dtype)
+            return encoded
+        column = encoded[:, 0]
         if self.apart.any():
             column = np.where(value > self.highest[rows], self.x[rows], column)
         return self._with_kept(rows, column)[:, None]

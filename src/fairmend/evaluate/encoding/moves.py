@@ -20,7 +20,6 @@ from fairmend.network import Network
 from fairmend.network.gradients import backward, forward
 from fairmend.network.model import scores_of
 from fairmend.spec.draft.readings import Reading
-from fairmend.spec.encoding import encode_values
 from fairmend.spec.read_values import read_values
 
 _BATCH = 16_384  # rows in one evaluation of the network
@@ -75,7 +74,7 @@ class Distance:
         """Return the encoded columns (rows, width) of a reading."""
         if reading not in self._columns:
             feature = reading.feature
-            self._columns[reading] = encode_values(feature, read_values(feature, self._frame))
+            self._columns[reading] = feature.encode(read_values(feature, self._frame))
         return self._columns[reading]
 
     def encode(self, state: State) -> Floats:
