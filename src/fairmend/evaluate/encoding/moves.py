@@ -163,12 +163,10 @@ def all_moves(state: State, columns: Sequence[Column], *, fixed_order: bool) -> 
     return moves
 
 
-def descend(
-    state: State, moves_of: Callable[[State], list[Move]], distance: Distance, sweeps: int = _MOST_SWEEPS
-) -> tuple[State, float]:
+def descend(state: State, moves_of: Callable[[State], list[Move]], distance: Distance) -> tuple[State, float]:
     """Apply moves while they lower the distance; return the last state and its distance."""
     nearest = float(distance.of([state])[0])
-    for _ in range(sweeps):
+    for _ in range(_MOST_SWEEPS):
         made = [(move, after) for move in moves_of(state) if (after := move.apply(state)) is not None]
         if not made:
             break

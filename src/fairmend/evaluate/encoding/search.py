@@ -22,7 +22,7 @@ from fairmend.evaluate.encoding.candidates import Column, State, Style, build, c
 from fairmend.evaluate.encoding.fit import fit_scales
 from fairmend.evaluate.encoding.given import ScoreMatch, match_scores
 from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend
-from fairmend.evaluate.encoding.soft_order import soft_orders
+from fairmend.evaluate.encoding.soft_order import soft_order
 from fairmend.evaluate.encoding.tables import fits_tables, mark_spare_rows, place_in_tables, tables_of
 from fairmend.network import Network
 from fairmend.spec.draft.draft import Draft, DraftFeature
@@ -175,8 +175,7 @@ class _Search:
         self._fit_rows = np.union1d(order[:_FITTING_ROWS], _guiding_rows(self.frame, columns, order))
         self._check = self._distance(np.sort(order[:_CHECKED_ROWS]))
         self._check_given = self.given[np.sort(order[:_CHECKED_ROWS])]
-        self._progress, self._stages = progress, 0
-        self.tried = 0
+        self._progress, self.tried = progress, 0
 
     def _distance(self, rows: np.ndarray) -> Distance:
         frame = self.frame.iloc[rows].reset_index(drop=True)
@@ -236,11 +235,11 @@ class _Search:
             if self._late:
                 return None
             self._progress("search the order of the columns", number, len(turns))
-            for state in soft_orders(kinds[place], distance, 1, seed=seed):
-                self.tried += 1
-                for made in (state, self._fitted(state)):
-                    if made is not None and self.matches(made):
-                        return made
+            state = soft_order(kinds[place], distance, seed)
+            self.tried += state is not None
+            for made in () if state is None else (state, self._fitted(state)):
+                if made is not None and self.matches(made):
+                    return made
         return None
 
     def _descend(self, starts: list[State]) -> tuple[State, list[State]]:
