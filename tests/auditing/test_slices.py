@@ -187,7 +187,8 @@ def test_an_array_that_changed_is_refused(tmp_path):
 
 
 def test_a_file_that_workers_do_not_see_is_named(table):
-    gone = replace(table.parts[3], source=f"{table.parts[3].source}.elsewhere")
+    there = table.parts[3].file
+    gone = replace(table.parts[3], file=replace(there, name=f"{there.name}.elsewhere"))
     broken = replace(table, parts=(*table.parts[:3], gone, *table.parts[4:]))
     with pytest.raises(FairmendError, match=r"2\.parquet\.elsewhere: the worker on .* does not see this file"):
         audit(network(), SPEC, broken, method="enumerate", cluster=PickledEngine())

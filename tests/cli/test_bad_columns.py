@@ -27,6 +27,7 @@ def folder(tmp_path_factory):
     ("features", "words"),
     [
         ([SEX + 'columns = ["sex_F", "sex_X"]', LOG], 'no column "sex_X"'),
+        ([SEX + 'columns = ["sex_M", "sex_F"]', LOG], 'has the name of the category "M"'),
         ([SEX + 'columns = ["sex_F"]', LOG], "1 names for 2 categories"),
         ([SEX + 'columns = ["sex_F", "log"]', LOG], 'is the feature "log" already'),
         ([SEX + 'columns = ["sex_F", "log"]', 'name = "sex_M"\nkind = "as-is"\n'], "neither 0 nor 1"),

@@ -98,6 +98,24 @@ def test_what_makes_no_sense_is_refused_by_fairmend_and_by_the_checker(features,
         read_spec({"feature": features}, "spec")
 
 
+@pytest.mark.parametrize(
+    ("feature", "words"),
+    [
+        ({**SEX, "columns": ["sex_M", "sex_F"]}, ('"sex_M" has the name of the category "M"', 'stands for "F"')),
+        ({**SEX, "dropped": "F", "columns": ["sex_F"]}, ('stands for "M"', "dropped has no column")),
+        ({**JOB, "columns": ["job_c", "job_a"]}, ('stands for "a"', "in the order of the categories")),
+    ],
+)
+def test_columns_that_are_named_after_other_categories_are_refused(feature, words):
+    with refused(*words):
+        spec({**feature, "protected": True})
+
+
+@pytest.mark.parametrize("columns", [["x1", "x2"], ["first_M", "second_M"], ["sex_F_is", "sex_M"], ["F", "non_M"]])
+def test_columns_may_have_any_other_names(columns):
+    assert spec({**SEX, "columns": columns}).width == 2
+
+
 def test_a_link_cannot_set_a_column_that_is_read_as_it_is():
     link = {"when": {"sex": "F"}, "then": {"log_income": {"offset": 1}}}
     with refused("a link cannot set it"):

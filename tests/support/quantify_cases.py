@@ -8,7 +8,6 @@ from fairmend.auditing.neighbours import find_unequal
 from fairmend.network import Affine, Network
 from fairmend.network.model import compute_scores
 from fairmend.spec import Feature, Spec
-from fairmend.spec.encoding import encode_values
 from fairmend_check.shares.people import Boxes
 
 SMALL = Spec(
@@ -90,7 +89,7 @@ def people_of(spec: Spec, boxes: Boxes | None = None, row: int = 0, dtype=np.flo
 
 def encoded(feature: Feature, cell: int) -> np.ndarray:
     """Return the columns of a value."""
-    return encode_values(feature, np.array([feature.bounds[0] + cell]))[0]
+    return feature.encode(np.array([feature.bounds[0] + cell]))[0]
 
 
 def unequal_people(net: Network, spec: Spec, boxes: Boxes | None = None, row: int = 0) -> np.ndarray:

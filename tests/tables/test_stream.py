@@ -29,7 +29,7 @@ def test_a_relative_path_is_read_from_another_folder(table, tmp_path, monkeypatc
     sent = read_from_elsewhere(table)
     monkeypatch.chdir(os.sep)
     (part,) = sent.slices()
-    assert part.source == "people.parquet"  # as messages and files name it
+    assert part.file.name == "people.parquet"  # as messages and files name it
     assert part.file.place == str(tmp_path / "people.parquet")
     require_visible(part)
     assert pd.concat(list(part))["a"].tolist() == [1, 2, 3]
@@ -37,10 +37,10 @@ def test_a_relative_path_is_read_from_another_folder(table, tmp_path, monkeypatc
 
 def test_a_file_that_is_not_there_is_named_with_what_workers_need(table):
     (part,) = read_from_elsewhere(table).slices()
-    gone = replace(part, base=f"{part.base}/other")
+    gone = replace(part, file=replace(part.file, base=f"{part.file.base}/other"))
     with pytest.raises(FairmendError, match=r"other/people\.parquet: the worker on .* or give the URL"):
         require_visible(gone)
-    require_visible(replace(part, source="s3://bucket/people.parquet"))
+    require_visible(replace(part, file=replace(part.file, name="s3://bucket/people.parquet")))
 
 
 def test_the_description_changes_with_the_file(table):
@@ -239,7 +239,7 @@ def test_slices_are_disjoint_small_and_together_the_table(tmp_path, monkeypatch)
         (12, 12, (3,)),
         (24, 10, (4, 5, 6)),
     ]
-    assert all(part.source == str(tmp_path / "t.parquet") for part in slices)
+    assert all(part.file.name == str(tmp_path / "t.parquet") for part in slices)
     frames = [frame for part in slices for frame in part]
     assert [frame.index.tolist() for frame in frames] == [frame.index.tolist() for frame in stream]
     assert pd.concat(frames).equals(people(34))

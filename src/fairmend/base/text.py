@@ -261,3 +261,13 @@ def html_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[obje
 def html_pairs(title: str, pairs: Iterable[tuple[str, object]], notes: Iterable[str] = ()) -> str:
     """Return a table of names and values."""
     return html_table(title, (), pairs, notes)
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs for the second time, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -49,7 +49,7 @@ def mean_effects(
 def _effects(
     models: Sequence[Model], spec: Spec, feature: Feature, X: FloatArray, answers: Sequence[str], seed: int
 ) -> list[FeatureEffects]:
-    own = _own_values(spec, feature, X)
+    own = spec.values_of(feature, X)
     values, left_out = _chosen_values(feature, own)
     rng = np.random.default_rng(seed)
     rows = [draw_with_value(spec, X, feature, value, rng) for value in values]
@@ -108,12 +108,6 @@ def _effects_of_model(
         ],
         left_out,
     )
-
-
-def _own_values(spec: Spec, feature: Feature, X: FloatArray) -> Floats:
-    """Return the value, or code, of each person (rows,)."""
-    columns = X[:, spec.columns(feature.name)]
-    return np.asarray(feature.category_of(columns) if feature.one_hot else feature.nearest(columns[:, 0]), np.float64)
 
 
 def _chosen_values(feature: Feature, own: Floats) -> tuple[list[float], int]:

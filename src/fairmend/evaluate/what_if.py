@@ -283,8 +283,6 @@ def _values(spec: Spec, x: FloatArray) -> list[float]:
 
 def _value(feature: Feature, columns: FloatArray) -> float:
     """Return the value, or code, of one person's encoded columns (columns of the feature,)."""
-    if feature.one_hot:
-        return float(feature.category_of(columns[None])[0])
     if feature.categories or feature.as_is:
-        return float(feature.nearest(columns)[0])
+        return float(feature.decode(columns[None])[0])
     return float(shortest_values(feature, columns[None])[0])

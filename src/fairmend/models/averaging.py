@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats, Ints
-from fairmend.models.canonical import CanonicalMap, own_values
+from fairmend.models.canonical import CanonicalMap
 from fairmend.models.entry import Entry
 from fairmend.models.ports import Port
 from fairmend.spec import Spec
@@ -72,7 +72,7 @@ def choose_members(canonical: CanonicalMap, X: FloatArray, seed: int = 0, most: 
     """Return at most so many members of classes, chosen from rows X (rows, width) of data."""
     spec = canonical.spec
     features = [feature for feature in spec.features if feature.name in canonical.classes.free]
-    own = np.column_stack([own_values(spec, feature, X) for feature in features])
+    own = np.column_stack([spec.values_of(feature, X) for feature in features])
     combinations, of_rows = np.unique(own, axis=0, return_inverse=True)
     if most == 1:
         combinations = np.array([[canonical.reference[feature.name] for feature in features]])
@@ -94,8 +94,8 @@ def _linked_values(canonical: CanonicalMap, free: dict[str, Floats], X: FloatArr
     """
     found = {}
     for name, linked in canonical.classes.linked.items():
-        feature = next(each for each in canonical.spec.features if each.name == name)
-        numbers = (own_values(canonical.spec, feature, X) - feature.bounds[0]).astype(np.int64)
+        feature = canonical.spec.feature(name)
+        numbers = (canonical.spec.values_of(feature, X) - feature.bounds[0]).astype(np.int64)
         values = np.tile(canonical.representative[name], (int(of_rows.max(initial=0)) + 1, 1))
         for k, row in enumerate(values):
             near = np.bincount(numbers[of_rows == k], minlength=linked.table.shape[-1])
@@ -163,7 +163,7 @@ class MemberWeights:
         logits = np.tile(self.bias, (len(X), 1))
         for feature in spec.features:
             if feature.name in self.tables:
-                logits += self.tables[feature.name][own_values(spec, feature, X).astype(np.int64)]
+                logits += self.tables[feature.name][spec.values_of(feature, X).astype(np.int64)]
         columns = [spec.columns(name).start for name in self.numbers]
         logits += (X[:, columns].astype(np.float64) - self.mean) / self.deviation @ self.slope
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -181,7 +181,7 @@ def fit_weights(canonical: CanonicalMap, X: FloatArray, members: Members) -> Mem
     columns = X[:, [spec.columns(name).start for name in numbers]].astype(np.float64)
     mean, deviation = columns.mean(axis=0), columns.std(axis=0)
     deviation = np.where(deviation > 0, deviation, 1.0)
-    parts = [np.eye(len(f.categories or ()))[own_values(spec, f, X).astype(np.int64)] for f in categorical]
+    parts = [np.eye(len(f.categories or ()))[spec.values_of(f, X).astype(np.int64)] for f in categorical]
     design = np.concatenate([*parts, (columns - mean) / deviation], axis=1)
     weight, bias = np.zeros((design.shape[1], members.count)), np.full(members.count, -np.inf)
     present, counts = np.unique(members.of_rows, return_counts=True)

@@ -22,7 +22,6 @@ from fairmend.models.ports import Port
 from fairmend.spec import Spec
 from fairmend.spec.classes import LinkedClasses, SimilarityClasses, similarity_classes
 from fairmend.spec.features import Feature
-from fairmend.spec.products import encode_column
 
 MOST_ROWS = 1_000_000
 """Of a table: with more, a feature has too many values to be looked up."""
@@ -118,10 +117,9 @@ class CanonicalMap:
         return self._lookup(feature, ports, (code,), representative[band[own.astype(np.int64)]])
 
     def _linked_lookup(self, feature: Feature, linked: LinkedClasses, ports: Sequence[Port]) -> TableLookup:
-        features = {each.name: each for each in self.spec.features}
         readings = []
         for name, cells in zip(linked.when, linked.cells, strict=True):
-            when = features[name]
+            when = self.spec.feature(name)
             if when.categories:
                 code, own = self.read_value(when, ports)
                 readings.append((code, [_cell_of(cells, value) for value in own]))
@@ -195,10 +193,8 @@ def hold(feature: Feature, values: Floats, kind: str) -> Matrix:
     """Return what a port of a type holds for values, or codes, of a feature: (values, columns)."""
     if kind == "string":
         return np.array(feature.categories, dtype=object)[values.astype(np.int64)][:, None]
-    if feature.one_hot:
-        return feature.one_hot_columns(values.astype(np.int64), ELEMENT_TYPES[kind])
-    if kind in ("float32", "float64"):
-        return encode_column(feature, values, kind)[:, None]
+    if feature.one_hot or kind in ("float32", "float64"):
+        return feature.encode(values, ELEMENT_TYPES[kind])
     return np.rint(values).astype(ELEMENT_TYPES[kind])[:, None]
 
 
@@ -211,7 +207,7 @@ def choose_map(spec: Spec, X: FloatArray) -> CanonicalMap:
     """Return the map whose references and representatives are typical of rows X (rows, width) of data."""
     classes = _without_continuous(similarity_classes(spec))
     reference, representative = {}, {}
-    values = {feature.name: own_values(spec, feature, X) for feature in spec.features}
+    values = {feature.name: spec.values_of(feature, X) for feature in spec.features}
     for feature in spec.features:
         if feature.name in classes.free:
             reference[feature.name] = _typical(feature, values[feature.name])
@@ -242,12 +238,6 @@ def _without_continuous(classes: SimilarityClasses) -> SimilarityClasses:
     ]
     kept = {name: linked for name, linked in classes.linked.items() if name not in lost}
     return replace(classes, free=(*classes.free, *lost), swallowed=(*classes.swallowed, *lost), linked=kept)
-
-
-def own_values(spec: Spec, feature: Feature, X: FloatArray) -> Floats:
-    """Return the values, or codes, of a feature (rows,) in encoded rows."""
-    columns = X[:, spec.columns(feature.name)]
-    return feature.category_of(columns).astype(np.float64) if feature.one_hot else feature.nearest(columns[:, 0])
 
 
 def _typical(feature: Feature, values: Floats) -> float:

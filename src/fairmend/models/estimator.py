@@ -58,7 +58,7 @@ class EstimatorRunner(Runner):
         self.name, self._estimator = type(estimator).__name__, estimator
         package = type(estimator).__module__.partition(".")[0]
         self.runtime = _describe(package)
-        last = _last(estimator)
+        last = last_step(estimator)
         single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._method = next(name for name in _METHODS if _has(estimator, name))
@@ -139,10 +139,10 @@ class EstimatorRunner(Runner):
         )
 
 
-def _last(estimator: Any) -> Any:
+def last_step(estimator: Any) -> Any:
     """Return the estimator at the end of a pipeline."""
     steps = getattr(estimator, "steps", None)
-    return _last(steps[-1][1]) if isinstance(steps, list) and steps else estimator
+    return last_step(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
 def has_whole_categories(feature: Feature) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
+from fairmend.models.estimator import has_whole_categories, last_step
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -109,8 +110,6 @@ def _softmax(scores: Any) -> Any:
 
 
 def _column_type(feature: Feature, types: Any, numbers: Callable[..., Any]) -> Callable[..., Any]:
-    from fairmend.models.estimator import has_whole_categories
-
     if feature.categories and not has_whole_categories(feature):
         return types.StringTensorType  # type: ignore[no-any-return]
     return types.Int64TensorType if feature.categories else numbers
@@ -118,13 +117,13 @@ def _column_type(feature: Feature, types: Any, numbers: Callable[..., Any]) -> C
 
 def _options(estimator: Any) -> dict[int, dict[str, bool]]:
     """Let a classifier give a matrix of probabilities."""
-    last = _last(estimator)
+    last = last_step(estimator)
     return {id(last): {"zipmap": False}} if hasattr(last, "classes_") else {}
 
 
 def _register_gradient_boosting(estimator: Any, convert: Any) -> None:
     """Let skl2onnx know the models of XGBoost and LightGBM that an estimator may contain."""
-    last = _last(estimator)
+    last = last_step(estimator)
     package = _package(last)
     if package not in _GRADIENT_BOOSTING:
         return
@@ -144,10 +143,6 @@ def _register_gradient_boosting(estimator: Any, convert: Any) -> None:
     convert.update_registered_converter(
         type(last), f"{operator}{type(last).__name__}", shape, converter, options=options
     )
-
-
-def _last(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
 def _package(estimator: Any) -> str:

@@ -54,7 +54,7 @@ class Port:
 
     def width(self, spec: Spec) -> int:
         """Return the number of columns."""
-        return sum(_feature(spec, name).width for name in self.features)
+        return sum(spec.feature(name).width for name in self.features)
 
     def columns(self, spec: Spec) -> NDArray[np.int64]:
         """Return which columns of the spec's matrix it reads, in its own order."""
@@ -69,7 +69,7 @@ class Port:
         return held[:, 0] if self.rank == 1 else held
 
     def _held(self, spec: Spec, name: str, X: FloatArray) -> NDArray[Any]:
-        feature, x = _feature(spec, name), X[:, spec.columns(name)]
+        feature, x = spec.feature(name), X[:, spec.columns(name)]
         if self.type == "string":
             return np.array(feature.categories, dtype=object)[feature.nearest(x[:, 0]).astype(np.int64)][:, None]
         whole = x if feature.one_hot else np.rint(feature.unscaled(x))
@@ -164,8 +164,7 @@ def _require_holds(port: Port, each: InputSignature, spec: Spec, model: str) -> 
     if port.type not in TYPES:
         raise FairmendError(f"{where} is {port.type}; fairmend fills inputs of {listed(TYPES, 'or')}")
     for name in port.features if not port.type.startswith("float") else ():
-        feature = _feature(spec, name)
-        problem = _problem(feature, port.type)
+        problem = _problem(spec.feature(name), port.type)
         if problem:
             raise FairmendError(f'{where} is {port.type}, but feature "{name}" {problem}')
     width = 1 if port.rank == 1 else each.width
@@ -188,7 +187,3 @@ def _problem(feature: Feature, kind: str) -> str:
     low, high = (0, 1) if feature.one_hot else feature.bounds
     room = (0, 1) if kind == "bool" else (np.iinfo(kind).min, np.iinfo(kind).max)
     return f"has values from {low:g} to {high:g}" if low < room[0] or high > room[1] else ""
-
-
-def _feature(spec: Spec, name: str) -> Feature:
-    return next(f for f in spec.features if f.name == name)

@@ -21,8 +21,8 @@ from fairmend.models.canonical import CanonicalMap, spec_port
 from fairmend.models.estimator import EstimatorRunner, has_whole_categories
 from fairmend.models.repaired import average_logits
 from fairmend.models.run_model import RunModel
+from fairmend.network.model import scores_of
 from fairmend.spec import Spec
-from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
 
 if TYPE_CHECKING:
@@ -90,12 +90,8 @@ class FairEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _probabilities(self, X: Any) -> Floats:
         """Return the probabilities of the spec's classes."""
-        logits = self._logits(X)
-        if logits.shape[1] == 1:
-            positive = 1 / (1 + np.exp(-logits[:, 0]))
-            return np.column_stack([1 - positive, positive])
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        shares = scores_of(self._logits(X), "probability")
+        return np.hstack([1 - shares, shares]) if shares.shape[1] == 1 else shares
 
     def _logits(self, X: Any) -> FloatArray:
         if not self._takes_people:
@@ -167,7 +163,7 @@ class _People:
         for k, feature in enumerate(self.spec.features):
             values = self.values[:, k]
             missing = ~np.isfinite(values)
-            X[:, self.spec.columns(feature.name)] = encode_values(feature, np.where(missing, feature.bounds[0], values))
+            X[:, self.spec.columns(feature.name)] = feature.encode(np.where(missing, feature.bounds[0], values))
             if self.average is not None and feature.name in self.average.weights.numbers:
                 mean = self.average.weights.mean[self.average.weights.numbers.index(feature.name)]
                 X[missing, self.spec.columns(feature.name).start] = mean

@@ -114,12 +114,12 @@ class _Weights(nn.Module):
     def __init__(self, average: Average, ports: Sequence[Port]) -> None:
         super().__init__()
         canonical, weights = average.canonical, average.weights
-        features = {feature.name: feature for feature in canonical.spec.features}
-        readings = [(canonical.read_value(features[name], ports), table) for name, table in weights.tables.items()]
+        feature = canonical.spec.feature
+        readings = [(canonical.read_value(feature(name), ports), table) for name, table in weights.tables.items()]
         self.codes = nn.ModuleList(_Code(code, ports[code.port].type) for (code, _), _ in readings)
         for k, ((_, values), table) in enumerate(readings):
             self.register_buffer(f"table_{k}", torch.from_numpy(table[values.astype(np.int64)]))
-        self.places = [canonical.place(features[name], ports) for name in weights.numbers]
+        self.places = [canonical.place(feature(name), ports) for name in weights.numbers]
         for name in ("mean", "deviation", "slope", "bias"):
             self.register_buffer(name, torch.from_numpy(np.array(getattr(weights, name))))
 

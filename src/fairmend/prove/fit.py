@@ -30,7 +30,7 @@ from fairmend.network.formats.torch.state_dict import StateDictForm
 from fairmend.network.input_columns import passed_columns
 from fairmend.network.rescaling import PROBABILITY, Rescaling, require_range, rescaling_of_range
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature, scale_parameters
+from fairmend.spec.features import Feature
 from fairmend.workers.kept_results import KeptResults
 from fairmend_check.kernel.condition import state_dict_condition
 
@@ -129,11 +129,9 @@ def _require_codes(net: Network, spec: Spec, network: str, spec_name: str) -> No
         if column < 0:
             raise FairmendError(f"{network} looks up the table {node.name!r} by a number that it computes itself")
         feature = next(f for f in spec.features if column in range(*spec.columns(f.name).indices(spec.width)))
-        low, high = _codes(feature)
         rows = len(operation.table)
         where = f"{network} looks up feature {feature.name!r} in a table of {rows} rows"
-        offset, factor = scale_parameters(feature.scale)
-        if not feature.whole or factor != 1 or not offset.is_integer() or low < 0 or high >= rows:
+        if not feature.numbers_rows(rows):
             raise FairmendError(
                 f"{where}, so {spec_name} must give it as whole numbers from 0 to {rows - 1}; it has "
                 f"{_words(feature)}. A scale may only shift them: {_SHIFT} adds 1"
@@ -151,16 +149,8 @@ def _require_codes(net: Network, spec: Spec, network: str, spec_name: str) -> No
 _SHIFT = "scale = { mean = -1, std = 1 }"
 
 
-def _codes(feature: Feature) -> tuple[float, float]:
-    """Return the least and the greatest number that the network reads for the feature."""
-    if feature.one_hot:
-        return 0.0, 1.0
-    low, high = feature.scaled(np.array(feature.bounds, np.float64)).tolist()
-    return low, high
-
-
 def _words(feature: Feature) -> str:
-    low, high = (np.format_float_positional(end, trim="-") for end in _codes(feature))
+    low, high = (np.format_float_positional(end, trim="-") for end in feature.encoded_bounds)
     scaled = ", scaled" if feature.scale is not None else ""
     return f"{feature.kind} values from {low} to {high}{scaled}"
 

@@ -54,7 +54,7 @@ def find_cells(people: People, spec: Spec, X: FloatArray) -> Ints:
 def _cells_of(feature: Feature, axis: Axis, columns: FloatArray) -> Ints:
     if feature.categories:
         cell_of_code = np.argsort(axis.codes(np.arange(axis.cells)))
-        return cell_of_code[feature.category_of(columns) if feature.one_hot else _codes(feature, columns)]
+        return cell_of_code[feature.decode(columns).astype(np.int64)]
     values = feature.nearest(columns[:, 0])
     low, high = feature.bounds
     if feature.kind != "continuous":
@@ -62,10 +62,6 @@ def _cells_of(feature: Feature, axis: Axis, columns: FloatArray) -> Ints:
     if low == high:
         return np.zeros(len(columns), np.int64)
     return np.clip(np.floor((values - low) / (high - low) * CELLS), 0, CELLS - 1).astype(np.int64)
-
-
-def _codes(feature: Feature, columns: FloatArray) -> Ints:
-    return np.clip(feature.nearest(columns[:, 0]), *feature.bounds).astype(np.int64)
 
 
 def prove_cells(

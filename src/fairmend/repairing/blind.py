@@ -25,7 +25,6 @@ from fairmend.network.graph import reached_columns
 from fairmend.network.input_columns import fix_columns
 from fairmend.repairing.measures import measure_of
 from fairmend.spec import Spec
-from fairmend.spec.encoding import encode_values
 from fairmend.spec.features import Feature
 
 _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
@@ -184,7 +183,7 @@ def reference_values(spec: Spec, features: Sequence[Feature], X_cal: FloatArray)
     else:
         rng = np.random.default_rng(0)
         chosen = np.stack([rng.choice(each, _MOST_REFERENCES) for each in values], axis=1)
-    columns = [encode_values(feature, chosen[:, k]) for k, feature in enumerate(features)]
+    columns = [feature.encode(chosen[:, k]) for k, feature in enumerate(features)]
     return np.concatenate([mean_reference(columns_of(spec, features), X_cal)[None], np.hstack(columns)]).astype(
         X_cal.dtype
     )

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import suggest
-from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated
+from fairmend.base.text import first_repeated, suggest
+from fairmend.spec.toml import as_list, as_number, as_value_text
 
 Groups = tuple[tuple[str, ...], ...]
 Bands = tuple[float, ...] | Groups

@@ -23,7 +23,7 @@ from fairmend.base.arrays import Bools, Ints
 from fairmend.base.text import listed, printable
 from fairmend.spec.describe import describe_bands
 from fairmend.spec.features import Feature
-from fairmend.spec.links import Link, Run, ends_of, find_runs, matching_runs
+from fairmend.spec.links import Link, Run, ends_of, find_runs, match_links
 
 if TYPE_CHECKING:
     from fairmend.spec.spec import Spec
@@ -176,22 +176,10 @@ class _Cell:
 
 def _cells(feature: Feature, links: Sequence[Link]) -> list[_Cell]:
     """Return disjoint cells that cover the values of a protected feature."""
-    runs = {i: matching_runs(link, feature) for i, link in enumerate(links) if feature.name in link.when}
-    low, high = feature.bounds
-
-    def matching(first: float, last: float) -> frozenset[int]:
-        return frozenset(i for i, each in runs.items() if any(a <= first and last <= b for a, b in each))
-
+    points, matching = match_links(links, feature)
     if feature.kind != "continuous":
-        ends = {
-            low,
-            *(a for each in runs.values() for a, _ in each),
-            *(b + 1 for each in runs.values() for _, b in each),
-        }
-        firsts = sorted(end for end in ends if end <= high)
-        spans = [(a, b - 1) for a, b in pairwise([*firsts, high + 1])]
+        spans = [(a, b - 1) for a, b in pairwise([*points, feature.bounds[1] + 1])]
         return [_Cell((a, b), frozenset([matching(a, a)]), a < b) for a, b in spans]
-    points = sorted({low, high, *(end for each in runs.values() for run in each for end in run)})
     between = list(pairwise(points))
     cells = [_Cell(each, frozenset([matching(*each)]), True) for each in between]
     for point in points:

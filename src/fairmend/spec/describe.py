@@ -94,11 +94,10 @@ def describe_similarity(spec: Spec) -> str:
 
 def describe_links(spec: Spec) -> list[str]:
     """Return a sentence for each link: "With sex Female: relationship Wife instead of Husband."."""
-    features = {feature.name: feature for feature in spec.features}
     sentences = []
     for link in spec.links:
-        when = [f"{name} {_describe_condition(features[name], value)}" for name, value in link.when.items()]
-        then = [text for name, change in link.then.items() for text in _describe_change(features[name], change)]
+        when = [f"{name} {_describe_condition(spec.feature(name), value)}" for name, value in link.when.items()]
+        then = [text for name, change in link.then.items() for text in _describe_change(spec.feature(name), change)]
         sentences.append(printable(f"With {listed(when, most=None)}: {', '.join(then)}."))
     return sentences
 

@@ -6,8 +6,7 @@ every feature is written. Categories are encoded in the dictionary of their diff
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -37,76 +36,47 @@ def encode_frame(
         rows = slice(start, start + size)
         block = X[rows]
         block[...] = 0
-        for writer in writers:
-            writer.write(block, rows, starts[: len(block)])
+        for write in writers:
+            write(block, rows, starts[: len(block)])
     return X
 
 
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """Writes numbers (rows,) into a column."""
-
-    feature: Feature
-    column: int
-    values: NDArray[Any]
-
-    def write(self, block: FloatArray, rows: slice, starts: NDArray[np.int64]) -> None:
-        block[:, self.column] = self.feature.scaled(self.values[rows].astype(np.float64, copy=False))
+_Write: TypeAlias = Callable[[FloatArray, slice, NDArray[np.int64]], None]
+"""Writes into a block (rows, width) what these rows of the data have; its rows start at these places of flat memory."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Ordinal:
-    """Writes the encoding (entries,) of the entry of each row (rows,) into a column."""
-
-    column: int
-    entries: NDArray[Any]
-    encoded: FloatArray
-
-    def write(self, block: FloatArray, rows: slice, starts: NDArray[np.int64]) -> None:
-        block[:, self.column] = self.encoded.take(self.entries[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class _OneHot:
-    """Writes marks (entries,), all 1 by default, into columns (entries,): those of the entry of each row (rows,)."""
-
-    entries: NDArray[Any]
-    columns: NDArray[np.int64]
-    marks: NDArray[np.int8] | None
-
-    def write(self, block: FloatArray, rows: slice, starts: NDArray[np.int64]) -> None:
-        entries = self.entries[rows]
-        places = self.columns.take(entries)
-        places += starts
-        block.reshape(-1)[places] = 1 if self.marks is None else self.marks.take(entries)
-
-
-_Writer: TypeAlias = _Numbers | _Ordinal | _OneHot
-
-
-def _writer(feature: Feature, first: int, values: ColumnValues, dtype: np.dtype[Any]) -> _Writer:
+def _writer(feature: Feature, first: int, values: ColumnValues, dtype: np.dtype[Any]) -> _Write:
     """Return what writes the values of a feature; its columns start with the first one."""
-    if values.codes is None:
-        return _Numbers(feature, first, values.numbers)
-    if not feature.one_hot:
-        return _Ordinal(first, values.numbers, feature.scaled(values.codes.astype(np.float64)).astype(dtype))
-    columns, marks = feature.one_hot_marks
-    chosen = None if feature.dropped is None else marks[values.codes]
-    return _OneHot(values.numbers, first + columns[values.codes], chosen)
+    numbers, codes = values.numbers, values.codes
+    if codes is None:
 
+        def write(block: FloatArray, rows: slice, starts: NDArray[np.int64]) -> None:
+            block[:, first] = feature.scaled(numbers[rows].astype(np.float64, copy=False))
 
-def encode_values(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the encoded columns (rows, columns of the feature) of values or codes (rows,)."""
-    if feature.one_hot:
-        return feature.one_hot_columns(values.astype(np.int64), np.float64)
-    return feature.scaled(values)[:, None]
+    elif not feature.one_hot:
+        encoded = feature.scaled(codes.astype(np.float64)).astype(dtype)
+
+        def write(block: FloatArray, rows: slice, starts: NDArray[np.int64]) -> None:
+            block[:, first] = encoded.take(numbers[rows])
+
+    else:
+        columns, marks = (each[codes] for each in feature.one_hot_marks)
+        columns += first
+
+        def write(block: FloatArray, rows: slice, starts: NDArray[np.int64]) -> None:
+            entries = numbers[rows]
+            places = columns.take(entries)
+            places += starts
+            block.reshape(-1)[places] = 1 if feature.dropped is None else marks.take(entries)
+
+    return write
 
 
 def decode_columns(feature: Feature, x: FloatArray) -> NDArray[Any]:
     """Return the user's values (rows,) nearest to encoded columns x (rows, columns of the feature)."""
     if not feature.whole:
         return feature.nearest(x[:, 0])
-    values = feature.category_of(x) if feature.one_hot else feature.nearest(x[:, 0]).astype(np.int64)
+    values = feature.decode(x).astype(np.int64)
     return np.array(feature.categories, dtype=object)[values] if feature.categories else values
 
 

@@ -17,9 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text, suggest
+from fairmend.base.text import as_text, first_repeated, suggest
 from fairmend.spec.bands import Bands, Groups, read_groups, read_lower_ends, require_distinct
-from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated, require_one_of, to_table
+from fairmend.spec.toml import as_list, as_number, as_value_text, require_one_of, to_table
 
 if TYPE_CHECKING:
     from fairmend.spec.label import Label
@@ -172,6 +172,20 @@ class Feature:
         return self.range if self.range is not None else (0, len(self.categories or ()) - 1)
 
     @property
+    def encoded_bounds(self) -> tuple[float, float]:
+        """The least and the greatest number that the network reads."""
+        if self.one_hot:
+            return 0.0, 1.0
+        low, high = self.scaled(np.array(self.bounds, np.float64)).tolist()
+        return low, high
+
+    def numbers_rows(self, rows: int) -> bool:
+        """Return whether all its values are the numbers of rows, from 0, of a table that a network looks them up in."""
+        offset, factor = scale_parameters(self.scale)
+        low, high = self.encoded_bounds
+        return self.whole and factor == 1 and float(offset).is_integer() and low >= 0 and high < rows
+
+    @property
     def extent(self) -> str:
         """The values in a few words: "17 to 90" or "(3 categories)"."""
         if self.categories:
@@ -224,6 +238,16 @@ class Feature:
         """Return the possible values (or codes) nearest to those of encoded x."""
         values = np.clip(self.unscaled(x), *self.bounds)
         return np.rint(values) if self.whole else values
+
+    def encode(self, values: NDArray[np.float64], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return the encoded columns (rows, width) of values or codes (rows,)."""
+        if self.one_hot:
+            return self.one_hot_columns(values.astype(np.int64), dtype)
+        return self.scaled(values).astype(dtype)[:, None]
+
+    def decode(self, x: FloatArray) -> NDArray[np.float64]:
+        """Return the possible values, or codes (rows,), nearest to encoded columns x (rows, width)."""
+        return self.category_of(x).astype(np.float64) if self.one_hot else self.nearest(x[:, 0])
 
     def slack(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far, in the feature's own units, values may be off if they were scaled in float32."""
@@ -351,7 +375,23 @@ def _columns(f: Feature, checked: Mapping[str, Any], where: str) -> tuple[str, .
             f"{where}: columns has {len(columns)} names for {count} categories{besides}. List one for each, in their "
             "order. If one category has no column, add it to categories and set dropped to it."
         )
+    _require_own_names(columns, checked["categories"], f.dropped, where)
     return tuple(columns)
+
+
+def _require_own_names(columns: Sequence[str], categories: Sequence[str], dropped: object, where: str) -> None:
+    """Raise an error for columns that stand for other categories than those that all their names end in."""
+    ends = [[category for category in categories if column.endswith(category)] for column in columns]
+    named = [max(found, key=len, default="") for found in ends]
+    if not all(named) or len(set(named)) < len(named):
+        return
+    own = [category for category in categories if dropped is None or category != as_text(dropped)]
+    for column, meant, stands_for in zip(columns, named, own, strict=True):
+        if meant != stands_for:
+            raise FairmendError(
+                f'{where}: its column "{column}" has the name of the category "{meant}", but stands for '
+                f'"{stands_for}". List the columns in the order of the categories; dropped has no column.'
+            )
 
 
 def _range(f: Feature, where: str) -> tuple[float, float]:

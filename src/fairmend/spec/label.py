@@ -13,12 +13,11 @@ from fractions import Fraction
 from typing import Any
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text, shown, suggest
+from fairmend.base.text import as_text, first_repeated, shown, suggest
 from fairmend.spec.toml import (
     as_list,
     as_number,
     as_value_text,
-    first_repeated,
     read_toml,
     require_known_keys,
     to_table,

@@ -9,15 +9,15 @@ Links are validated together with the features of their spec, which also puts th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import suggest
+from fairmend.base.text import first_repeated, suggest
 from fairmend.spec.features import Feature
-from fairmend.spec.toml import as_list, as_number, as_value_text, first_repeated
+from fairmend.spec.toml import as_list, as_number, as_value_text
 
 Run = tuple[float, float]  # the lowest and the highest of consecutive values, or codes of categories
 
@@ -86,6 +86,26 @@ def matching_runs(link: Link, feature: Feature) -> list[Run]:
     if feature.categories:
         return find_runs(feature, value)
     return [ends_of(value)]
+
+
+_Matching = Callable[[float, float], frozenset[int]]  # the links that all values of a run match
+
+
+def match_links(links: Sequence[Link], feature: Feature) -> tuple[list[float], _Matching]:
+    """Return where the values, or codes, of a feature begin to match other links, and what tells the links of a run.
+
+    The first of them is the lowest value. Of a continuous feature, the last is the highest; others have one more run.
+    """
+    runs = {i: matching_runs(link, feature) for i, link in enumerate(links) if feature.name in link.when}
+    (low, high), all_runs = feature.bounds, [run for each in runs.values() for run in each]
+
+    def matching(first: float, last: float) -> frozenset[int]:
+        return frozenset(i for i, each in runs.items() if any(a <= first and last <= b for a, b in each))
+
+    if feature.kind == "continuous":
+        return sorted({low, high, *(end for run in all_runs for end in run)}), matching
+    starts = {low, *(first for first, _ in all_runs), *(last + 1 for _, last in all_runs if last < high)}
+    return sorted(starts), matching
 
 
 def find_runs(feature: Feature, categories: str | Sequence[str]) -> list[Run]:

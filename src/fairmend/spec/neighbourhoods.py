@@ -21,22 +21,6 @@ from fairmend.spec.features import Feature
 from fairmend.spec.links import Link, most_linked_values
 from fairmend.spec.products import Placed, Products, ReachableValues, count_parts, most_in_band, varying
 
-__all__ = [
-    "MOST_NUMBERS",
-    "Placed",
-    "Regions",
-    "are_neighbours",
-    "build_hull",
-    "build_regions",
-    "count_pieces",
-    "count_points",
-    "cover_products",
-    "describe_count",
-    "list_combinations",
-    "one_hot_ends",
-    "stream_points",
-]
-
 MOST_NUMBERS = 500_000_000
 """The most numbers in one end of all boxes of `build_regions`: 2 GB in float32."""
 

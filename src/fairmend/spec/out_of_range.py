@@ -7,7 +7,7 @@ network: often one that treats everyone equally.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -181,16 +181,9 @@ def apply_policy(
     keep = np.ones(len(frame), dtype=bool)
     if policy in ("refuse", "widen"):
         return frame, keep, OutOfRange(policy)
-    bad = np.zeros(len(frame), dtype=bool)
-    counts: dict[str, Outside] = {}
     clipped: dict[str, pd.Series[Any]] = {}
-    for feature in features:
-        found = find_rows_out_of_range(feature, frame, first_row)
-        if found is None:
-            continue
-        values, outside = found
-        if feature.categories and policy == "clip":
-            _refuse_category(feature, frame, outside, policy, first_row)
+    bad, counts = np.zeros(len(frame), dtype=bool), {}
+    for feature, values, outside in _find_outside(features, frame, policy, first_row):
         bad |= outside
         counts[feature.name] = _count(feature, values, outside)
         if policy == "clip":
@@ -203,16 +196,8 @@ def apply_policy(
 
 def find_wider_ranges(features: Iterable[Feature], frame: pd.DataFrame, first_row: RowNumber = 0) -> OutOfRange:
     """Return the ranges that contain the data, for the features that need a wider one, with counts."""
-    counts: dict[str, Outside] = {}
-    ranges: dict[str, tuple[float, float]] = {}
-    bad = np.zeros(len(frame), dtype=bool)
-    for feature in features:
-        found = find_rows_out_of_range(feature, frame, first_row)
-        if found is None:
-            continue
-        values, outside = found
-        if feature.categories:
-            _refuse_category(feature, frame, outside, "widen", first_row)
+    bad, counts, ranges = np.zeros(len(frame), dtype=bool), {}, {}
+    for feature, values, outside in _find_outside(features, frame, "widen", first_row):
         raise_for_rows(
             f'feature "{feature.name}"',
             np.isinf(values),
@@ -223,6 +208,27 @@ def find_wider_ranges(features: Iterable[Feature], frame: pd.DataFrame, first_ro
         counts[feature.name] = _count(feature, values, outside)
         ranges[feature.name] = _hull(feature.bounds, (float(values[outside].min()), float(values[outside].max())))
     return OutOfRange("widen", int(bad.sum()), counts, ranges)
+
+
+def _find_outside(
+    features: Iterable[Feature], frame: pd.DataFrame, policy: str, first_row: RowNumber
+) -> Iterator[tuple[Feature, NDArray[np.float64], NDArray[np.bool_]]]:
+    """Yield the features with values out of range, their values and which are; refuse what the policy cannot help."""
+    for feature in features:
+        found = find_rows_out_of_range(feature, frame, first_row)
+        if found is None:
+            continue
+        if feature.categories and policy in _NO_CATEGORY:
+            raise_for_rows(
+                f'feature "{feature.name}"',
+                found[1],
+                lambda row, name=feature.name: (  # type: ignore[misc]  # the feature of this turn
+                    f'"{printable(str(frame[name].iloc[row])[:60])}" is not one of its categories, and {policy} cannot '
+                    f"help: {_NO_CATEGORY[policy]}. Correct it, or pass --out-of-range skip."
+                ),
+                first_row,
+            )
+        yield feature, *found
 
 
 def _hull(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
@@ -247,20 +253,6 @@ def _moved_to_ends(
     moved[outside & (values < low)] = low
     moved[outside & (values > high)] = high
     return pd.to_numeric(moved) if pd.api.types.is_numeric_dtype(series.dtype) else moved
-
-
-def _refuse_category(
-    feature: Feature, frame: pd.DataFrame, outside: NDArray[np.bool_], policy: str, first_row: RowNumber
-) -> None:
-    raise_for_rows(
-        f'feature "{feature.name}"',
-        outside,
-        lambda row: (
-            f'"{printable(str(frame[feature.name].iloc[row])[:60])}" is not one of its categories, and {policy} cannot '
-            f"help: {_NO_CATEGORY[policy]}. Correct it, or pass --out-of-range skip."
-        ),
-        first_row,
-    )
 
 
 def spec_warnings(

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,7 +24,9 @@ from numpy.typing import DTypeLike, NDArray
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.spec.features import Feature
-from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, matching_runs
+from fairmend.spec.links import Link, Run, ends_of, find_runs, linked_names, match_links, matching_runs
+
+_OF_INPUTS = ("x", "own", "lowest", "highest", "apart", "kept", "moved")  # fields with an entry for each input
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ class ReachableValues:
     def around(feature: Feature, columns: slice, X: FloatArray) -> ReachableValues:
         """Return the values around inputs X (inputs, width), which must be valid."""
         x = X[:, columns.start]
-        own = feature.category_of(X[:, columns]).astype(np.float64) if feature.one_hot else feature.nearest(x)
+        own = feature.decode(X[:, columns])
         lo, hi = feature.bounds
         lowest, highest = np.full(len(x), lo, np.float64), np.full(len(x), hi, np.float64)
         if feature.bands is not None:
@@ -91,17 +94,7 @@ class ReachableValues:
 
     def take(self, rows: NDArray[np.int64]) -> ReachableValues:
         """Return the values around some of the inputs, in any order."""
-        return ReachableValues(
-            self.feature,
-            self.columns,
-            self.x[rows],
-            self.own[rows],
-            self.lowest[rows],
-            self.highest[rows],
-            self.apart[rows],
-            self.kept[rows],
-            self.moved[rows],
-        )
+        return replace(self, **{field: getattr(self, field)[rows] for field in _OF_INPUTS})
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -114,9 +107,10 @@ class ReachableValues:
         The values come in order; ``x``, where it is apart from them, comes last.
         """
         value = self.lowest[rows] + number
+        encoded = self.feature.encode(value, self.x.dtype)
         if self.feature.one_hot:
-            return self.feature.one_hot_columns(value.astype(np.int64), self.x.dtype)
-        column = encode_column(self.feature, value, self.x.dtype)
+            return encoded
+        column = encoded[:, 0]
         if self.apart.any():
             column = np.where(value > self.highest[rows], self.x[rows], column)
         return self._with_kept(rows, column)[:, None]
@@ -336,24 +330,13 @@ class _Cell:
 
 def _cells(feature: Feature, links: Sequence[Link]) -> list[_Cell]:
     """Return cells that cover the values of a protected feature; those of a continuous one share their ends."""
-    runs = {i: matching_runs(link, feature) for i, link in enumerate(links) if feature.name in link.when}
-    low, high = feature.bounds
-    ends = [end for matching in runs.values() for run in matching for end in run]
+    at, matching = match_links(links, feature)
     if feature.kind == "continuous":
-        at = sorted({low, high, *ends})
-        cells = [_Cell(a, b, _matching(runs, a, b)) for a, b in pairwise(at)]
-        points = [_Cell(a, a, _matching(runs, a, a)) for a in at]
+        cells = [_Cell(a, b, matching(a, b)) for a, b in pairwise(at)]
+        points = [_Cell(a, a, matching(a, a)) for a in at]
         apart = [point for point in points if all(point.links != cell.links for cell in cells if _touch(cell, point))]
         return [*_merged(cells), *apart]
-    firsts = {low, *(run[0] for matching in runs.values() for run in matching)}
-    firsts |= {run[1] + 1 for matching in runs.values() for run in matching if run[1] < high}
-    at = sorted(firsts)
-    return _merged([_Cell(a, b - 1, _matching(runs, a, a)) for a, b in zip(at, [*at[1:], high + 1], strict=True)])
-
-
-def _matching(runs: dict[int, list[Run]], low: float, high: float) -> frozenset[int]:
-    """Return the links that all values from low to high match."""
-    return frozenset(i for i, matching in runs.items() if any(a <= low and high <= b for a, b in matching))
+    return _merged([_Cell(a, b - 1, matching(a, a)) for a, b in pairwise([*at, feature.bounds[1] + 1])])
 
 
 def _touch(cell: _Cell, point: _Cell) -> bool:
@@ -371,8 +354,7 @@ def _merged(cells: list[_Cell]) -> list[_Cell]:
     return merged
 
 
-@dataclass(frozen=True, eq=False)
-class _Values:
+class _Values(NamedTuple):
     """Some values of one feature around inputs, or in products; the fields are those of `ReachableValues`."""
 
     lowest: Floats
@@ -387,12 +369,7 @@ class _Values:
     @staticmethod
     def join(parts: Sequence[_Values]) -> _Values:
         """Return the values around the inputs of all parts, in order."""
-        return _Values(
-            np.concatenate([part.lowest for part in parts]),
-            np.concatenate([part.highest for part in parts]),
-            np.concatenate([part.kept for part in parts]),
-            np.concatenate([part.moved for part in parts]),
-        )
+        return _Values(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from fairmend.spec.describe import (
     describe_role,
     describe_values,
 )
-from fairmend.spec.encoding import check_encoded, decode_columns, encode_frame, encode_values, require_float_type
+from fairmend.spec.encoding import check_encoded, decode_columns, encode_frame, require_float_type
 from fairmend.spec.features import Feature, require_few, validate_features_together, validate_id_column
 from fairmend.spec.label import About, Label, as_about
 from fairmend.spec.links import Link, linked_names, most_linked_values, validate_links
@@ -308,6 +308,10 @@ class Spec:
         """Raise an error unless the claim is about classes, as ``what`` compares no more, unlike ``instead``."""
         self._claim.require_classes(f"{what} compares classes", f"Remove [claim], or run {instead}.")
 
+    def feature(self, name: str) -> Feature:
+        """Return the feature with this name."""
+        return next(f for f in self._features if f.name == name)
+
     def columns(self, name: str) -> slice:
         """Return the columns of a feature, among those that the network reads."""
         if name not in self._slices:
@@ -531,6 +535,10 @@ class Spec:
         matrix = self._matrix(X)
         return pd.DataFrame({f.name: decode_columns(f, matrix[:, self._slices[f.name]]) for f in self._features})
 
+    def values_of(self, feature: Feature, X: FloatArray) -> NDArray[np.float64]:
+        """Return the value, or code, of a feature (rows,) in encoded inputs X (rows, width)."""
+        return feature.decode(X[:, self._slices[feature.name]])
+
     def labels(self, frame: pd.DataFrame, *, first_row: RowNumber = 0) -> NDArray[Any]:
         """Return 1 for each row whose label is the positive one, else 0 (rows,), int8.
 
@@ -580,7 +588,7 @@ class Spec:
                 continue
             continuous = f.kind == "continuous"
             values = rng.uniform(lo, hi, n) if continuous else rng.integers(int(lo), int(hi), n, endpoint=True)
-            X[:, self._slices[f.name]] = encode_values(f, values.astype(np.float64))
+            X[:, self._slices[f.name]] = f.encode(values.astype(np.float64))
         return X
 
     def describe_pair(self, x: ArrayLike, x2: ArrayLike) -> str:

@@ -208,16 +208,6 @@ def as_list(value: object) -> list[Any] | None:
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else None
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs for the second time, or None."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
 def require_one_of(value: object, allowed: Sequence[str], what: str) -> None:
     """Raise an error for a value that is not one of those allowed."""
     if value not in allowed:

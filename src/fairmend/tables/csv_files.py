@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fairmend.base.arrays import Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_text
-from fairmend.base.text import first_line, spreadsheet_text
+from fairmend.base.text import first_line, first_repeated, spreadsheet_text
 from fairmend.tables.excel_files import excel_pieces, read_excel
 from fairmend.tables.files import TableFile
 from fairmend.tables.spool import Spool
@@ -160,10 +160,7 @@ def _parsing(
     """Open a file whose header is right, and turn the errors of parsing it into a FairmendError."""
     try:
         style = style_of(file)
-        with _plain(file) as source:
-            _check_header(file.name, source, style)
-        with _plain(file, part) as source:
-            _check_first_row(file.name, source, style)
+        _check_header(file, part, style)
         with _plain(file, part, report) as source:
             yield source, style
     except UnicodeDecodeError as error:
@@ -229,24 +226,21 @@ def style_of(file: TableFile) -> CsvStyle:
     return find_style(file.name, head, file.sep, file.decimal)
 
 
-def _check_header(name: str, source: IO[bytes], style: CsvStyle) -> None:
-    header = pd.read_csv(source, header=None, nrows=1, dtype=str, **_TEXT, sep=style.sep)
-    names = header.iloc[0].tolist()
-    seen: set[str] = set()
-    for column in names:
-        if isinstance(column, str) and column in seen:
-            raise FairmendError(f'{name}: the header has two columns "{column}"; rename or remove one')
-        seen.add(column)
-
-
-def _check_first_row(name: str, source: IO[bytes], style: CsvStyle) -> None:
-    """Refuse surplus fields in the first row after the header: pandas would take the first column for row names."""
+def _check_header(file: TableFile, part: CsvRange | None, style: CsvStyle) -> None:
+    """Refuse equal names, and surplus fields in the first row: pandas would take the first column for row names."""
+    options: dict[str, Any] = {**_TEXT, "header": None, "dtype": str, "sep": style.sep}
+    with _plain(file) as source:
+        names = pd.read_csv(source, nrows=1, **options).iloc[0].tolist()
+    twice = first_repeated(name for name in names if isinstance(name, str))
+    if twice is not None:
+        raise FairmendError(f'{file.name}: the header has two columns "{twice}"; rename or remove one')
     try:
-        pd.read_csv(source, header=None, nrows=2, dtype=str, **_TEXT, sep=style.sep)
+        with _plain(file, part) as source:
+            pd.read_csv(source, nrows=2, **options)
     except pd.errors.ParserError as error:
         if "Expected" not in str(error):  # as in "Expected 2 fields in line 2, saw 3"
             raise
-        raise FairmendError(f"{name}: the rows have more fields than the header; correct the header") from error
+        raise FairmendError(f"{file.name}: the rows have more fields than the header; correct the header") from error
 
 
 def write_csv(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import first_line, listed, suggest
+from fairmend.base.text import first_line, first_repeated, listed, suggest
 from fairmend.tables.files import TableFile
 
 
@@ -23,8 +23,7 @@ def read_excel(file: TableFile) -> pd.DataFrame:
         header = pd.read_excel(book, sheet_name=file.sheet or 0, header=None, nrows=1, dtype=object)
         if header.empty:
             raise FairmendError(f"{file.name}: the sheet is empty; give a table with a header and rows")
-        titles = [str(title) for title in header.iloc[0].dropna()]
-        twice = next((title for place, title in enumerate(titles) if title in titles[:place]), None)
+        twice = first_repeated(str(title) for title in header.iloc[0].dropna())
         if twice is not None:
             raise FairmendError(f'{file.name}: the header has two columns "{twice}"; rename or remove one')
         frame = pd.read_excel(book, sheet_name=file.sheet or 0, keep_default_na=False, na_values=[""])

@@ -12,7 +12,6 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +46,7 @@ class TableSlice:
 
     Attributes
     ----------
-    source : the path of the file, or its URL
+    file : the file, with the columns that the names of its folders give
     first : the number, from 0, of its first row in the whole table
     rows : how many rows it has
     groups : the row groups of a Parquet file; None for a CSV file
@@ -56,14 +55,11 @@ class TableSlice:
     texts : columns that hold text, although some pieces of them hold only numbers
     names : the columns of the table, in the order of its first file
     columns : those that are read; None reads all of them
-    partition : columns that the names of folders give, with their values
     dictionaries : columns of Parquet files with few different texts, which are read as categoricals
     spooled : the pieces of a CSV file that were parsed before, which are read instead of the file
-    base : the folder that a path starts from in another process; empty for the one in which this process runs
-    sep, decimal, sheet : those of the file
     """
 
-    source: str
+    file: TableFile
     first: int
     rows: int
     groups: tuple[int, ...] | None
@@ -72,18 +68,8 @@ class TableSlice:
     texts: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
-    partition: tuple[tuple[str, Any], ...] = ()
     dictionaries: tuple[str, ...] = ()
     spooled: SpooledPieces | None = field(default=None, repr=False, compare=False)
-    base: str = ""
-    sep: str | None = None
-    decimal: str | None = None
-    sheet: str | None = None
-
-    @property
-    def file(self) -> TableFile:
-        """The file."""
-        return TableFile(self.source, self.partition, self.base, self.sep, self.decimal, self.sheet)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield data frames of at most `piece` rows; the index counts over the whole table."""
@@ -93,10 +79,10 @@ class TableSlice:
             done += len(frame)
             yield self._arranged(frame)
         if done != self.first + self.rows:
-            raise FairmendError(f"{self.source}: the file was changed while it was read; start again")
+            raise FairmendError(f"{self.file.name}: the file was changed while it was read; start again")
 
     def _pieces(self) -> Iterator[pd.DataFrame]:
-        file, given = self.file, {name for name, _ in self.partition}
+        file, given = self.file, {name for name, _ in self.file.partition}
         columns = None if self.columns is None else [name for name in self.columns if name not in given]
         if self.spooled is not None and columns is not None and self.spooled.has(columns):
             return self.spooled.read(columns)
@@ -107,7 +93,7 @@ class TableSlice:
 
     def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a piece with the columns of partitions, and in the order of the first file."""
-        for name, value in self.partition:
+        for name, value in self.file.partition:
             if self.columns is None or name in self.columns:
                 frame[name] = pd.Series(value, index=frame.index, dtype=None if isinstance(value, int) else "str")
         order = [name for name in self.columns or self.names if name in frame.columns]
@@ -184,7 +170,7 @@ class TableStream:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that it is read from, in order."""
-        return tuple(dict.fromkeys(part.source for part in self.parts))
+        return tuple(dict.fromkeys(part.file.name for part in self.parts))
 
     def plain(self) -> TableStream:
         """Return the stream without categoricals: columns of text come as text."""
@@ -206,7 +192,7 @@ class TableStream:
         """Return the file of each row (k,), and its number there; rows are counted from `FIRST_ROW` in both."""
         starts: dict[str, int] = {}
         for part in self.parts:
-            starts.setdefault(part.source, part.first)
+            starts.setdefault(part.file.name, part.first)
         names, firsts = list(starts), np.array(list(starts.values()))
         found = np.searchsorted(firsts, rows - FIRST_ROW, side="right") - 1
         return [(names[file], int(row)) for file, row in zip(found, rows - firsts[found], strict=True)]
@@ -281,8 +267,7 @@ def _together(found: Sequence[Examined]) -> CsvContents | ParquetContents:
 def _slices(file: TableFile, examined: Examined) -> list[TableSlice]:
     """Return the slices of one file or range, as if it were the first."""
     contents = examined.contents
-    whole = TableSlice(file.name, 0, 0, None, examined.part, partition=file.partition, spooled=examined.spooled)
-    whole = replace(whole, sep=file.sep, decimal=file.decimal, sheet=file.sheet)
+    whole = TableSlice(file, 0, 0, None, examined.part, spooled=examined.spooled)
     if isinstance(contents, CsvContents):
         return [replace(whole, rows=contents.rows)] if contents.rows else []
     whole = replace(whole, dictionaries=tuple(sorted(contents.dictionaries)))
@@ -306,7 +291,8 @@ def read_from_elsewhere(table: TableStream) -> TableStream:
 
 def _from_elsewhere(part: TableSlice) -> TableSlice:
     shared = part.spooled is not None and part.spooled.store.is_shared
-    return replace(part, base=os.getcwd(), spooled=part.spooled if shared else None)
+    here = replace(part.file, base=os.getcwd())
+    return replace(part, file=here, spooled=part.spooled if shared else None)
 
 
 def require_visible(part: TableSlice) -> None:

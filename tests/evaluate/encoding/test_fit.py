@@ -1,34 +1,16 @@
-"""The order of the columns and the scales of numbers, guessed from the scores."""
+"""The scales of numbers are fitted to the scores."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from fairmend.evaluate.encoding.candidates import build, columns_of, common_styles
-from fairmend.evaluate.encoding.fit import assign_order, fit_scales
+from fairmend.evaluate.encoding.fit import fit_scales
 from fairmend.evaluate.encoding.moves import Distance
-from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Spec
-from fairmend.spec.draft.from_data import draft_from_data
 from fairmend.spec.draft.readings import Reading
 from support.encoding_cases import network_for, scores_for, strangers
 
 PEOPLE = strangers(200)
-COLUMNS = columns_of(draft_from_data(PEOPLE, ["Geschlecht"], "Ausfall"), PEOPLE, codes=False)
-STATE = build(COLUMNS, next(common_styles(COLUMNS, 9, fixed_order=True)))
-
-
-def test_any_order_of_a_linear_network_is_found_at_once():
-    weight = np.array([[0.9, 0.2, -0.2, -0.5, 0.1, 0.4, -0.3, 0.6, 1.4]], np.float32)
-    net = Network([Affine(weight, np.zeros(1, np.float32))], [])
-    X = np.hstack([Distance(net, PEOPLE, np.full((200, 1), 0.5), regression=False).columns(r) for r in STATE])
-    distance = Distance(net, PEOPLE, scores_for(net, X), regression=False)
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        shuffled = tuple(STATE[place] for place in rng.permutation(len(STATE)))
-        assert assign_order(shuffled, distance) == STATE
-
-
 AGE = Feature("Alter", "continuous", range=(18, 80), scale={"mean": 47.0, "std": 16.0}, missing=44.0)
 MONEY = Feature("Guthaben", "continuous", range=(0, 90_000), scale={"mean": 43_000.0, "std": 24_000.0})
 SEX = Feature("Geschlecht", "categorical", categories=("Frau", "Mann"), encoding="one-hot", protected=True)

@@ -72,6 +72,16 @@ def test_any_order_and_scales_of_a_training_split_are_found():
     assert any("fitted to the scores" in reading.words for reading in found.state)
 
 
+def test_any_order_is_found_if_every_encoding_marks_missing_values():
+    few = PEOPLE.drop(columns=["Größe", "Stufe"])
+    X = matrix_of(ordered(["Guthaben", "Geschlecht", "Alter"]), few)
+    X = np.hstack([X[:, 1:], few[["Alter"]].isna(), X[:, :1]])
+    net = network_for(X)
+    found = search_encoding(columns(few, codes=False), few, net, scores_for(net, X))
+    assert found.match.verified, found.match
+    np.testing.assert_allclose(encoded(found, few), X, atol=1e-3)
+
+
 def test_scores_of_another_model_are_not_verified():
     few = PEOPLE.iloc[:60].drop(columns=["Größe", "Stufe"])
     X = matrix_of(ordered(["Alter", "Geschlecht", "Guthaben"]), few)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fairmend.spec import Feature, Spec
-from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError
 from fairmend_check.shares import people as people_module
 from fairmend_check.shares.linked_people import ALL as ALL_VALUES
@@ -44,7 +43,7 @@ def test_hulls_contain_everyone_who_is_similar(name, dtype):
             values = random_values(axis, leaves.first[row, k], leaves.last[row, k], rng, 20)
             feature, ends = feature_of(spec, axis), (axis.feature.low, axis.feature.high)
             near = [np.clip(values + step * axis.feature.reach, *ends) for step in (-1, 0, 1)]
-            columns = encode_values(feature, np.concatenate(near)).astype(dtype)
+            columns = feature.encode(np.concatenate(near)).astype(dtype)
             assert (columns >= lower[row, axis.columns]).all()
             assert (columns <= upper[row, axis.columns]).all()
 
@@ -65,7 +64,7 @@ def test_steps_enclose_what_a_tolerance_changes(name):
         values = np.linspace(low, high - axis.feature.reach, 1000)
         values = np.floor(values) if axis.feature.whole else values
         both = np.concatenate([values, values + axis.feature.reach])
-        change = np.diff(encode_values(feature_of(spec, axis), both).astype(np.float32)[:, 0].reshape(2, -1), axis=0)
+        change = np.diff(feature_of(spec, axis).encode(both).astype(np.float32)[:, 0].reshape(2, -1), axis=0)
         if axis.reach:
             assert axis.steps[0] <= change.min() <= change.max() <= axis.steps[1]
             assert axis.steps[1] - axis.steps[0] < 1e-4
@@ -143,7 +142,7 @@ def test_a_cell_of_a_continuous_feature_contains_its_exact_ends(dtype):
     low, length = Fraction(0.1), Fraction(0.7) - Fraction(0.1)
     cells = np.arange(0, axis.cells, 97)
     ends = [np.array([float(low + length * (int(cell) + side) / axis.cells) for cell in cells]) for side in (0, 1)]
-    first, last = (encode_values(wage, end).astype(dtype)[:, 0] for end in ends)
+    first, last = (wage.encode(end).astype(dtype)[:, 0] for end in ends)
     assert (axis.lower(cells) <= first).all()
     assert (axis.upper(cells) >= last).all()
     assert (axis.upper(np.arange(axis.cells - 1)) >= axis.lower(np.arange(1, axis.cells))).all()

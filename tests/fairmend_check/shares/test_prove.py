@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
 from fairmend.spec import Claim, Feature, Label, Spec
-from fairmend.spec.encoding import encode_values
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares import prove as proving
@@ -89,7 +88,7 @@ def sampled_unequal(net, count, rng):
         X = others.copy()
         values = {"sex": np.full(count, sex), "age": np.full(count, age), "income": np.clip(income + step, 0, 100)}
         for name, value in values.items():
-            X[:, CONTINUOUS.columns(name)] = encode_values(features[name], value.astype(np.float64))
+            X[:, CONTINUOUS.columns(name)] = features[name].encode(value.astype(np.float64))
         classes.append(net.predict(X))
     return np.ptp(np.array(classes), axis=0) > 0
 

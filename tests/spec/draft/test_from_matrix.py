@@ -67,6 +67,17 @@ def test_columns_that_are_the_same_in_all_rows_are_named():
     assert any("could be Guthaben or Kopie" in line for line in draft.review)
 
 
+def test_a_constant_column_is_that_of_the_data_and_no_number_that_differs():
+    """With a standard deviation of 10^17, any number would be the same in all rows."""
+    people = PEOPLE.assign(Land=1)
+    X = np.column_stack([matrix_of(ordered(["Geschlecht", "Guthaben"]), people), np.ones(len(people))])
+    draft = drafted(X, people)
+    assert [feature.name for feature in draft.spec.features] == ["Geschlecht", "Guthaben", "Land"]
+    assert not draft.several
+    with refused("column 3 of X.npy is no column of the data"):
+        drafted(X, people.drop(columns="Land"))
+
+
 def test_a_draft_with_columns_that_mark_missing_values_is_read_from_the_matrix():
     """The draft guesses such columns if they give as many columns as the model reads."""
     X = matrix_of(ordered(["Stufe", "Geschlecht", "Alter"]), PEOPLE)

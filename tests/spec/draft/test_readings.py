@@ -15,7 +15,7 @@ from sklearn.preprocessing import (
 )
 
 from fairmend.spec import Feature, Spec
-from fairmend.spec.draft.readings import category_readings, is_code, number_readings
+from fairmend.spec.draft.readings import Reading, category_readings, is_code, number_readings
 
 NUMBER = Feature("x", "integer", range=(0, 60), protected=True)
 TEXT = Feature("x", "categorical", categories=("a", "b"), protected=True)
@@ -82,3 +82,10 @@ def test_the_role_of_the_column_is_kept_and_codes_are_few_whole_numbers():
     assert not is_code(pd.Series(range(21)))
     given = number_readings(NUMBER, NUMBERS["x"], {"mean": 1.0, "std": 2.0})
     assert {reading.feature.scale["std"] for reading in given.values()} == {2.0}
+
+
+def test_the_columns_of_one_hot_data_follow_their_categories():
+    columns = {"columns": ("x_a", "x_c"), "dropped": "b"}
+    group = Feature("x", "categorical", categories=("a", "b", "c"), encoding="one-hot", **columns)
+    found = Reading(group, ("as in the data",)).with_categories(("c", "b", "a")).feature
+    assert (found.categories, found.columns, found.dropped) == (("c", "b", "a"), ("x_c", "x_a"), "b")

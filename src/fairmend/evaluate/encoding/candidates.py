@@ -17,7 +17,14 @@ import pandas as pd
 
 from fairmend.spec.draft.draft import Draft
 from fairmend.spec.draft.guess import guess_feature, indicator_of
-from fairmend.spec.draft.readings import Reading, category_readings, is_code, number_readings
+from fairmend.spec.draft.readings import (
+    FILLS,
+    WORDS_FOR_MISSING,
+    Reading,
+    category_readings,
+    is_code,
+    number_readings,
+)
 
 State = tuple[Reading, ...]
 """The readings of the columns, in the order of the network's inputs."""
@@ -25,7 +32,6 @@ State = tuple[Reading, ...]
 
 _SCALES = ("standard", "none", "min-max", "robust", "max-abs", "min-max from -1")
 _MORE_SCALES = ("standard, sample", "standard of the known values")
-_FILLS = ("missing: median", "missing: mean", "missing: most frequent", "missing: 0", "missing: -1")
 _ENCODINGS = (  # of two categories, and of more
     ("one-hot", "one-hot"),
     ("ordinal", "one-hot"),
@@ -38,10 +44,7 @@ _ENCODINGS = (  # of two categories, and of more
 )
 _ORDERS = ("sorted", "by appearance", "by frequency")
 _MISSING = ("missing: a category", "missing: no category", "missing: most frequent", "missing: code -1")
-_MORE_MISSING = (
-    "missing: the first category",
-    *(f'missing: "{word}"' for word in ("missing", "Missing", "unknown", "Unknown", "nan", "None", "NA", "?")),
-)
+_MORE_MISSING = ("missing: the first category", *(f'missing: "{word}"' for word in WORDS_FOR_MISSING))
 _ARRANGEMENTS = ("data", "numbers first", "categories first", "by name", "one-hot last", "one-hot first")
 _INDICATORS = ("after the numbers", "after the numbers, standard", "after its column", "last", "first")
 _MOST_CHANGED = 3  # columns that are read in another way than the others of their kind
@@ -142,7 +145,7 @@ def common_styles(columns: Sequence[Column], inputs: int, *, fixed_order: bool) 
     arrangements = ("data",) if fixed_order else _ARRANGEMENTS
     scales = ("as given",) if any(("as given", "") in c.numbers or _given(c) for c in columns) else _SCALES
     for (two, more), treated, marked in product(_ENCODINGS, missing, (False, True) if gaps else (False,)):
-        first = Style(scales[0], _FILLS[0], two, more, _ORDERS[0], treated, _INDICATORS[0] if marked else "", "data")
+        first = Style(scales[0], FILLS[0], two, more, _ORDERS[0], treated, _INDICATORS[0] if marked else "", "data")
         for changed in _sets(columns, first, inputs):
             base = replace(first, changed=changed)
             for scale, arrangement in product(scales, arrangements):
@@ -153,7 +156,7 @@ def common_styles(columns: Sequence[Column], inputs: int, *, fixed_order: bool) 
 def related_styles(style: Style, columns: Sequence[Column]) -> Iterator[Style]:
     """Yield the styles that differ from one in its finer choices: order of categories, filled-in values, scales."""
     scales = (style.scale, *(_MORE_SCALES if style.scale == "standard" else ()))
-    fills = _FILLS if any(column.numbers and column.gap_share > 0 for column in columns) else (style.fill,)
+    fills = FILLS if any(column.numbers and column.gap_share > 0 for column in columns) else (style.fill,)
     treated = (style.missing, *(_MORE_MISSING if style.missing == _MISSING[0] else ()))
     orders = _ORDERS if any(column.categories for column in columns) else (style.order,)
     for scale, fill, missing, order in product(scales, fills, treated, orders):

@@ -9,7 +9,7 @@ own part to the error. So the network itself tells where its columns belong, wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from fairmend.network import Network
 from fairmend.network.gradients import backward, forward
 from fairmend.network.model import scores_of
 from fairmend.spec.draft.readings import Reading
-from fairmend.spec.encoding import encode_values
 from fairmend.spec.read_values import read_values
 
 _BATCH = 16_384  # rows in one evaluation of the network
@@ -75,7 +74,7 @@ class Distance:
         """Return the encoded columns (rows, width) of a reading."""
         if reading not in self._columns:
             feature = reading.feature
-            self._columns[reading] = encode_values(feature, read_values(feature, self._frame))
+            self._columns[reading] = feature.encode(read_values(feature, self._frame))
         return self._columns[reading]
 
     def encode(self, state: State) -> Floats:
@@ -164,12 +163,10 @@ def all_moves(state: State, columns: Sequence[Column], *, fixed_order: bool) -> 
     return moves
 
 
-def descend(
-    state: State, moves_of: Callable[[State], list[Move]], distance: Distance, sweeps: int = _MOST_SWEEPS
-) -> tuple[State, float]:
+def descend(state: State, moves_of: Callable[[State], list[Move]], distance: Distance) -> tuple[State, float]:
     """Apply moves while they lower the distance; return the last state and its distance."""
     nearest = float(distance.of([state])[0])
-    for _ in range(sweeps):
+    for _ in range(_MOST_SWEEPS):
         made = [(move, after) for move in moves_of(state) if (after := move.apply(state)) is not None]
         if not made:
             break
@@ -267,9 +264,7 @@ def _exchange_categories(name: str, one: str, other: str) -> Callable[[State], S
                 if one not in categories or other not in categories:
                     return None
                 swap = {one: other, other: one}
-                order = tuple(swap.get(category, category) for category in categories)
-                feature = replace(reading.feature, categories=order)
-                reading = Reading(feature, (reading.style[0], "own order", *reading.style[2:]))
+                reading = reading.with_categories(tuple(swap.get(category, category) for category in categories))
             made.append(reading)
         return tuple(made)
 

@@ -1,7 +1,8 @@
 """Search the encoding with which a network reproduces the scores that the model gave.
 
-The common encodings of libraries come first, then fitted scales, then a descent by small changes, which finds any order
-of the columns. Some rows guide the search; an encoding counts only if it reproduces the scores of all rows.
+The common encodings of libraries come first, then fitted scales, then soft orders, which find any order of the columns,
+and last a descent by small changes. Some rows guide the search; an encoding counts only if it reproduces the scores of
+all rows.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import count
 from fairmend.evaluate.encoding.candidates import Column, State, Style, build, columns_of, common_styles, related_styles
-from fairmend.evaluate.encoding.fit import assign_order, fit_scales
+from fairmend.evaluate.encoding.fit import fit_scales
 from fairmend.evaluate.encoding.given import ScoreMatch, match_scores
-from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend, order_moves
-from fairmend.evaluate.encoding.soft_order import soft_orders
+from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend
+from fairmend.evaluate.encoding.soft_order import soft_order
 from fairmend.evaluate.encoding.tables import fits_tables, mark_spare_rows, place_in_tables, tables_of
 from fairmend.network import Network
 from fairmend.spec.draft.draft import Draft, DraftFeature
@@ -38,16 +39,16 @@ _CHECKED_ROWS = 2_000  # that an encoding is tried on before all rows
 _REFINED = 24  # common styles whose finer choices are tried
 _VERIFIED = 12  # nearest states that are compared with the scores themselves
 _FITTED = 6  # states whose scales are fitted
-_LEAST_ASSIGNED, _ASSIGNED = 60, 2_000  # kinds of encodings whose order is guessed from slopes, and columns of all
-_FEWEST_STARTS, _MOST_STARTS = 60, 400  # states whose order is improved a little
-_MOST_MOVES = 40_000  # of their order in one sweep over all of them
-_HALVING = ((2, 60), (4, 20), (40, 8))  # sweeps that improve the order, and how many states are kept after them
+_MOST_STARTS = 400  # states from which other orders are searched
+_KINDS = 60  # of encodings, whose order is searched
+_IMPROVED = 8  # states from which all small changes are tried
 _ROUNDS = 3  # of all moves and fitted scales
 _NEAR = 1e-6  # the distance of a state that may reproduce the scores
 _FAR = 0.3  # the distance, in the search, beyond which fitting scales is hopeless
 _SECONDS = 8.0  # of processor time, after which no other order is tried: then the user has to say more
 _SOFT_ROWS = 800  # that soft orders are fitted to; more of wide networks
-_SOFT_STARTS = 8  # of the commonest kind of encoding
+_SOFT_STARTS = 8  # of each kind of encoding
+_MOST_SOFT = 80  # starts of all other kinds
 _DIFFERENT = 0.01  # a difference of encoded values that is more than rounding or a sample's degrees of freedom
 
 
@@ -174,8 +175,7 @@ class _Search:
         self._fit_rows = np.union1d(order[:_FITTING_ROWS], _guiding_rows(self.frame, columns, order))
         self._check = self._distance(np.sort(order[:_CHECKED_ROWS]))
         self._check_given = self.given[np.sort(order[:_CHECKED_ROWS])]
-        self._progress, self._stages = progress, 0
-        self.tried = 0
+        self._progress, self.tried = progress, 0
 
     def _distance(self, rows: np.ndarray) -> Distance:
         frame = self.frame.iloc[rows].reset_index(drop=True)
@@ -223,61 +223,37 @@ class _Search:
 
     def _soft(self, starts: list[State]) -> State | None:
         """Return a state in another order that reproduces the scores, from soft orders; None if none does."""
-        kinds = [state for state in starts if not any(reading.feature.indicates for reading in state)]
-        kinds = sorted(kinds[: _HALVING[0][1]], key=_rarity)
+        kinds = sorted(starts[:_KINDS], key=_rarity)
         rows = min(len(self.frame), max(_SOFT_ROWS, 10 * self.net.inputs))
         distance = self._distance(np.sort(np.random.default_rng(1).permutation(len(self.frame))[:rows]))
         kinds = list({_kind(state): state for state in reversed(kinds)}.values())[::-1]  # the first of each
-        # The commonest kind comes more often than all others.
-        turns = [(0, seed) for seed in range(_SOFT_STARTS)]
-        turns += [(place, seed) for seed in range(2) for place in range(1, len(kinds))]
+        # The commonest kind comes first, and again when every kind has had its turns.
+        others = [(place, seed) for seed in range(_SOFT_STARTS) for place in range(1, len(kinds))]
+        commonest = [(0, seed) for seed in range(2 * _SOFT_STARTS)]
+        turns = [*commonest[:_SOFT_STARTS], *others[:_MOST_SOFT], *commonest[_SOFT_STARTS:]]
         for number, (place, seed) in enumerate(turns):
             if self._late:
                 return None
             self._progress("search the order of the columns", number, len(turns))
-            for state in soft_orders(kinds[place], distance, 1, seed=seed):
-                self.tried += 1
-                for made in (state, self._fitted(state)):
-                    if made is not None and self.matches(made):
-                        return made
+            state = soft_order(kinds[place], distance, seed)
+            self.tried += state is not None
+            for made in () if state is None else (state, self._fitted(state)):
+                if made is not None and self.matches(made):
+                    return made
         return None
 
     def _descend(self, starts: list[State]) -> tuple[State, list[State]]:
-        """Return the nearest state that a descent reaches, and the one that reproduces the scores, if it does.
-
-        With the columns in a wrong order, the distance says little about their encoding. So the order is improved
-        first, a little for every start and fully for the nearest ones, and then everything.
-        """
-        starts = starts[: _HALVING[-1][1]] if self.fixed_order else starts
-        if not self.fixed_order:
-            for sweeps, kept in _HALVING:
-                if self._late:
-                    return starts[0], []
-                assigned = self._assigned(starts)
-                for state in (assigned[0], *(self._fitted(state) for state in assigned[:_FITTED])):
-                    if state is not None and self.matches(state):
-                        return state, [state]
-                starts = self._arranged([*assigned, *starts], sweeps)[:kept]
-                if self.matches(starts[0]):
-                    return starts[0], starts[:1]
+        """Return the nearest state that a descent reaches, and the one that reproduces the scores, if it does."""
         nearest: list[tuple[float, State]] = []
-        for number, state in enumerate(starts):
+        for number, state in enumerate(starts[:_IMPROVED]):
             if self._late and nearest:
                 break
-            self._progress("improve the nearest encodings", number, len(starts))
+            self._progress("improve the nearest encodings", number, _IMPROVED)
             for made in self._improved(state):
                 nearest.append((float(self._guide.of([made])[0]), made))
                 if self.matches(made):
                     return made, [made]
         return min(nearest, key=lambda pair: pair[0])[1], []
-
-    def _assigned(self, starts: list[State]) -> list[State]:
-        """Return the first starts with their columns where the slopes of the network say, the nearest first."""
-        if self._tables:
-            return starts[:1]
-        rows = self._distance(self._fit_rows)
-        made = [assign_order(state, rows) for state in starts[: max(_LEAST_ASSIGNED, _ASSIGNED // self.net.inputs)]]
-        return [made[place] for place in np.argsort(self._guide.of(made), kind="stable")]
 
     def _improved(self, state: State) -> Iterator[State]:
         """Yield better and better states: with fitted scales, after all moves, and with fitted scales again."""
@@ -296,16 +272,6 @@ class _Search:
 
     def _moves(self, state: State) -> list[Move]:
         return all_moves(state, self.columns, fixed_order=self.fixed_order)
-
-    def _arranged(self, states: list[State], sweeps: int) -> list[State]:
-        """Return the states with their columns in a better order, the nearest first."""
-        found: list[tuple[State, float]] = []
-        for number, state in enumerate(states):
-            if self._late and found:
-                break
-            self._progress("search the order of the columns", number, len(states))
-            found.append(descend(state, order_moves, self._guide, sweeps))
-        return [state for state, _ in sorted(found, key=lambda pair: pair[1])]
 
     def _common(self) -> Iterator[tuple[Style, State]]:
         seen: set[tuple[object, ...]] = set()
@@ -458,8 +424,7 @@ def _starts(ranked: list[tuple[float, State, Style]], optional: set[str]) -> lis
         kind = (style.scale, style.two, style.more, style.missing, bool(style.indicators), style.changed)
         first.setdefault(kind, state)
     others = [state for _, state, _ in ranked if not any(state is known for known in first.values())]
-    moves = max(1, len(order_moves(ranked[0][1])))
-    return [*first.values(), *others][: max(_FEWEST_STARTS, min(_MOST_STARTS, _MOST_MOVES // moves))]
+    return [*first.values(), *others][:_MOST_STARTS]
 
 
 def _guiding_rows(frame: pd.DataFrame, columns: Sequence[Column], order: np.ndarray) -> np.ndarray:

@@ -8,9 +8,6 @@ Starts are random: a start that ends between permutations costs a fraction of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 import numpy as np
 
 from fairmend.base.arrays import Floats, Ints
@@ -28,25 +25,24 @@ _NEAR = 0.02  # the mean square error of a permutation that fitted scales may co
 _SAME = 1e-9
 
 
-def soft_orders(state: State, distance: Distance, starts: int, seed: int = 0) -> Iterator[State]:
-    """Yield the readings in the orders that explain the scores, from so many random starts; often there is none."""
-    rng = np.random.default_rng(seed)
-    encoded, target = distance.encode(state), distance.target
-    spread = float(target.var(axis=0).sum()) or 1.0
-    for start in range(starts):
-        places, error = _descend(encoded, distance, _STEPS[(seed + start) % len(_STEPS)], rng)
-        if error < _NEAR * spread:
-            yield _arranged(state, places)
+def soft_order(state: State, distance: Distance, seed: int) -> State | None:
+    """Return the readings in an order that explains the scores, from a random start; often there is none."""
+    spread = float(distance.target.var(axis=0).sum()) or 1.0
+    step, rng = _STEPS[seed % len(_STEPS)], np.random.default_rng(seed)
+    places, error = _descend(distance.encode(state), distance, step, spread, rng)
+    return _arranged(state, places) if error < _NEAR * spread else None
 
 
-def _descend(encoded: Floats, distance: Distance, step: float, rng: np.random.Generator) -> tuple[Ints, float]:
+def _descend(
+    encoded: Floats, distance: Distance, step: float, spread: float, rng: np.random.Generator
+) -> tuple[Ints, float]:
     """Return which column each input reads in the best permutation on the way, and its mean square error."""
     from scipy.optimize import linear_sum_assignment
 
     count = encoded.shape[1]
     logs, direction = _NOISE * rng.normal(size=(count, count)), np.zeros((count, count))
     best, nearest = np.arange(count), np.inf
-    squares, spread = encoded**2, float(distance.target.var(axis=0).sum()) or 1.0
+    squares = encoded**2
     for number in range(1, _MOST_STEPS + 1):
         shares = _doubly_stochastic(logs)
         residual, slopes, sizes = distance.slopes(encoded @ shares.T)
@@ -89,9 +85,8 @@ def _arranged(state: State, places: Ints) -> State:
 def _with_categories(reading: Reading, order: Ints) -> Reading:
     """Return the reading with its one-hot columns in another order."""
     feature = reading.feature
-    if not feature.one_hot or feature.columns is not None or (np.diff(order) > 0).all():
+    if not feature.one_hot or (np.diff(order) > 0).all():
         return reading
     kept = [category for category in feature.categories or () if category != feature.dropped]
     dropped = () if feature.dropped is None else (feature.dropped,)
-    categories = (*dropped, *(kept[place] for place in order))
-    return Reading(replace(feature, categories=categories), (reading.style[0], "own order", *reading.style[2:]))
+    return reading.with_categories((*dropped, *(kept[place] for place in order)))

@@ -16,7 +16,6 @@ from fairmend.network import Lookup, Network
 from fairmend.network.input_columns import passed_columns
 from fairmend.spec.draft.draft import Draft
 from fairmend.spec.draft.readings import Reading
-from fairmend.spec.features import Feature
 
 Tables = Mapping[int, int]
 """The number of rows of the table that an input is looked up in, by input."""
@@ -40,19 +39,10 @@ def fits_tables(state: State, tables: Tables) -> bool:
     start = 0
     for reading in state:
         for place in range(start, start + reading.feature.width):
-            if place in tables and not _fits(reading.feature, tables[place]):
+            if place in tables and not reading.feature.numbers_rows(tables[place]):
                 return False
         start += reading.feature.width
     return True
-
-
-def _fits(feature: Feature, rows: int) -> bool:
-    if feature.one_hot:
-        return rows >= 2
-    low, high = feature.scaled(np.array(feature.bounds, np.float64)).tolist()
-    steps = feature.scaled(np.array([0.0, 1.0]))
-    whole = feature.whole and float(steps[1] - steps[0]) == 1 and float(low).is_integer()
-    return whole and low >= 0 and high < rows
 
 
 def place_in_tables(
@@ -115,7 +105,7 @@ def _cost(codes: Sequence[Reading], rows: int, number: int, place: int) -> float
 
 def _of_rows(codes: Sequence[Reading], rows: int) -> Reading | None:
     """Return the reading whose codes are rows of a table: from 1 if there is one row more than categories."""
-    fitting = [reading for reading in codes if _fits(reading.feature, rows)]
+    fitting = [reading for reading in codes if reading.feature.numbers_rows(rows)]
     if not fitting:
         return None
     shifted = [r for r in fitting if r.style[0] == "ordinal from 1" and len(r.feature.categories or ()) + 1 == rows]

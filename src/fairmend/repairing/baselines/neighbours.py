@@ -39,7 +39,7 @@ def flip_protected(spec: Spec, X: FloatArray, rng: np.random.Generator) -> Float
             values = rng.uniform(lo, hi, len(same))
         else:  # 1 to n - 1 steps around the circle of n values never return to the start
             count = int(hi - lo) + 1
-            own = _values(first, X[same], spec)
+            own = spec.values_of(first, X[same])
             values = lo + (own - lo + rng.integers(1, count, len(same))) % count
         points[same] = _with_values(spec, points[same], first, values)
     return points
@@ -125,14 +125,6 @@ def _redraw(spec: Spec, X: FloatArray, reachable: Iterable[ReachableValues], rng
         if feature.kind == "continuous" and feature.bands:  # a value may be rounded up to the next band
             points[:, each.columns] = np.clip(points[:, each.columns], *each.ends())
     return points
-
-
-def _values(feature: Feature, X: FloatArray, spec: Spec) -> Floats:
-    """Return the values of a feature in its own units, or the numbers of its categories."""
-    columns = spec.columns(feature.name)
-    if feature.one_hot:
-        return feature.category_of(X[:, columns]).astype(np.float64)
-    return feature.nearest(X[:, columns.start])
 
 
 def _with_values(spec: Spec, points: FloatArray, feature: Feature, values: Floats) -> FloatArray:

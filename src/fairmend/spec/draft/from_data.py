@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import as_text, suggest
+from fairmend.base.text import as_text, first_repeated, suggest
 from fairmend.spec.claim import Claim
 from fairmend.spec.draft.draft import Draft, DraftFeature, count_rows, require_columns
 from fairmend.spec.draft.guess import grouped_feature, guess_encodings, guess_feature, one_hot_groups, reason_for_id
 from fairmend.spec.features import MOST_FEATURES
 from fairmend.spec.label import Label
-from fairmend.spec.toml import first_repeated
 
 if TYPE_CHECKING:
     import pandas as pd

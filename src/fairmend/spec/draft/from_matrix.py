@@ -186,7 +186,7 @@ def _number(source: _Source, column: Floats) -> DraftFeature | None:
     assert source.numbers is not None
     known = ~source.missing
     values, encoded = source.numbers[known], column[known]
-    if np.ptp(values) == 0:
+    if np.ptp(values) == 0 or np.ptp(encoded) == 0:
         return _constant(source, column)
     centre, spread = values.mean(), values.std()
     slope = float(((values - centre) / spread) @ encoded / len(values)) / spread
@@ -207,7 +207,7 @@ def _number(source: _Source, column: Floats) -> DraftFeature | None:
 def _constant(source: _Source, column: Floats) -> DraftFeature | None:
     """Return the feature if both are constant; scalers divide a constant column by 1."""
     assert source.numbers is not None
-    if np.ptp(column) > 0 or source.missing.any():
+    if np.ptp(column) > 0 or source.missing.any() or np.ptp(source.numbers) > 0:
         return None
     return _scaled(source, float(source.numbers[0] - column[0]), 1.0, None)
 

@@ -21,9 +21,9 @@ MOST_CODES = 20
 """Whole numbers with at most this many values may be codes of categories."""
 
 # The texts that pipelines commonly put in place of a missing category; their place in sorted order is what matters.
-_WORDS = ("missing", "Missing", "unknown", "Unknown", "nan", "None", "NA", "?")
+WORDS_FOR_MISSING = ("missing", "Missing", "unknown", "Unknown", "nan", "None", "NA", "?")
 _SCALES = ("standard", "none", "min-max", "standard, sample", "robust", "max-abs", "min-max from -1")
-_FILLS = ("median", "mean", "most frequent", "0", "-1")
+FILLS = ("missing: median", "missing: mean", "missing: most frequent", "missing: 0", "missing: -1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,16 @@ class Reading:
     def words(self) -> str:
         """The style in words."""
         return ", ".join(part for part in self.style if part)
+
+    def with_categories(self, categories: tuple[str, ...]) -> Reading:
+        """Return the reading with its categories in another order, and the columns of the data that hold them."""
+        feature = self.feature
+        columns = feature.columns
+        if columns is not None:
+            own = dict(zip((c for c in feature.categories or () if c != feature.dropped), columns, strict=True))
+            columns = tuple(own[category] for category in categories if category != feature.dropped)
+        feature = replace(feature, categories=categories, columns=columns)
+        return Reading(feature, (self.style[0], "own order", *self.style[2:]))
 
 
 def is_code(column: pd.Series[Any]) -> bool:
@@ -74,8 +84,7 @@ def _fills(values: Floats, gaps: int) -> Iterator[tuple[str, float | None]]:
         return
     distinct, counts = np.unique(values, return_counts=True)
     usual = (float(np.median(values)), float(values.mean()), float(distinct[counts.argmax()]), 0.0, -1.0)
-    for name, value in zip(_FILLS, usual, strict=True):
-        yield f"missing: {name}", value
+    yield from zip(FILLS, usual, strict=True)
 
 
 def _filled(feature: Feature, value: float | None) -> Feature:
@@ -144,7 +153,7 @@ def _with_missing(known: list[str], gaps: bool, commonest: str) -> Iterator[tupl
     yield "missing: no category", (*known, MISSING), MISSING  # all one-hot columns are 0
     yield "missing: most frequent", tuple(known), commonest
     yield "missing: the first category", (MISSING, *known), MISSING
-    for word in _WORDS:
+    for word in WORDS_FOR_MISSING:
         if word not in known:
             place = sorted([*known, word]).index(word)
             yield f'missing: "{word}"', (*known[:place], MISSING, *known[place:]), MISSING
