@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.text import Text
 
+from fairmend.base.folders import check_folder
+from fairmend.base.text import percent
+from fairmend.cli.console import Rows, console, progress_bars, show_json
 from fairmend.cli.group import Command, typed_command
 from fairmend.cli.options import FILE, common_options, json_option, seed_option
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
     from fairmend.evaluate.compare import RepairComparison
     from fairmend.workflows.demo import BiasedNetwork
-
 
 _COLOURS = {"refused": "red", "approved": "green"}
 
@@ -49,11 +51,8 @@ def run_demo(
     method: str = "auto",
 ) -> None:
     """Train a network on biased decisions, show who it treats unequally, repair it, and write the folder `out`."""
-    from rich.console import Console
-
-    from fairmend.base.folders import check_folder
-    from fairmend.cli.console import console, progress_bars, show_check, show_files, show_json, show_report
-    from fairmend.cli.figures import show_comparison
+    from fairmend.cli.figures import show_check, show_files, show_report
+    from fairmend.cli.repaired import show_comparison
     from fairmend.evaluate.compare import repair_and_compare
     from fairmend.workflows.demo import FILES, learn_bias, loan_applicants, loan_spec, write_demo
 
@@ -95,16 +94,12 @@ def run_demo(
 
 
 def _headline(screen: Console, text: str) -> None:
-    from rich.text import Text
-
     screen.print()
     screen.rule(Text(text, style="bold"), align="left", style="dim")
     screen.print()
 
 
 def _introduce(screen: Console, rows: int, approved: float) -> None:
-    from fairmend.base.text import percent
-
     _headline(screen, "The bank")
     screen.print(
         f"{rows:,} people applied for a loan, and {percent(approved)} of them got one. The loan officers considered "
@@ -115,11 +110,6 @@ def _introduce(screen: Console, rows: int, approved: float) -> None:
 
 
 def _show_bias(screen: Console, biased: BiasedNetwork) -> None:
-    from rich.text import Text
-
-    from fairmend.base.text import percent
-    from fairmend.cli.console import Rows
-
     _headline(screen, "What the network learned")
     people, before, net = biased.people, biased.before, biased.network
     accuracy = float((net.predict(people.X) == people.y).mean())
@@ -143,11 +133,6 @@ def _show_bias(screen: Console, biased: BiasedNetwork) -> None:
 
 def _show_again(screen: Console, comparison: RepairComparison, biased: BiasedNetwork) -> None:
     """Show the same pairs with the decisions of the repaired network, and how sure each is."""
-    from rich.box import SIMPLE_HEAD
-    from rich.text import Text
-
-    from fairmend.cli.console import Rows
-
     _headline(screen, "The same applicants after the repair")
     people = comparison.split
     assert people.repair is not None
@@ -178,8 +163,6 @@ def _show_again(screen: Console, comparison: RepairComparison, biased: BiasedNet
 
 
 def _both(answers: tuple[str, str]) -> Text:
-    from rich.text import Text
-
     first, second = map(_coloured, answers)
     return Text.assemble("both ", first) if first == second else Text.assemble(first, " / ", second)
 
@@ -189,8 +172,6 @@ def _coloured(answer: str) -> tuple[str, str]:
 
 
 def _show_next_step(screen: Console, out: Path) -> None:
-    from rich.text import Text
-
     screen.print()
     screen.print("Next, repair your own network. The command is the same as for this one:")
     model, people, spec = (shlex.quote(str(out / name)) for name in ("model.onnx", "applicants.csv", "spec.toml"))

@@ -112,7 +112,8 @@ def run_report(
 
 
 def _show(report: Report, file: Path, form: str, json_output: bool) -> None:
-    from fairmend.cli.console import console, show_json, show_report
+    from fairmend.cli.console import console, show_json
+    from fairmend.cli.figures import show_report
 
     if json_output:
         show_json({"kind": report.document.kind, "title": report.document.title, "report": file, "format": form})

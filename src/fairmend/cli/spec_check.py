@@ -67,7 +67,8 @@ def command(
     SPEC is a .toml file. The scores that the model gave, or the matrix that it read, verify the encoding.
     Exits with 0 if everything fits, 2 if something does not.
     """
-    from fairmend.cli.console import console, show_json, show_out_of_range
+    from fairmend.cli.console import console, show_json
+    from fairmend.cli.figures import show_out_of_range
     from fairmend.evaluate.document_parts import out_of_range_values
     from fairmend.workflows.spec import check_spec_file
 
@@ -84,8 +85,8 @@ def command(
 def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource | None, model: Path | None) -> None:
     from rich.text import Text
 
-    from fairmend.base.text import percent
-    from fairmend.cli.console import regression_figures, show_warnings
+    from fairmend.cli.console import show_warnings
+    from fairmend.cli.figures import kept_figures
 
     _show_spec(screen, check, spec_file.name)
     if data is not None:
@@ -96,13 +97,8 @@ def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource |
         named = message if message.startswith(model.name) else f"{model.name}: {message}"
         screen.print(Text(named, style="bold red" if mismatch else "green"), soft_wrap=True)
     if check.utility is not None:
-        figures = f"accuracy {percent(check.utility.accuracy)}"
-        figures += f", balanced accuracy {percent(check.utility.balanced_accuracy)}"
-        figures += "" if check.utility.auc is None else f", AUC {check.utility.auc:.3f}"
-        screen.print(Text(f"With this spec the model has {figures}. Does this match what you know about the model?"))
-    if check.regression is not None:
-        errors = regression_figures(check.regression)
-        shown = ", ".join(f"{name if name == 'R²' else name.lower()} {figure}" for name, figure in errors)
+        known = [figure for figure in kept_figures(check.utility) if figure[0] != "Positive rate"]
+        shown = ", ".join(f"{name if name in ('R²', 'AUC') else name.lower()} {figure}" for name, figure in known)
         screen.print(Text(f"With this spec the model has {shown}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)
     _show_verification(screen, check)

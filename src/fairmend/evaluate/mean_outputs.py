@@ -5,7 +5,7 @@ The interval of a mean is mean ± 1.96 s / √n, and that of a difference of two
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,27 +13,24 @@ from fairmend.auditing.result import NORMAL_QUANTILE
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.text import short
 from fairmend.evaluate.document import FeatureMeans, GroupMean, MeanEffect
-from fairmend.evaluate.groups import SMALL, CodedValues, Codes, Values, grouped
-from fairmend.spec.features import Feature
+from fairmend.evaluate.groups import SMALL, Codes, GroupColumn, grouped
 
 _MOST_FEATURES, _MOST_GROUPS, _MOST_OUTPUTS = 12, 12, 4
 
 
-def tabulate_means(
-    features: Sequence[Feature], values: Mapping[str, Values | CodedValues], outputs: FloatArray
-) -> list[FeatureMeans]:
-    """Return the mean outputs (rows, outputs) of the groups of each feature, given the user's values (rows,)."""
-    columns = outputs.reshape(len(outputs), -1).astype(np.float64)
-    several = columns.shape[1] > 1
+def tabulate_means(columns: Sequence[GroupColumn], outputs: FloatArray) -> list[FeatureMeans]:
+    """Return the mean outputs (rows, outputs) of the groups of each column."""
+    each = outputs.reshape(len(outputs), -1).astype(np.float64)
+    several = each.shape[1] > 1
     return [
-        _feature_means(feature, values[feature.name], columns[:, number], number if several else None)
-        for feature in features[:_MOST_FEATURES]
-        for number in range(min(_MOST_OUTPUTS, columns.shape[1]))
+        _feature_means(column, each[:, number], number if several else None)
+        for column in columns[:_MOST_FEATURES]
+        for number in range(min(_MOST_OUTPUTS, each.shape[1]))
     ]
 
 
-def _feature_means(feature: Feature, values: Values | CodedValues, outputs: Floats, number: int | None) -> FeatureMeans:
-    names, codes, binned = grouped(feature, values)
+def _feature_means(column: GroupColumn, outputs: Floats, number: int | None) -> FeatureMeans:
+    names, codes, binned = grouped(*column)
     sizes, means, errors = _means(codes, len(names), outputs)
     small = sizes < SMALL * len(outputs)
     groups = [
@@ -50,7 +47,7 @@ def _feature_means(feature: Feature, values: Values | CodedValues, outputs: Floa
         difference = MeanEffect(gap, gap, gap) if error is None else MeanEffect(gap, gap - error, gap + error)
         lowest, highest = short(names[low]), short(names[high])
     return FeatureMeans(
-        feature=short(feature.name),
+        feature=short(column[0].name),
         binned=binned,
         output=number,
         groups=[groups[i] for i in chosen],

@@ -10,7 +10,7 @@ Procedures (29 CFR 1607.4 D): an impact ratio below 0.8 is generally regarded as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations, islice
 
 import numpy as np
@@ -21,9 +21,8 @@ from fairmend.base.metrics import Classes
 from fairmend.base.text import short
 from fairmend.evaluate.document import FeatureGroups, GroupRates, Outcomes, OutcomeTable, Selection, SelectionRates
 from fairmend.evaluate.document_parts import favourable_class
-from fairmend.evaluate.groups import SMALL, CodedValues, Codes, GroupMetrics, Values, class_shares, grouped
+from fairmend.evaluate.groups import SMALL, Codes, GroupColumn, GroupMetrics, class_shares, grouped
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
 
 # The selection rate of each group, and the gaps between groups, as the report shows them.
 
@@ -33,49 +32,38 @@ _MOST_FEATURES, _MOST_RATES, _MOST_RATED_CLASSES = 12, 12, 12
 
 def tabulate_groups(
     spec: Spec,
-    values: Mapping[str, Values | CodedValues],
+    columns: Sequence[GroupColumn],
     metrics: Sequence[GroupMetrics],
     predictions: Classes,
     *,
     classes: int,
     unfair: Bools | None = None,
-    features: Sequence[Feature] | None = None,
 ) -> list[FeatureGroups]:
-    """Return the groups of each protected feature, of at most twelve.
+    """Return the groups of each column, of at most twelve.
 
     Parameters
     ----------
-    values : by protected feature, the user's values (rows,)
-    metrics : the gaps by feature; empty without labels
+    metrics : the gaps by column; empty without labels
     predictions : those of the network (rows,)
     classes : how many outputs the network has; selection rates need one or two
     unfair : which rows are treated unequally (rows,)
-    features : those to compare, if they are not the protected ones
     """
+    favourable = favourable_class(spec, classes)
     return [
-        _feature(
-            feature,
-            values[feature.name],
-            metrics[number] if metrics else None,
-            predictions,
-            classes,
-            unfair,
-            favourable_class(spec, classes),
-        )
-        for number, feature in enumerate((features or spec.protected)[:_MOST_FEATURES])
+        _feature(column, metrics[number] if metrics else None, predictions, classes, unfair, favourable)
+        for number, column in enumerate(columns[:_MOST_FEATURES])
     ]
 
 
 def _feature(
-    feature: Feature,
-    values: Values | CodedValues,
+    column: GroupColumn,
     metrics: GroupMetrics | None,
     predictions: Classes,
     classes: int,
     unfair: Bools | None,
     favourable: int | None,
 ) -> FeatureGroups:
-    names, codes, binned = grouped(feature, values)
+    names, codes, binned = grouped(*column)
     sizes = count_codes(codes, len(names))
 
     def share_of(which: Bools | Classes | None) -> list[float | None]:
@@ -93,7 +81,7 @@ def _feature(
     reason = None if metrics is None else metrics.reason
     widest = None if metrics is None else metrics.widest_class
     return FeatureGroups(
-        short(feature.name),
+        short(column[0].name),
         binned,
         [GroupRates(*rows[i]) for i in chosen],
         len(rows) - len(chosen),
@@ -113,21 +101,16 @@ _MOST_TABLES, _MOST_GROUPS, _MOST_CLASSES = 24, 40, 12
 
 
 def tabulate_outcomes(
-    spec: Spec,
-    values: Mapping[str, Values | CodedValues],
-    predictions: Sequence[Classes],
-    answers: Sequence[str],
-    features: Sequence[Feature] | None = None,
+    spec: Spec, columns: Sequence[GroupColumn], predictions: Sequence[Classes], answers: Sequence[str]
 ) -> Outcomes:
-    """Return the tables of each protected feature, then of each intersection of two, three, and so on.
+    """Return the tables of each column, then of each intersection of two, three, and so on.
 
     Parameters
     ----------
-    values : by protected feature, the user's values (rows,)
     predictions : for each network (before, after), its predictions (rows,)
     answers : the names of the classes; the favourable one is a selection, and each of several if none is favourable
     """
-    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in features or spec.protected}
+    groups = {feature.name: grouped(feature, values)[:2] for feature, values in columns}
     favourable = favourable_class(spec, len(answers))
     classes = list(range(min(len(answers), _MOST_CLASSES))) if favourable is None else [favourable]
     together = (names for size in range(1, len(groups) + 1) for names in combinations(groups, size))
