@@ -127,7 +127,7 @@ def test_a_continuous_protected_feature_is_decided_exactly_or_sampled_and_that_i
 
 
 def test_a_long_audit_says_how_long_it_takes(case, monkeypatch):
-    monkeypatch.setattr("fairmend.cli.audit._LONG", 0.0)
+    monkeypatch.setattr("fairmend.cli.results._LONG", 0.0)
     result = audit(case, "--method", "exact", "--no-report")
     assert re.search(r"About 1 s: 200 rows, \d+ neighbours each, by enumeration. --method sample", result.stderr)
     assert document(case, "--method", "branch")["method"] == "branch"

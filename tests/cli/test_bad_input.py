@@ -223,7 +223,7 @@ def test_out_with_a_folder_in_the_way(case, untouched):
 
 
 def test_the_folder_is_checked_before_the_long_work(case, untouched, monkeypatch):
-    monkeypatch.setattr("fairmend.workflows.repair.load_any_model", lambda *_: pytest.fail("the long work began"))
+    monkeypatch.setattr("fairmend.workflows.inputs.load_model", lambda *_: pytest.fail("the long work began"))
     untouched("is a file", out=case.data)
 
 

@@ -9,7 +9,14 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Label, Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside
-from fairmend.workflows.inputs import load_any_model, load_people, save_widened_spec, widened_spec_file, without_scores
+from fairmend.workflows.inputs import (
+    InputOptions,
+    Inputs,
+    load_people,
+    save_widened_spec,
+    widened_spec_file,
+    without_scores,
+)
 from support.cli_case import Case, run, small_network, small_people, small_spec
 from support.threshold_cases import probabilities
 
@@ -19,14 +26,18 @@ def case(tmp_path):
     return Case(tmp_path)
 
 
+def load(case, **options):
+    return Inputs(case.model, case.spec, None, InputOptions(activation="relu", **options)).load()
+
+
 def test_a_model_and_its_spec_are_read(case):
-    assert load_any_model(case.model, case.spec, "relu") == (small_spec(), small_network())
+    assert load(case) == (small_spec(), small_network())
 
 
 def test_a_model_of_another_width_is_refused_with_both_files(case):
     Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], []).save(case.model)
     with pytest.raises(FairmendError, match=r"model\.onnx.*reads 3 columns"):
-        load_any_model(case.model, case.spec, "relu")
+        load(case)
 
 
 def test_people_are_all_rows_or_some_drawn_by_seed(case):
@@ -109,13 +120,13 @@ def test_a_spec_without_scores_keeps_everything_else():
 
 def test_a_threshold_on_the_command_line_replaces_that_of_the_spec(case):
     small_spec().at_threshold(0.4).save(case.spec)
-    spec, net = load_any_model(case.model, case.spec, "relu")
+    spec, net = load(case)
     assert (spec.threshold, net.threshold) == (0.4, 0.4)
-    spec, net = load_any_model(case.model, case.spec, "relu", threshold=0.3)
+    spec, net = load(case, threshold=0.3)
     assert (spec, net) == (small_spec().at_threshold(0.3), small_network().at_threshold(0.3))
     Spec(small_spec().features).save(case.spec)
     with pytest.raises(FairmendError, match=r"spec\.toml: a threshold needs \[label\] in the spec"):
-        load_any_model(case.model, case.spec, "relu", threshold=0.3)
+        load(case, threshold=0.3)
 
 
 def test_every_command_decides_at_the_threshold(case, tmp_path):

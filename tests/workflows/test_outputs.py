@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from rich.console import Console
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.console import show_report
+from fairmend.cli.figures import show_report
 from fairmend.network.formats.torch.state_dict import to_tensors
 from fairmend.report.report import DATA_NAME, PAGE_NAME
 from fairmend.workflows.outputs import REPORT_FILES, check_certificate

@@ -17,6 +17,7 @@ from fairmend.auditing.result import wilson_interval
 from fairmend.base import text
 from fairmend.evaluate.document import Document, NearestPair, PairTable, QuantifyDocument, UnequalBox
 from fairmend.evaluate.groups import SMALL
+from fairmend.evaluate.proxies import describe_proxy
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
@@ -177,11 +178,12 @@ def _hash_source(content: str) -> str:
 
 
 def _join(*names: str) -> Markup:
-    return Markup("\n".join(_asset(name) for name in names))
+    return Markup("\n".join(asset(name) for name in names))
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a template, a style sheet or a script."""
     return (files("fairmend.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -200,13 +202,19 @@ def _interval(count: int, total: int) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.FunctionLoader(asset),
         autoescape=True,
         finalize=_visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    describe_with(environment)
+    return environment
+
+
+def describe_with(environment: jinja2.Environment) -> None:
+    """Give the templates of an environment the words and the numbers of a report."""
     environment.filters |= {
         "percent": text.percent,
         "at_least_percent": text.at_least_percent,
@@ -218,9 +226,11 @@ def _environment() -> jinja2.Environment:
         "signed": text.signed_difference,
         "count": text.count,
         "listed": text.listed,
+        "describe_proxy": describe_proxy,
     }
     environment.globals |= {
         "charts": charts,
+        "class_name": class_name,
         "describe_box": describe_box,
         "describe_curve": describe_curve,
         "describe_pair": describe_pair,
@@ -237,7 +247,6 @@ def _environment() -> jinja2.Environment:
         "small": SMALL,
         "loss": text.loss,
     }
-    return environment
 
 
 def render_static(name: str, *styles: str, **content: object) -> str:

@@ -65,6 +65,6 @@ def test_a_number_to_predict_is_measured_by_its_errors():
     assert check.fits
     assert check.utility is None
     assert check.warnings == ()
-    assert check.regression.mean_absolute_error < 2
+    assert check.utility.mean_absolute_error < 2
     assert not check_spec(spec, frame.assign(price="high"), net).fits
     assert check_spec(spec, frame.assign(price=0)).fits
