@@ -234,7 +234,6 @@ def test_a_module_that_fairmend_itself_lacks_is_reported_as_a_bug(monkeypatch):
     def broken(*_):
         raise ModuleNotFoundError("No module named 'fairmend.nonsense'", name="fairmend.nonsense")
 
-    monkeypatch.setattr("fairmend.cli.doctor.run_doctor", broken)
     monkeypatch.setattr(main.get_command(click.Context(main), "doctor"), "callback", broken)
     result = run("doctor")
     assert result.exit_code == 2
