@@ -56,7 +56,7 @@ def benched(case, patch):
 
 def demoed(case, patch):
     shown = []
-    patch.setattr("fairmend.cli.demo.show_json", shown.append)
+    patch.setattr("fairmend.cli.console.show_json", shown.append)
     run_demo(case.out, json_output=True, rows=1000, epochs=8, repair_rows=20, calibration_rows=80)
     from fairmend.base.files import to_json
 
