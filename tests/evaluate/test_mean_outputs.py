@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmend.evaluate.mean_outputs import tabulate_means
+from fairmend.evaluate.outcomes import tabulate_means
 from fairmend.spec import Feature
 from support.cli_case import run
 from support.price_case import PriceCase, price_network, price_people, price_spec

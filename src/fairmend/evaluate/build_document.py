@@ -26,9 +26,8 @@ from fairmend.evaluate.document_parts import Context, common_parts, taken
 from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import CodedValues, columns_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
-from fairmend.evaluate.mean_outputs import tabulate_means
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
-from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_means, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.people import People, RowNumbers
 from fairmend.evaluate.proxies import proxy_table

@@ -100,12 +100,6 @@ class LabelledRows:
         """The different labels so far, at most 1,000."""
         return tuple(self._distinct)
 
-    def distinct_labels(self) -> pd.DataFrame | None:
-        """Return the different labels as rows of the label's column; None without labels."""
-        if self._spec.label is None or not self._distinct:
-            return None
-        return pd.DataFrame({self._spec.label.column: list(self._distinct)})
-
     def warnings(self, source: object) -> list[str]:
         """Return a warning if no label is the positive one, or some are no class; `source` names the file."""
         classes = self._spec.classes

@@ -31,9 +31,8 @@ from fairmend.evaluate.document import (
 from fairmend.evaluate.document_parts import Context, certificate_summary, common_parts, taken
 from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import GroupColumn
-from fairmend.evaluate.mean_outputs import tabulate_means
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
-from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_means, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.proxies import proxy_table
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind

@@ -104,7 +104,7 @@ def audit_files(
                 resume=as_path(resume),
                 progress=progress,
                 on_plan=on_plan,
-                witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
+                witnesses=None if out is None else lambda rows, *both: file.write(numbers.numbers(rows), *both),
             )
     labelled = LabelledRows(used, net) if people is None else people.labelled
     result = number_pairs(result, numbers, used, net.dtype).name_classes(used.label, labelled.distinct_values)
