@@ -2,7 +2,7 @@
 
 import json
 
-from support.cli_case import run
+from support.cli_case import refused, run
 
 
 def export(case, *more):
@@ -26,7 +26,5 @@ def test_there_is_a_property_for_each_row(case):
 
 def test_an_out_that_is_a_file_is_refused(case):
     case.out.write_text("mine")
-    result = export(case)
-    assert result.exit_code == 2
-    assert "this is a file; choose a folder for --out" in result.stderr
+    refused(export(case), "this is a file; choose a folder for --out")
     assert case.out.read_text() == "mine"

@@ -11,7 +11,7 @@ import pytest
 import fairmend
 import fairmend.cli.main
 from fairmend.cli.main import main
-from support.cli_case import run
+from support.cli_case import refused, run
 
 
 def test_python_runs_the_same_command():
@@ -66,6 +66,4 @@ def test_every_module_with_a_command_is_listed():
 
 
 def test_a_command_that_does_not_exist_is_a_usage_error():
-    result = run("nonsense")
-    assert result.exit_code == 2
-    assert "No such command 'nonsense'" in result.stderr
+    refused(run("nonsense"), "No such command 'nonsense'")

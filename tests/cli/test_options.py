@@ -10,7 +10,7 @@ from fairmend.cli import options
 from fairmend.cli.config import commands_of
 from fairmend.cli.main import main
 from fairmend.network.formats.suffixes import MODULES
-from support.cli_case import Case, run
+from support.cli_case import Case, refused, run
 
 
 def test_the_help_names_every_format_that_can_be_read():
@@ -103,7 +103,5 @@ def test_doctor_looks_for_every_solver():
 def test_what_has_no_effect_or_cannot_be_written_is_refused_before_the_work(tmp_path, arguments, message):
     case = Case(tmp_path)
     filled = [case.data if argument == "DATA" else argument for argument in arguments[1:]]
-    result = run(arguments[0], case.model, "--data", case.data, "--spec", case.spec, *filled)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    refused(run(arguments[0], case.model, "--data", case.data, "--spec", case.spec, *filled), message)
     assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from fairmend.report import load_report
 from fairmend.spec import About
-from support.cli_case import Case, run
+from support.cli_case import Case, refused, run
 
 
 @pytest.fixture
@@ -54,13 +54,9 @@ def test_networks_and_rows_are_left_out_of_the_page_if_asked(folder, tmp_path):
 
 def test_the_data_is_not_overwritten_and_a_missing_folder_is_named(folder):
     before = (folder / "result.json").read_text()
-    refused = run("report", folder, "--out", folder / "result.json")
-    assert refused.exit_code == 2
-    assert "would overwrite the report's data" in refused.stderr
+    refused(run("report", folder, "--out", folder / "result.json"), "would overwrite the report's data")
     assert (folder / "result.json").read_text() == before
-    missing = run("report", folder / "nowhere")
-    assert missing.exit_code == 2
-    assert "no such folder" in missing.stderr
+    refused(run("report", folder / "nowhere"), "no such folder")
 
 
 ABOUT = 'name = "Credit score"\nowner = "Credit risk"\n'
@@ -78,17 +74,15 @@ def test_a_model_card_and_json_come_from_the_same_data(folder, tmp_path):
 
 
 def test_json_needs_a_file_of_its_own(folder):
-    refused = run("report", folder, "--format", "json")
-    assert refused.exit_code == 2
-    assert "--format json needs --out" in refused.stderr
+    refused(run("report", folder, "--format", "json"), "--format json needs --out")
 
 
 def test_an_unknown_key_about_the_model_is_named_and_nothing_written(folder, tmp_path):
     (tmp_path / "about.toml").write_text('ownr = "Credit risk"\n')
     (folder / "report.html").unlink()
-    refused = run("report", folder, "--about", tmp_path / "about.toml")
-    assert refused.exit_code == 2
-    assert 'unknown key "ownr"' in " ".join(refused.stderr.split())
+    answer = run("report", folder, "--about", tmp_path / "about.toml")
+    assert answer.exit_code == 2
+    assert 'unknown key "ownr"' in " ".join(answer.stderr.split())
     assert not (folder / "report.html").exists()
 
 
@@ -108,9 +102,7 @@ def test_a_page_that_is_a_link_out_of_the_folder_is_not_written(folder, tmp_path
     """The folder may come from someone else, and the name of the page is not typed."""
     (folder / "report.html").unlink()
     (folder / "report.html").symlink_to(tmp_path / "profile")
-    result = run("report", folder)
-    assert result.exit_code == 2
-    assert "report.html would be written outside of" in result.stderr
+    refused(run("report", folder), "report.html would be written outside of")
     assert not (tmp_path / "profile").exists()
     assert run("report", folder, "--out", folder / "report.html").exit_code == 0
     assert (tmp_path / "profile").exists()

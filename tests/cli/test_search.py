@@ -7,7 +7,7 @@ import pytest
 
 from fairmend.network import Affine, Network
 from fairmend.tables import read_table
-from support.cli_case import run, small_network, small_spec
+from support.cli_case import refused, run, small_network, small_spec
 
 
 def search(case, *more):
@@ -69,15 +69,11 @@ def test_bad_options_are_exit_2(case, more):
 
 def test_bad_files_are_exit_2_and_named(case):
     case.data.write_text("age,gender\n1,f\n")
-    result = search(case)
-    assert result.exit_code == 2
-    assert "people.csv" in result.stderr
+    refused(search(case), "people.csv")
     case.data.unlink()
     assert search(case).exit_code == 2
     Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], []).save(case.model)
-    result = search(case)
-    assert result.exit_code == 2
-    assert "reads 3 columns" in result.stderr
+    refused(search(case), "reads 3 columns")
 
 
 def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, monkeypatch):
@@ -91,9 +87,10 @@ def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, m
         found.append(({**json.loads(result.stdout), "seconds": None, "origin": None}, out.read_text()))
     assert all(each == found[0] for each in found)
     assert len(list((case.folder / "parts").glob("part-*"))) == 3
-    other = search(case, *resume, "--method", "grft")
-    assert other.exit_code == 2
-    assert "parts: holds results for another set of options; choose another folder" in other.stderr
+    refused(
+        search(case, *resume, "--method", "grft"),
+        "parts: holds results for another set of options; choose another folder",
+    )
 
 
 def test_jobs_beside_a_cluster_is_refused(case):

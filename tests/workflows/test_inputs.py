@@ -17,7 +17,7 @@ from fairmend.workflows.inputs import (
     widened_spec_file,
     without_scores,
 )
-from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.cli_case import Case, refused_in_one_line, run, small_network, small_people, small_spec
 from support.threshold_cases import probabilities
 
 
@@ -98,10 +98,7 @@ def test_a_spec_that_does_not_reproduce_the_scores_in_the_data_is_refused(case, 
     age, gender, income, loans = right.features
     Spec([age, gender, loans, income], Label("good", "yes", score="p")).save(case.spec)
     before = case.listing()
-    refused = run(*arguments)
-    assert refused.exit_code == 2
-    assert len(refused.stderr.splitlines()) == 1
-    assert 'people.csv, column "p": not verified: ' in refused.stderr
+    refused_in_one_line(run(*arguments), 'people.csv, column "p": not verified: ')
     assert case.listing() == before
     Spec(right.features, Label("good", "yes", score="p")).save(case.spec)
     assert run(*arguments).exit_code in (0, 1)
@@ -169,7 +166,7 @@ def test_every_command_decides_at_the_threshold(case, tmp_path):
 
 def test_several_classes_with_a_threshold_are_refused_in_one_line(case):
     small_network(3).save(case.model)
-    refused = run("certify", case.model, "--spec", case.spec, "--data", case.data, "--threshold", 0.3)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Error: a threshold of 0.3 needs two classes, but the network has 3 outputs.")
-    assert refused.stderr.count("\n") == 1
+    answer = run("certify", case.model, "--spec", case.spec, "--data", case.data, "--threshold", 0.3)
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith("Error: a threshold of 0.3 needs two classes, but the network has 3 outputs.")
+    assert answer.stderr.count("\n") == 1
