@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from support.cli_case import Case, refused, run
+from support.cli_case import Case, refused, run, succeeded
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,7 @@ def test_a_candidate_is_taken_by_its_number(case, kept):
     )
     X = np.random.default_rng(0).uniform(size=(50, same.inputs)).astype(np.float32)
     assert (same.logits(X) == taken.logits(X)).all()
-    check = run("check", case.folder / "other" / "certificate.json", case.folder / "other" / "model.onnx")
-    assert check.exit_code == 0
+    succeeded(run("check", case.folder / "other" / "certificate.json", case.folder / "other" / "model.onnx"))
 
 
 def test_the_next_repair_of_the_folder_removes_them(case, kept):

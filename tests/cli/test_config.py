@@ -12,7 +12,7 @@ from fairmend.cli.config import commands_of, find_config, key_of
 from fairmend.cli.main import main
 from fairmend.cli.options import DeviceName
 from support.checker_cases import rounding_case
-from support.cli_case import Case, refused, run
+from support.cli_case import Case, refused, run, succeeded
 
 
 @pytest.fixture
@@ -335,8 +335,7 @@ def test_settings_in_use_are_shown_with_their_values(case):
 
 def test_commands_of_a_group_have_tables_too(case):
     write(case, '[defaults]\nspec = "spec.toml"\n[spec.check]\njson = true\n')
-    result = run("spec", "check")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run("spec", "check"))
     assert json.loads(result.stdout)["spec"] == "spec.toml"
     write(case, "[spec.chekc]\n")
     assert 'there is no command "chekc" of [spec] (did you mean "check"?)' in run("spec", "check").stderr

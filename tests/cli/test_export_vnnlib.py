@@ -2,7 +2,7 @@
 
 import json
 
-from support.cli_case import refused, run
+from support.cli_case import refused, run, succeeded
 
 
 def export(case, *more):
@@ -10,8 +10,7 @@ def export(case, *more):
 
 
 def test_there_is_a_property_for_each_row(case):
-    result = export(case, "--rows", 3, "--timeout", 60)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(export(case, "--rows", 3, "--timeout", 60))
     assert "3 properties in " in result.stdout
     assert "unsat: every similar person gets the same prediction, proven." in result.stdout
     lines = (case.out / "instances.csv").read_text().split()

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 import fairmend
-from support.cli_case import refused, run, small_people
+from support.cli_case import refused, run, small_people, succeeded
 
 skops_io = pytest.importorskip("skops.io")
 
@@ -62,8 +62,7 @@ def test_a_pickle_is_opened_only_if_it_is_trusted(folder):
 
 def test_the_repaired_network_is_in_the_pipeline_and_in_a_file_with_a_certificate(folder):
     out = folder / "repaired"
-    done = call(folder, "repair", "pipeline.skops", "--out", out, "--method", "blind", "--repair-rows", "20")
-    assert done.exit_code == 0, done.output
+    succeeded(call(folder, "repair", "pipeline.skops", "--out", out, "--method", "blind", "--repair-rows", "20"))
     assert run("check", out / "certificate.json", out / "model.onnx").exit_code == 0
     file = out / "pipeline.skops"
     repaired = skops_io.load(file, trusted=skops_io.get_untrusted_types(file=file))

@@ -8,7 +8,7 @@ import pytest
 from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Claim, Spec
-from support.cli_case import Case, refused, run, small_network, small_people, small_spec
+from support.cli_case import Case, refused, run, small_network, small_people, small_spec, succeeded
 
 
 @pytest.fixture
@@ -41,8 +41,7 @@ def test_unequal_people_exit_1_with_shares_and_a_map_in_words(case):
 
 def test_a_network_that_reads_nothing_protected_exits_0_at_once(case):
     save_linear(case, income=1)
-    result = quantify(case)
-    assert result.exit_code == 0
+    result = succeeded(quantify(case))
     assert "100 %" in result.stdout.replace("\u00a0", " ")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairmend.report import load_report
 from fairmend.spec import About
-from support.cli_case import Case, refused, run
+from support.cli_case import Case, refused, run, succeeded
 
 
 @pytest.fixture
@@ -23,8 +23,7 @@ def test_the_page_is_regenerated_from_the_folder_or_from_the_file(folder):
     page = (folder / "report.html").read_text()
     for source in (folder, folder / "result.json"):
         (folder / "report.html").unlink()
-        result = run("report", source)
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(run("report", source))
         assert "report.html" in result.stdout
         assert (folder / "report.html").read_text() == page
 
@@ -66,8 +65,9 @@ def test_a_model_card_and_json_come_from_the_same_data(folder, tmp_path):
     (tmp_path / "about.toml").write_text(ABOUT)
     assert run("report", folder, "--format", "md", "--about", tmp_path / "about.toml").exit_code == 0
     assert "| Owner | Credit risk |" in (folder / "report.md").read_text(encoding="utf-8")
-    result = run("report", folder, "--format", "json", "--about", tmp_path / "about.toml", "--out", tmp_path / "x.json")
-    assert result.exit_code == 0, result.stderr
+    succeeded(
+        run("report", folder, "--format", "json", "--about", tmp_path / "about.toml", "--out", tmp_path / "x.json")
+    )
     plain, before = (json.loads(path.read_text()) for path in (tmp_path / "x.json", folder / "result.json"))
     assert plain["about"]["name"] == "Credit score"
     assert {**plain, "about": None} == {**before, "about": None}

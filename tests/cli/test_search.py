@@ -7,18 +7,12 @@ import pytest
 
 from fairmend.network import Affine, Network
 from fairmend.tables import read_table
-from support.cli_case import refused, run, small_network, small_spec
+from support.cli_case import refused, run, small_network, small_spec, succeeded
 
 
 def search(case, *more):
     few = ["--seeds", "40", "--local-steps", "20"]
     return run("search", case.model, "--spec", case.spec, "--data", case.data, *few, *more)
-
-
-def test_help():
-    result = run("search", "--help")
-    assert result.exit_code == 0
-    assert "Usage: fairmend search" in result.stdout
 
 
 @pytest.mark.parametrize("method", ["adf", "eidig", "neuronfair", "grft"])
@@ -44,8 +38,7 @@ def test_no_finding_is_exit_0_and_no_proof(case):
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, 3] = 1
     Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
-    result = search(case)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(search(case))
     assert "The tester found no unequal treatment. This is not a proof" in result.stdout
 
 

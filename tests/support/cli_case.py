@@ -103,6 +103,12 @@ def run(*arguments: object) -> Result:
     )
 
 
+def succeeded(result: Result) -> Result:
+    """Check that a command ended with 0; return its result."""
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def refused(result: Result, *words: str) -> Result:
     """Check that a command ended with 2, without a traceback, and that it said these words; return its result."""
     assert result.exit_code == 2, result.output
