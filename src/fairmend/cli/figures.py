@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fairmend.base.text import listed, number, percent, printable, probabilities, signed_difference
 from fairmend.cli.console import Rows, figures_table, show_warnings
+from fairmend.evaluate.document import UTILITY_NAMES
 
 if TYPE_CHECKING:
     from fairmend import CheckResult
@@ -118,27 +119,14 @@ def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:
 
 def kept_figures(utility: UtilityFigures) -> list[tuple[str, str]]:
     """Return the name of each figure of a network's utility that is known, and its value."""
-    shares = {
-        "Accuracy": utility.accuracy,
-        "Balanced accuracy": utility.balanced_accuracy,
-        "Positive rate": utility.positive_rate,
-    }
-    rows = [(name, percent(value)) for name, value in shares.items() if value is not None]
-    if utility.auc is not None:
-        rows.append(("AUC", f"{utility.auc:.3f}"))
-    return rows + regression_figures(utility)
+    known = {key: getattr(utility, key) for key in UTILITY_NAMES}
+    return [(UTILITY_NAMES[key], _shown(key, value)) for key, value in known.items() if value is not None]
 
 
-def regression_figures(utility: UtilityFigures) -> list[tuple[str, str]]:
-    """Return the figures of a regression network with their names; none of one that decides."""
-    if utility.mean_absolute_error is None:
-        return []
-    share = [] if utility.r2 is None else [("R²", f"{utility.r2:.3f}")]
-    return [
-        *share,
-        ("Mean absolute error", f"{utility.mean_absolute_error:.4g}"),
-        ("Root mean squared error", f"{utility.root_mean_squared_error:.4g}"),
-    ]
+def _shown(key: str, value: float) -> str:
+    if key in ("auc", "r2"):
+        return f"{value:.3f}"
+    return f"{value:.4g}" if key.endswith("_error") else percent(value)
 
 
 def group_heading(group: FeatureGroups) -> str:

@@ -15,7 +15,15 @@ from markupsafe import Markup, escape
 from fairmend.auditing.figures import Pair, name_row
 from fairmend.auditing.result import wilson_interval
 from fairmend.base import text
-from fairmend.evaluate.document import Document, NearestPair, PairTable, QuantifyDocument, UnequalBox
+from fairmend.evaluate.document import (
+    REGRESSION_ERRORS,
+    UTILITY_NAMES,
+    Document,
+    NearestPair,
+    PairTable,
+    QuantifyDocument,
+    UnequalBox,
+)
 from fairmend.evaluate.groups import SMALL
 from fairmend.evaluate.proxies import describe_proxy
 from fairmend.evaluate.summary import gap_widened, summarize
@@ -32,13 +40,6 @@ _WHAT_IF_SCRIPTS = ("what_if_functions.js", "what_if_network.js", "what_if_model
 
 
 _MOST_COLUMNS = 16
-
-REGRESSION_ERRORS = (
-    ("R²", "r2"),
-    ("Mean absolute error", "mean_absolute_error"),
-    ("Root mean squared error", "root_mean_squared_error"),
-)
-"""The figures of a regression network, with their names."""
 
 
 def render(document: PagedDocument) -> str:
@@ -114,9 +115,8 @@ def pair_columns(pair: Pair, document: Document) -> tuple[list[tuple[str, str, s
 
 
 def _shown(document: Document, pair: Pair, name: str, value: object) -> str:
-    known = pair.imputed.get(name) if value is None else value
-    called = text.plain_value(document.value_names.get(name, {}).get(text.as_text(known), known))
-    return f"{called} (imputed)" if value is None else called
+    called, imputed = document.called(pair, name, value)
+    return f"{text.plain_value(called)}{imputed}"
 
 
 def describe_pair(pair: Pair, document: Document) -> str:
@@ -242,6 +242,7 @@ def describe_with(environment: jinja2.Environment) -> None:
         "points": text.points,
         "probabilities": text.probabilities,
         "regression_errors": REGRESSION_ERRORS,
+        "utility_names": UTILITY_NAMES,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
         "small": SMALL,
