@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.auditing.figures import ScoreFigures
 from fairmend.auditing.plan import AuditPlan, describe_seconds
-from fairmend.auditing.result import AuditResult
 from fairmend.base.text import at_least_percent, at_most_percent, percent
 from fairmend.cli.console import Rows, figures_table, stderr_console
 from fairmend.cli.figures import (
@@ -32,17 +30,16 @@ from fairmend.cli.figures import (
     show_report,
     show_runtime,
 )
-from fairmend.evaluate.document import (
-    AuditDocument,
-    CertifyDocument,
-    Document,
-    QuantifyDocument,
-    SearchDocument,
-)
-from fairmend.prove.result import CertifyResult, decided_by
-from fairmend.quantifying.result import QuantifyResult
-from fairmend.searching.result import SearchResult
-from fairmend.workflows.outputs import FilesResult
+from fairmend.evaluate.document import AuditDocument, CertifyDocument, Document, QuantifyDocument, SearchDocument
+from fairmend.prove.result import decided_by
+
+if TYPE_CHECKING:  # a command loads the parts that it needs
+    from fairmend.auditing.figures import ScoreFigures
+    from fairmend.auditing.result import AuditResult
+    from fairmend.prove.result import CertifyResult
+    from fairmend.quantifying.result import QuantifyResult
+    from fairmend.searching.result import SearchResult
+    from fairmend.workflows.outputs import FilesResult
 
 _LONG = 5.0  # seconds that an audit may take without announcing it
 _SHOWN = 5
