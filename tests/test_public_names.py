@@ -46,12 +46,10 @@ FUNCTIONS = {
     "fairmend.sklearn.to_estimator": "network like",
     "fairmend.report.repair_report": "result spec original X_repair data y= * X_test= y_test= held_out= group= "
     "title= seed= command= check= what_if= what_if_rows=",
-    "fairmend.workflows.audit_files": "model spec data= * keep_going= group= samples= method= time_limit= jobs= "
-    "device= cluster= resume= seed= pairs= out= report= what_if_rows= about= out_of_range= threshold= activation= "
-    "ignore_scores= trust_pickle= outputs= command= progress= on_plan=",
-    "fairmend.workflows.certify_files": "model spec data * keep_going= engine= rows= time_limit= jobs= device= "
-    "cluster= resume= seed= threshold= activation= ignore_scores= trust_pickle= outputs= certificate= "
-    "out_of_range= command= progress=",
+    "fairmend.workflows.audit_files": "model spec data= * inputs= workers= group= samples= method= time_limit= resume= "
+    "seed= pairs= out= report= what_if_rows= command= progress= on_plan=",
+    "fairmend.workflows.certify_files": "model spec data * inputs= workers= engine= rows= time_limit= resume= seed= "
+    "certificate= command= progress=",
     "fairmend.workflows.check_spec_file": "spec data= model= * out_of_range= threshold= scores= encoded= activation= "
     "outputs= trust_pickle=",
     "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= data_out= scores= trust_pickle= label= "
@@ -59,17 +57,13 @@ FUNCTIONS = {
     "fairmend.workflows.draft_spec_file": "data protected out= * label= positive= delta= on= drop= categorical= "
     "integer= order= scale= scaler= scores= score_column= encoded= model= activation= outputs= data_out= force= "
     "progress= warn=",
-    "fairmend.workflows.export_files": "model spec data out * rows= timeout= most_boxes= seed= out_of_range= "
-    "threshold= activation= ignore_scores=",
-    "fairmend.workflows.quantify_files": "model spec data= * keep_going= seconds= share= boxes= samples= jobs= "
-    "device= cluster= seed= report= certificate= about= out_of_range= threshold= activation= ignore_scores= "
-    "trust_pickle= command= progress= on_result= on_outlook=",
-    "fairmend.workflows.repair_files": "model spec data out * method= repair_data= test_data= repair_rows= "
-    "calibration_rows= group= seed= out_of_range= threshold= about= activation= ignore_scores= trust_pickle= "
-    "outputs= what_if_rows= options= command= progress= warn=",
-    "fairmend.workflows.search_files": "model spec data * keep_going= method= seeds= local_steps= jobs= device= "
-    "cluster= resume= seed= out= out_of_range= threshold= activation= ignore_scores= trust_pickle= outputs= "
-    "command= progress=",
+    "fairmend.workflows.export_files": "model spec data out * inputs= rows= timeout= most_boxes= seed=",
+    "fairmend.workflows.quantify_files": "model spec data= * inputs= workers= seconds= share= boxes= samples= seed= "
+    "report= certificate= command= progress= on_result= on_outlook=",
+    "fairmend.workflows.repair_files": "model spec data out * inputs= method= options= repair_data= test_data= "
+    "repair_rows= calibration_rows= group= seed= what_if_rows= command= progress= warn=",
+    "fairmend.workflows.search_files": "model spec data * inputs= workers= method= seeds= local_steps= resume= seed= "
+    "out= command= progress=",
 }
 CONSTRUCTORS = {
     "fairmend.Feature": "name kind range= categories= encoding= scale= protected= tolerance= dropped= missing= "
@@ -82,6 +76,9 @@ CONSTRUCTORS = {
     "fairmend.Spec": "features label= claim= links= id_column= about= guessed_ranges=",
     "fairmend.TrainingOptions": "steps= learning_rate= fairness_weight= label_weight= reference= bounds= batch_size= "
     "patience= pairs=",
+    "fairmend.workflows.InputOptions": "threshold= activation= outputs= ignore_scores= trust_pickle= out_of_range= "
+    "keep_going= about=",
+    "fairmend.workflows.WorkerOptions": "jobs= device= cluster=",
     "fairmend.sklearn.FairRepairClassifier": "estimator= * spec= protected= threshold= method= keep= guarantee= "
     "prefer= repair_rows= calibration_rows= repair_options= random_state=",
 }
@@ -106,15 +103,12 @@ ATTRIBUTES = {
     "fairmend.report.Report": "document html markdown by_group plot save save_card save_data with_about "
     "without_what_if",
     "fairmend.sklearn.FairRepairClassifier": "fit predict predict_proba score get_params set_params",
-    "fairmend.workflows.AuditedFiles": "result labelled document files warnings spec network out_of_range title",
-    "fairmend.workflows.CertifiedFiles": "result people document files warnings spec network negative",
     "fairmend.workflows.CheckedSpec": "check out_of_range spec_file data document",
     "fairmend.workflows.DraftedSpec": "draft file inputs match warnings next_steps fits document",
     "fairmend.workflows.ExportedFiles": "result document files out_of_range",
-    "fairmend.workflows.QuantifiedFiles": "result document files warnings spec network out_of_range title",
+    "fairmend.workflows.FilesResult": "result document files warnings spec network report",
     "fairmend.workflows.RepairedFiles": "comparison check document folder contents model replaced removed result "
     "files warnings",
-    "fairmend.workflows.SearchedFiles": "result pairs document files warnings spec network out_of_range",
 }
 OTHERS = {
     "fairmend.FairmendError",

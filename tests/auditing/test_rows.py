@@ -6,7 +6,7 @@ import pytest
 from fairmend.auditing.neighbours import ExhaustiveScan
 from fairmend.auditing.rows import RowCollector, RowSample, RowStore
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.groups import values_of_rows
+from fairmend.evaluate.groups import columns_of_rows
 from support.audit_cases import SPEC, network, people
 
 
@@ -96,6 +96,6 @@ def test_the_protected_values_of_all_rows_are_those_of_the_user():
         collector.add(SPEC, part, ExhaustiveScan(net, SPEC).scan(part))
     rows = collector.rows()
     decoded = SPEC.decode(X)
-    for name, values in values_of_rows(SPEC, rows).items():
-        assert values.distinct[values.codes].tolist() == decoded[name].tolist()
+    for feature, values in columns_of_rows(SPEC, rows):
+        assert values.distinct[values.codes].tolist() == decoded[feature.name].tolist()
     assert rows.logits.shape == rows.unequal.shape == (90,)

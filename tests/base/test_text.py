@@ -27,7 +27,7 @@ from fairmend.base.text import (
     spreadsheet_text,
     suggest,
 )
-from fairmend.cli.console import group_figures
+from fairmend.cli.figures import group_figures
 from fairmend.evaluate.groups import GroupMetrics
 from fairmend.report.charts import share_bar
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmend
-from support.cli_case import Case, run
+from support.cli_case import Case, refused, run, succeeded
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,7 @@ def test_a_candidate_is_taken_by_its_number(case, kept):
     )
     X = np.random.default_rng(0).uniform(size=(50, same.inputs)).astype(np.float32)
     assert (same.logits(X) == taken.logits(X)).all()
-    check = run("check", case.folder / "other" / "certificate.json", case.folder / "other" / "model.onnx")
-    assert check.exit_code == 0
+    succeeded(run("check", case.folder / "other" / "certificate.json", case.folder / "other" / "model.onnx"))
 
 
 def test_the_next_repair_of_the_folder_removes_them(case, kept):
@@ -62,22 +61,18 @@ def test_the_next_repair_of_the_folder_removes_them(case, kept):
 
 def test_a_number_without_a_network_is_refused(case, kept):
     many = len(kept["candidates"])
-    done = repair(case, "none", "--candidate", str(many + 1))
-    assert done.exit_code == 2
-    assert f"candidate {many + 1}: there are candidates 1 to {many}; choose " in done.stderr
+    refused(
+        repair(case, "none", "--candidate", str(many + 1)),
+        f"candidate {many + 1}: there are candidates 1 to {many}; choose ",
+    )
     assert not (case.folder / "none").exists()
     unproven = [n for n, each in enumerate(kept["candidates"], 1) if not each["proven"]]
     for number in unproven[:1]:
-        done = repair(case, "none", "--candidate", str(number))
-        assert done.exit_code == 2
-        assert f"candidate {number}: " in done.stderr
-        assert "has no proven network" in done.stderr
+        refused(repair(case, "none", "--candidate", str(number)), f"candidate {number}: ", "has no proven network")
 
 
 def test_other_methods_have_no_candidates(case):
-    done = repair(case, "none", "--method", "blind", "--candidate", "1")
-    assert done.exit_code == 2
-    assert "candidate" in done.stderr
+    refused(repair(case, "none", "--method", "blind", "--candidate", "1"), "candidate")
 
 
 def test_the_help_shows_what_people_use_and_all_on_demand():

@@ -9,13 +9,12 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from fairmend.cli.main import main
-from support.cli_case import run
+from support.cli_case import run, succeeded
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_there_is_a_script_for_each_shell(shell):
-    result = run("completion", shell)
-    assert result.exit_code == 0
+    result = succeeded(run("completion", shell))
     assert "_FAIRMEND_COMPLETE" in result.stdout
 
 

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 import fairmend
-from fairmend.cli import console
+from fairmend.cli import console, figures
 from fairmend.cli.console import Rows, Screen
-from fairmend.evaluate.utility import Utility
+from fairmend.evaluate.document import UtilityFigures
 from fairmend.network import load_network
 from fairmend.prove.certificate import certificate_of_fair
 from support.checker_cases import case, rounding_case
@@ -146,14 +146,14 @@ def test_warnings_with_brackets_are_not_markup():
 def test_a_small_share_is_never_shown_as_zero(tmp_path, monkeypatch, rate, shown):
     """The terminal once showed 0.04 % as 0.0 %."""
     case = Case(tmp_path)
-    original = Utility.__init__
+    original = UtilityFigures.__init__
     monkeypatch.chdir(tmp_path)
 
     def measured(self, *args, **kwargs):
         original(self, *args, **kwargs)
         object.__setattr__(self, "accuracy", rate)
 
-    monkeypatch.setattr(Utility, "__init__", measured)
+    monkeypatch.setattr(UtilityFigures, "__init__", measured)
     result = run("audit", case.model, "--spec", case.spec, "--data", case.data, "--no-report")
     [line] = [line for line in result.stdout.splitlines() if line.strip().startswith("Accuracy")]
     assert line.split("*")[1].strip().replace("\xa0", " ") == f"{shown} %"
@@ -161,7 +161,7 @@ def test_a_small_share_is_never_shown_as_zero(tmp_path, monkeypatch, rate, shown
 
 def test_files_are_listed_with_what_they_contain(tmp_path):
     screen = Console(file=io.StringIO(), width=60)
-    console.show_files(screen, tmp_path, {"model.onnx": "the repaired network"})
+    figures.show_files(screen, tmp_path, {"model.onnx": "the repaired network"})
     assert "model.onnx  the repaired network" in screen.file.getvalue()
 
 
@@ -169,7 +169,7 @@ def test_a_certificate_in_exact_arithmetic_is_shown_as_such_with_the_command_tha
     certificate, model = rounding_case().save(tmp_path)
     shown = io.StringIO()
     result = fairmend.check(certificate, model, real=True)
-    console.show_check(Console(file=shown, width=300), result, certificate, model, real=True)
+    figures.show_check(Console(file=shown, width=300), result, certificate, model, real=True)
     assert "in exact arithmetic only: rounding may change a prediction in inference" in shown.getvalue()
     assert f"fairmend check {certificate} {model} --real" in shown.getvalue()
 
@@ -177,7 +177,7 @@ def test_a_certificate_in_exact_arithmetic_is_shown_as_such_with_the_command_tha
 def test_the_condition_of_a_state_dict_is_shown(tmp_path):
     certificate, model = case().save(tmp_path, "pth")
     shown = io.StringIO()
-    console.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
+    figures.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
     assert (
         "Condition: the file stores weights only. The claim is about a module that computes in float32"
         in shown.getvalue()
@@ -190,7 +190,7 @@ def test_the_command_that_checks_a_certificate_can_be_copied_whatever_the_folder
     folder.mkdir()
     certificate, model = case().save(folder)
     shown = io.StringIO()
-    console.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
+    figures.show_check(Console(file=shown, width=900), fairmend.check(certificate, model), certificate, model)
     typed = next(line for line in shown.getvalue().splitlines() if "fairmend check" in line)
     assert shlex.split(typed) == ["fairmend", "check", str(certificate), str(model)]
 

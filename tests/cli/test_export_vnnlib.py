@@ -2,7 +2,7 @@
 
 import json
 
-from support.cli_case import run
+from support.cli_case import refused, run, succeeded
 
 
 def export(case, *more):
@@ -10,8 +10,7 @@ def export(case, *more):
 
 
 def test_there_is_a_property_for_each_row(case):
-    result = export(case, "--rows", 3, "--timeout", 60)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(export(case, "--rows", 3, "--timeout", 60))
     assert "3 properties in " in result.stdout
     assert "unsat: every similar person gets the same prediction, proven." in result.stdout
     lines = (case.out / "instances.csv").read_text().split()
@@ -26,7 +25,5 @@ def test_there_is_a_property_for_each_row(case):
 
 def test_an_out_that_is_a_file_is_refused(case):
     case.out.write_text("mine")
-    result = export(case)
-    assert result.exit_code == 2
-    assert "this is a file; choose a folder for --out" in result.stderr
+    refused(export(case), "this is a file; choose a folder for --out")
     assert case.out.read_text() == "mine"

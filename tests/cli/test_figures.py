@@ -10,9 +10,10 @@ import pytest
 
 import fairmend
 from fairmend.base.text import in_points, percent
-from fairmend.cli import audit as audit_command
 from fairmend.cli.console import Screen
-from fairmend.cli.figures import _ranges, show_candidates, sparkline
+from fairmend.cli.figures import sparkline
+from fairmend.cli.repaired import _ranges, show_candidates
+from fairmend.cli.results import show_audit
 from fairmend.evaluate.repair_document import _candidate, _policy
 from fairmend.network import Network
 from fairmend.repairing.options import Policy
@@ -228,7 +229,7 @@ def test_the_terminal_shows_what_the_document_says(case):
     audited = audit_files(case.model, case.spec, data=case.data)
     document = replace(audited.document, count=123_456, disparity=replace(audited.document.disparity, p99=0.987))
     screen = Screen(file=io.StringIO(), width=100)
-    audit_command._show_all(screen, replace(audited, document=document))
+    show_audit(screen, replace(audited, document=document))
     shown = screen.file.getvalue()
     assert "123,456" in shown
     assert "98.7" in shown

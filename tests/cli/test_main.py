@@ -11,7 +11,7 @@ import pytest
 import fairmend
 import fairmend.cli.main
 from fairmend.cli.main import main
-from support.cli_case import run
+from support.cli_case import refused, run, succeeded
 
 
 def test_python_runs_the_same_command():
@@ -24,27 +24,17 @@ def test_version():
     assert (result.exit_code, result.stdout) == (0, f"fairmend {fairmend.__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["repair", "--help"], ["demo", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
 def test_help(arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0
+    result = succeeded(run(*arguments))
     assert "Usage: fairmend" in result.stdout
 
 
 @pytest.mark.parametrize("command", sorted(set(main.list_commands(click.Context(main))) - {"spec"}))
 def test_help_is_written_for_people_and_names_no_class_of_the_code(command):
-    words = run(command, "--help").stdout.split()
+    words = succeeded(run(command, "--help")).stdout.split()
+    assert words[:2] == ["Usage:", "fairmend"]
     assert [word for word in words if re.fullmatch(r"([A-Z][a-z]+){2,}", word)] == []
-
-
-def test_help_imports_nothing_heavy():
-    code = (
-        "import sys\nfrom fairmend.cli.main import main\n"
-        "try: main(['--help'])\nexcept SystemExit: pass\n"
-        "print(sorted({'torch', 'pandas', 'onnx', 'highspy', 'rich'} & set(sys.modules)), file=sys.stderr)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stderr.strip() == "[]"
 
 
 @pytest.mark.parametrize("path", [(), ("spec",)], ids=["fairmend", "fairmend spec"])
@@ -66,6 +56,4 @@ def test_every_module_with_a_command_is_listed():
 
 
 def test_a_command_that_does_not_exist_is_a_usage_error():
-    result = run("nonsense")
-    assert result.exit_code == 2
-    assert "No such command 'nonsense'" in result.stderr
+    refused(run("nonsense"), "No such command 'nonsense'")

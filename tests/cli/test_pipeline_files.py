@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 import fairmend
-from support.cli_case import run, small_people
+from support.cli_case import refused, run, small_people, succeeded
 
 skops_io = pytest.importorskip("skops.io")
 
@@ -54,9 +54,7 @@ def test_an_audit_counts_what_the_pipeline_predicts(folder):
 
 
 def test_a_pickle_is_opened_only_if_it_is_trusted(folder):
-    done = call(folder, "audit", "pipeline.joblib", "--no-report")
-    assert done.exit_code == 2
-    assert "--trust-pickle" in done.stderr
+    refused(call(folder, "audit", "pipeline.joblib", "--no-report"), "--trust-pickle")
     trusted = call(folder, "audit", "pipeline.joblib", "--no-report", "--json", "--trust-pickle")
     plain = call(folder, "audit", "pipeline.skops", "--no-report", "--json")
     assert json.loads(trusted.stdout)["count"] == json.loads(plain.stdout)["count"]
@@ -64,8 +62,7 @@ def test_a_pickle_is_opened_only_if_it_is_trusted(folder):
 
 def test_the_repaired_network_is_in_the_pipeline_and_in_a_file_with_a_certificate(folder):
     out = folder / "repaired"
-    done = call(folder, "repair", "pipeline.skops", "--out", out, "--method", "blind", "--repair-rows", "20")
-    assert done.exit_code == 0, done.output
+    succeeded(call(folder, "repair", "pipeline.skops", "--out", out, "--method", "blind", "--repair-rows", "20"))
     assert run("check", out / "certificate.json", out / "model.onnx").exit_code == 0
     file = out / "pipeline.skops"
     repaired = skops_io.load(file, trusted=skops_io.get_untrusted_types(file=file))
@@ -78,17 +75,15 @@ def test_the_repaired_network_is_in_the_pipeline_and_in_a_file_with_a_certificat
 
 
 def test_a_certificate_of_a_pipeline_file_is_refused_before_the_work(folder):
-    done = call(folder, "certify", "pipeline.skops", "--certificate", folder / "c.json")
-    assert done.exit_code == 2
-    assert "save the network as ONNX first" in done.stderr
+    refused(
+        call(folder, "certify", "pipeline.skops", "--certificate", folder / "c.json"), "save the network as ONNX first"
+    )
     assert not (folder / "c.json").exists()
 
 
 def test_a_damaged_file_is_refused(folder):
     (folder / "bad.skops").write_bytes(b"PK\x03\x04 nothing")
-    done = call(folder, "audit", "bad.skops")
-    assert done.exit_code == 2
-    assert "not a readable .skops file" in done.stderr
+    refused(call(folder, "audit", "bad.skops"), "not a readable .skops file")
 
 
 def test_the_function_that_puts_it_back_is_public():

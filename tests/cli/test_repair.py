@@ -26,7 +26,7 @@ from fairmend.report import load_report
 from fairmend.spec import Claim, Label, Spec
 from fairmend.tables import FIRST_ROW, read_table
 from fairmend.workflows import repair as repair_workflow
-from support.cli_case import run, small_network, small_people, small_spec
+from support.cli_case import refused, refused_in_one_line, run, small_network, small_people, small_spec, succeeded
 from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
@@ -44,8 +44,7 @@ FILES = [
 
 def test_repair_writes_a_network_that_is_fair_to_every_repair_input(case):
     original = load_network(case.model)
-    result = case.repair()
-    assert result.exit_code == 0, result.stderr
+    succeeded(case.repair())
     assert sorted(path.name for path in case.out.iterdir()) == FILES
     net, spec = load_network(case.out / "model.onnx"), Spec.load(case.out / "spec.toml")
     assert spec == small_spec()
@@ -101,10 +100,7 @@ def test_the_policy_of_auto_reaches_the_repair_and_its_choices_are_those_of_the_
 def test_other_methods_refuse_a_policy_before_they_read_the_data(case, option, monkeypatch):
     monkeypatch.setattr("fairmend.workflows.repair.read_table", lambda source: pytest.fail("the data was read"))
     before = case.listing()
-    result = case.repair(option)
-    assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1
-    assert "method prof does not use it; use method auto" in result.stderr
+    refused_in_one_line(case.repair(option), "method prof does not use it; use method auto")
     assert case.listing() == before
 
 
@@ -165,8 +161,7 @@ def result_ages(case):
 
 
 def test_json_is_one_document_and_nothing_else(case):
-    result = case.repair("--json")
-    assert result.exit_code == 0
+    result = succeeded(case.repair("--json"))
     assert result.stderr == ""
     document = json.loads(result.stdout)
     assert sorted(document["files"]) == FILES
@@ -190,8 +185,7 @@ def test_the_same_seed_gives_the_same_network_and_another_does_not(case):
 def test_repair_inputs_may_come_from_a_file(case):
     chosen = small_people().iloc[5:12].drop(columns="good")
     chosen.to_parquet(case.folder / "chosen.parquet")
-    result = case.repair("--json", repair_data=case.folder / "chosen.parquet")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--json", repair_data=case.folder / "chosen.parquet"))
     document = json.loads(result.stdout)
     assert (document["repair_inputs"], document["repair_rows"]) == (7, None)
     assert result_ages(case) == chosen["age"].tolist()
@@ -201,8 +195,7 @@ def test_repair_inputs_may_come_from_a_file(case):
 def test_a_network_keeps_its_format(case, suffix):
     model = case.folder / f"net{suffix}"
     small_network(activation="tanh").save(model)
-    result = case.repair("--activation", "tanh", model=model)
-    assert result.exit_code == 0, result.stderr
+    succeeded(case.repair("--activation", "tanh", model=model))
     repaired = load_network(case.out / f"model{suffix}", "tanh")
     assert [a.name for a in repaired.activations] == ["tanh", "tanh"]
 
@@ -210,8 +203,7 @@ def test_a_network_keeps_its_format(case, suffix):
 def test_a_claim_about_scores_is_what_the_terminal_the_report_and_the_certificate_say(case):
     spec = small_spec()
     Spec(spec.features, spec.label, Claim("score", 0.05, "probability")).save(case.spec)
-    result = case.repair()
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair())
     words = " ".join(result.stdout.split())
     said = "of the 20 repair inputs keeps its probability within a range of 0.05 whatever its age or gender"
     assert f"Proven: each {said}" in words
@@ -228,8 +220,7 @@ def test_a_regression_network_has_errors_and_no_accuracy(case):
     Spec(small_spec().features, Label("price"), Claim("score", 0.3, "output")).save(case.spec)
     people = small_people()
     case.write(people.assign(price=people["income"] / 50))
-    result = case.repair(method="blind")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair(method="blind"))
     assert "Mean absolute error" in result.stdout
     assert "ccuracy" not in result.stdout
     page = (case.out / "report.html").read_text()
@@ -243,8 +234,7 @@ def test_a_regression_network_has_errors_and_no_accuracy(case):
 
 @pytest.mark.parametrize("method", ["prof", "prof-concrete"])
 def test_each_method_is_run(case, method):
-    result = case.repair("--json", method=method)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--json", method=method))
     assert json.loads(result.stdout)["method"] == method
 
 
@@ -269,8 +259,7 @@ def test_a_continuous_protected_feature_is_counted_as_by_an_audit_and_labelled_s
     if not exact:
         monkeypatch.setattr("fairmend.auditing.plan.EXACT_SECONDS", 0.0)
         monkeypatch.setattr("fairmend.auditing.plan._Costs.sampling", lambda _: 0.0)
-    result = case.repair()
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair())
     saved = json.loads((case.out / "result.json").read_text())
     assert ("(a lower" in result.stdout) is not exact
     assert ("at least" in saved["guarantee"]) is not exact
@@ -279,15 +268,13 @@ def test_a_continuous_protected_feature_is_counted_as_by_an_audit_and_labelled_s
 
 def test_few_rows_are_scored_on_all_and_that_is_said(case):
     case.write(small_people(100))
-    result = case.repair()
-    assert result.exit_code == 0
+    result = succeeded(case.repair())
     assert "100 rows of the data, including those used for repair" in result.stdout
 
 
 def test_more_rows_asked_for_than_there_are_is_a_warning(case):
     case.write(small_people(30))
-    result = case.repair("--json", repair_rows=50)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--json", repair_rows=50))
     document = json.loads(result.stdout)
     assert document["repair_inputs"] == 30
     warnings = " ".join(document["warnings"])
@@ -309,24 +296,21 @@ def test_several_outputs(case, outputs):
 
 def test_a_single_class_to_calibrate_with_is_a_warning_and_a_result(case):
     case.write(small_people().assign(good="yes"))
-    result = case.repair()
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair())
     assert "Warning: every calibration row has the label 1" in result.stdout
     assert (case.out / "model.onnx").is_file()
 
 
 def test_rows_all_equal_are_a_warning_and_a_result(case):
     case.write(pd.concat([small_people(1)] * 100))
-    result = case.repair("--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--json"))
     assert any("calibration rows are equal" in warning for warning in json.loads(result.stdout)["warnings"])
     assert (case.out / "model.onnx").is_file()
 
 
 def test_a_positive_label_that_never_occurs_is_a_warning(case):
     case.write(small_people().replace({"good": {"yes": "Yes"}}))
-    result = case.repair("--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--json"))
     warnings = json.loads(result.stdout)["warnings"]
     assert any('never "yes"' in warning and '"Yes"' in warning for warning in warnings)
 
@@ -363,19 +347,16 @@ def read_until(terminal, words, seconds=120):
 
 
 def test_auto_shows_what_it_tried_and_its_certificate_is_valid(case):
-    result = case.repair(method="auto")
-    assert result.exit_code == 0, result.output
+    result = succeeded(case.repair(method="auto"))
     assert "Candidates of auto" in result.output
     assert "→ " in " ".join(result.output.split())
     assert "The certificate is valid" in result.output
-    checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"))
-    assert checked.exit_code == 0, checked.output
+    succeeded(run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx")))
 
 
 def test_the_certificate_of_the_papers_method_is_valid_too(case):
     assert case.repair(method="prof").exit_code == 0
-    checked = run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"), "--json")
-    assert checked.exit_code == 0, checked.output
+    checked = succeeded(run("check", str(case.out / "certificate.json"), str(case.out / "model.onnx"), "--json"))
     assert json.loads(checked.stdout)["valid"] is True
 
 
@@ -452,8 +433,7 @@ def test_the_certificate_of_an_earlier_repair_stays_until_the_new_files_are_ther
     with monkeypatch.context() as patch:
         patch.setattr("fairmend.workflows.repair.write_report", full)
         result = case.repair(method="flip", steps=1)
-    assert result.exit_code == 2
-    assert "No space left on device" in result.stderr
+    refused(result, "No space left on device")
     assert case.listing() == before
     assert json.loads(case.repair("--json", method="flip", steps=1).stdout)["certificate"] is None
     assert not (case.out / "certificate.json").exists()
@@ -468,12 +448,11 @@ def test_people_out_of_range_are_handled_and_the_certificate_is_about_the_widene
     frame = small_people()
     frame.loc[4, "credits"] = 9
     case.write(frame)
-    refused = case.repair()
-    assert refused.exit_code == 2
-    assert 'feature "credits", row 6: 9 is above the range 0 to 5' in " ".join(refused.stderr.split())
+    answer = case.repair()
+    assert answer.exit_code == 2
+    assert 'feature "credits", row 6: 9 is above the range 0 to 5' in " ".join(answer.stderr.split())
     assert not case.out.exists()
-    result = case.repair("--out-of-range", "widen")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--out-of-range", "widen"))
     assert "credits: 1 above, now 0 to 9" in " ".join(result.stdout.split())
     assert Spec.load(case.out / "spec.toml").features[3].range == (0, 9)
     assert fairmend.check(case.out / "certificate.json", case.out / "model.onnx", spec=case.out / "spec.toml").valid
@@ -484,8 +463,7 @@ def test_a_blind_repair_needs_no_range(case):
     frame = small_people()
     frame.loc[4, "credits"] = 9
     case.write(frame)
-    result = run(*[word for word in case.arguments(method="blind") if word not in ("--steps", "10")])
-    assert result.exit_code == 0, result.stderr
+    succeeded(run(*[word for word in case.arguments(method="blind") if word not in ("--steps", "10")]))
     claim = json.loads((case.out / "certificate.json").read_text())["claim"]
     assert "every input" in claim.lower() or "everyone" in claim.lower()
 
@@ -518,17 +496,14 @@ def test_the_classes_must_be_as_many_as_the_outputs(tmp_path):
     case = GradeCase(tmp_path)
     spec = grade_spec()
     Spec(spec.features, Label("grade", classes=GRADES[:5]), id_column="customer").save(case.spec)
-    result = case.run("repair", "--out", case.out)
-    assert result.exit_code == 2
-    assert "has 6 outputs" in result.stderr
+    result = refused(case.run("repair", "--out", case.out), "has 6 outputs")
     assert "names 5 classes" in " ".join(result.stderr.split())
 
 
 def test_figures_come_from_the_test_data_and_are_called_so(case):
     test = small_people(400).iloc[200:]
     test.to_csv(case.folder / "test.csv", index=False)
-    result = case.repair("--test-data", case.folder / "test.csv")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(case.repair("--test-data", case.folder / "test.csv"))
     assert "on the 200 rows of the test data" in " ".join(result.stdout.split())
     shown = json.loads((case.out / "result.json").read_text())
     assert (shown["scored_rows"], shown["scored_rows_are_test_data"]) == (200, True)

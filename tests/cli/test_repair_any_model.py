@@ -11,7 +11,7 @@ import fairmend
 import fairmend.report
 from fairmend.spec import Spec
 from support.canonical_cases import FEATURES, LINKS, SPEC, forest, people
-from support.cli_case import run
+from support.cli_case import run, succeeded
 
 skl2onnx = pytest.importorskip("skl2onnx")
 
@@ -58,8 +58,7 @@ def test_a_repair_shows_who_lost_before_and_after_and_groups_of_a_column_that_th
     frame.to_csv(folder / "districts.csv", index=False)
     out = folder / "effects"
     arguments = ["--data", folder / "districts.csv", "--spec", folder / "spec.toml", "--out", out]
-    done = run("repair", folder / "forest.onnx", *arguments, "--group", "district", "--method", "average")
-    assert done.exit_code == 0, done.output
+    done = succeeded(run("repair", folder / "forest.onnx", *arguments, "--group", "district", "--method", "average"))
     assert "The features predict district with an AUC of 1.000" in " ".join(done.output.split())
     result = json.loads((out / "result.json").read_text())
     before, after = (result[side]["effects"] for side in ("before", "after"))
@@ -99,8 +98,7 @@ def test_a_file_that_no_program_loads_is_valid_and_says_that_nothing_was_run(fol
     new = hashlib.sha256((tmp_path / "model.onnx").read_bytes()).hexdigest()
     (tmp_path / "certificate.json").write_text(f"{head.replace(old, new)}\n{rest}")
     names = tmp_path / "certificate.json", tmp_path / "model.onnx"
-    checked = run("check", *names)
-    assert checked.exit_code == 0, checked.output
+    checked = succeeded(run("check", *names))
     said = " ".join(checked.output.split())
     assert "The model was not run: ONNX Runtime" in said
     assert "does not load the file" in said

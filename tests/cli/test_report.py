@@ -8,7 +8,7 @@ import pytest
 
 from fairmend.report import load_report
 from fairmend.spec import About
-from support.cli_case import Case, run
+from support.cli_case import Case, refused, run, succeeded
 
 
 @pytest.fixture
@@ -23,8 +23,7 @@ def test_the_page_is_regenerated_from_the_folder_or_from_the_file(folder):
     page = (folder / "report.html").read_text()
     for source in (folder, folder / "result.json"):
         (folder / "report.html").unlink()
-        result = run("report", source)
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(run("report", source))
         assert "report.html" in result.stdout
         assert (folder / "report.html").read_text() == page
 
@@ -54,13 +53,9 @@ def test_networks_and_rows_are_left_out_of_the_page_if_asked(folder, tmp_path):
 
 def test_the_data_is_not_overwritten_and_a_missing_folder_is_named(folder):
     before = (folder / "result.json").read_text()
-    refused = run("report", folder, "--out", folder / "result.json")
-    assert refused.exit_code == 2
-    assert "would overwrite the report's data" in refused.stderr
+    refused(run("report", folder, "--out", folder / "result.json"), "would overwrite the report's data")
     assert (folder / "result.json").read_text() == before
-    missing = run("report", folder / "nowhere")
-    assert missing.exit_code == 2
-    assert "no such folder" in missing.stderr
+    refused(run("report", folder / "nowhere"), "no such folder")
 
 
 ABOUT = 'name = "Credit score"\nowner = "Credit risk"\n'
@@ -70,25 +65,24 @@ def test_a_model_card_and_json_come_from_the_same_data(folder, tmp_path):
     (tmp_path / "about.toml").write_text(ABOUT)
     assert run("report", folder, "--format", "md", "--about", tmp_path / "about.toml").exit_code == 0
     assert "| Owner | Credit risk |" in (folder / "report.md").read_text(encoding="utf-8")
-    result = run("report", folder, "--format", "json", "--about", tmp_path / "about.toml", "--out", tmp_path / "x.json")
-    assert result.exit_code == 0, result.stderr
+    succeeded(
+        run("report", folder, "--format", "json", "--about", tmp_path / "about.toml", "--out", tmp_path / "x.json")
+    )
     plain, before = (json.loads(path.read_text()) for path in (tmp_path / "x.json", folder / "result.json"))
     assert plain["about"]["name"] == "Credit score"
     assert {**plain, "about": None} == {**before, "about": None}
 
 
 def test_json_needs_a_file_of_its_own(folder):
-    refused = run("report", folder, "--format", "json")
-    assert refused.exit_code == 2
-    assert "--format json needs --out" in refused.stderr
+    refused(run("report", folder, "--format", "json"), "--format json needs --out")
 
 
 def test_an_unknown_key_about_the_model_is_named_and_nothing_written(folder, tmp_path):
     (tmp_path / "about.toml").write_text('ownr = "Credit risk"\n')
     (folder / "report.html").unlink()
-    refused = run("report", folder, "--about", tmp_path / "about.toml")
-    assert refused.exit_code == 2
-    assert 'unknown key "ownr"' in " ".join(refused.stderr.split())
+    answer = run("report", folder, "--about", tmp_path / "about.toml")
+    assert answer.exit_code == 2
+    assert 'unknown key "ownr"' in " ".join(answer.stderr.split())
     assert not (folder / "report.html").exists()
 
 
@@ -108,9 +102,7 @@ def test_a_page_that_is_a_link_out_of_the_folder_is_not_written(folder, tmp_path
     """The folder may come from someone else, and the name of the page is not typed."""
     (folder / "report.html").unlink()
     (folder / "report.html").symlink_to(tmp_path / "profile")
-    result = run("report", folder)
-    assert result.exit_code == 2
-    assert "report.html would be written outside of" in result.stderr
+    refused(run("report", folder), "report.html would be written outside of")
     assert not (tmp_path / "profile").exists()
     assert run("report", folder, "--out", folder / "report.html").exit_code == 0
     assert (tmp_path / "profile").exists()

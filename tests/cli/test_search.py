@@ -7,18 +7,12 @@ import pytest
 
 from fairmend.network import Affine, Network
 from fairmend.tables import read_table
-from support.cli_case import run, small_network, small_spec
+from support.cli_case import refused, run, small_network, small_spec, succeeded
 
 
 def search(case, *more):
     few = ["--seeds", "40", "--local-steps", "20"]
     return run("search", case.model, "--spec", case.spec, "--data", case.data, *few, *more)
-
-
-def test_help():
-    result = run("search", "--help")
-    assert result.exit_code == 0
-    assert "Usage: fairmend search" in result.stdout
 
 
 @pytest.mark.parametrize("method", ["adf", "eidig", "neuronfair", "grft"])
@@ -44,8 +38,7 @@ def test_no_finding_is_exit_0_and_no_proof(case):
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, 3] = 1
     Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
-    result = search(case)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(search(case))
     assert "The tester found no unequal treatment. This is not a proof" in result.stdout
 
 
@@ -69,15 +62,11 @@ def test_bad_options_are_exit_2(case, more):
 
 def test_bad_files_are_exit_2_and_named(case):
     case.data.write_text("age,gender\n1,f\n")
-    result = search(case)
-    assert result.exit_code == 2
-    assert "people.csv" in result.stderr
+    refused(search(case), "people.csv")
     case.data.unlink()
     assert search(case).exit_code == 2
     Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], []).save(case.model)
-    result = search(case)
-    assert result.exit_code == 2
-    assert "reads 3 columns" in result.stderr
+    refused(search(case), "reads 3 columns")
 
 
 def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, monkeypatch):
@@ -91,9 +80,10 @@ def test_the_result_is_the_same_with_processes_and_after_an_interruption(case, m
         found.append(({**json.loads(result.stdout), "seconds": None, "origin": None}, out.read_text()))
     assert all(each == found[0] for each in found)
     assert len(list((case.folder / "parts").glob("part-*"))) == 3
-    other = search(case, *resume, "--method", "grft")
-    assert other.exit_code == 2
-    assert "parts: holds results for another set of options; choose another folder" in other.stderr
+    refused(
+        search(case, *resume, "--method", "grft"),
+        "parts: holds results for another set of options; choose another folder",
+    )
 
 
 def test_jobs_beside_a_cluster_is_refused(case):

@@ -22,7 +22,7 @@ from fairmend.network import load_network
 from fairmend.spec import Claim, Spec
 from fairmend.spec.draft.draft import require_columns
 from fairmend.workflows.spec import _refuse_overwriting as refuse_overwriting
-from support.cli_case import run
+from support.cli_case import refused, refused_in_one_line, run, succeeded
 from support.drafting_cases import ROWS, model, people
 from support.price_case import price_people
 from support.strategies import random_network
@@ -33,8 +33,7 @@ def init(*more, data="people.csv", protected="sex,race", label="approved"):
 
 
 def test_what_init_writes_encodes_the_data_and_says_what_comes_next(folder):
-    result = init()
-    assert result.exit_code == 0, result.output
+    result = succeeded(init())
     spec = Spec.load("spec.toml")
     assert spec.encode(people()).shape == (ROWS, 7)
     assert [f.name for f in spec.protected] == ["sex", "race"]
@@ -88,15 +87,13 @@ def test_missing_values_are_filled_in_and_said(folder):
     ],
 )
 def test_the_width_of_the_model_tells_the_encoding(folder, inputs, encodings, said):
-    result = init("--model", model(inputs))
-    assert result.exit_code == 0
+    result = succeeded(init("--model", model(inputs)))
     assert said in result.output
     spec = Spec.load("spec.toml")
     found = [f.encoding for f in spec.features if f.categories]
     assert {kind: found.count(kind) for kind in set(found)} == encodings
     assert spec.width == inputs
-    check = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx")
-    assert check.exit_code == 0, check.output
+    succeeded(run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx"))
 
 
 def test_where_no_encoding_fits_the_model_it_says_so(folder):
@@ -163,8 +160,7 @@ def test_columns_of_pandas_own_kinds(folder):
     frame["since"] = pd.to_datetime("2020-01-01") + pd.to_timedelta(frame.index % 5, unit="D")
     frame["approved"] = frame["approved"].astype("category")
     frame.to_parquet("people.parquet")
-    result = init(data="people.parquet")
-    assert result.exit_code == 0, result.output
+    succeeded(init(data="people.parquet"))
     found = {f.name: f for f in Spec.load("spec.toml").features}
     assert found["sex"].categories == ("f", "m")
     assert found["region"].range == (0, 2)
@@ -241,28 +237,24 @@ def test_from_data_file_to_a_checked_repair_without_the_source(folder):
     text = (folder / "spec.toml").read_text()
     age = next(line for line in text.splitlines() if line.startswith("range = ["))
     (folder / "spec.toml").write_text(text.replace(age, "range = [18, 99]", 1).replace('"yes"', '"no"'))
-    checked = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx")
-    assert checked.exit_code == 0
+    checked = succeeded(run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx"))
     assert "All 120 rows of people.csv fit the spec." in checked.output
     assert run("audit", "model.onnx", "--data", "people.csv", "--spec", "spec.toml").exit_code in (0, 1)
     options = ("--repair-rows", 10, "--calibration-rows", 50, "--method", "blind", "--steps", 5)
-    repaired = run("repair", "model.onnx", "--data", "people.csv", "--spec", "spec.toml", "--out", "out", *options)
-    assert repaired.exit_code == 0, repaired.output
+    succeeded(run("repair", "model.onnx", "--data", "people.csv", "--spec", "spec.toml", "--out", "out", *options))
     assert run("check", "out/certificate.json", "out/model.onnx", "--spec", "spec.toml").exit_code == 0
 
 
 def test_a_number_to_predict_gets_a_claim_about_the_output(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     price_people().to_csv("people.csv", index=False)
-    result = run("spec", "init", "people.csv", "--protected", "sex", "--label", "price")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("spec", "init", "people.csv", "--protected", "sex", "--label", "price"))
     assert "Label: price, a number to predict" in result.stdout
     assert "claim: delta is 1% of the range of price" in " ".join(result.stdout.split())
     spec = Spec.load("spec.toml")
     assert spec.regression
     assert spec.label.positive is None
-    again = run("spec", "init", "people.csv", "--protected", "sex", "--label", "price", "--delta", 25, "--force")
-    assert again.exit_code == 0
+    succeeded(run("spec", "init", "people.csv", "--protected", "sex", "--label", "price", "--delta", 25, "--force"))
     assert Spec.load("spec.toml").claim.limit == 25
 
 
@@ -272,9 +264,7 @@ def test_a_number_to_predict_gets_a_claim_about_the_output(tmp_path, monkeypatch
 def test_a_wrong_claim_is_refused_and_nothing_is_written(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     price_people().to_csv("people.csv", index=False)
-    result = run("spec", "init", "people.csv", "--protected", "sex", "--label", "price", *options)
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
+    refused_in_one_line(run("spec", "init", "people.csv", "--protected", "sex", "--label", "price", *options))
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
@@ -317,14 +307,12 @@ def test_the_models_own_outputs_find_and_verify_the_encoding(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     frame, X = stranger(tmp_path, suffix=suffix)
     option = ("--scores", "scores.csv") if given == "scores" else ("--encoded", "X.npy")
-    result = init_stranger(*option, suffix=suffix)
-    assert result.exit_code == 0, result.output
+    result = succeeded(init_stranger(*option, suffix=suffix))
     assert "verified: 240 rows" in result.output.splitlines()[-1]
     next_check = next(line for line in result.output.splitlines() if "fairmend spec check" in line)
     assert next_check.endswith("--scores scores.csv") == (given == "scores")  # or it would say "unverified"
     np.testing.assert_allclose(Spec.load("spec.toml").encode(frame, np.float64), X, atol=1e-5)
-    checked = run("spec", "check", "spec.toml", "--data", "people.csv", "--model", f"model{suffix}", *option)
-    assert checked.exit_code == 0, checked.output
+    succeeded(run("spec", "check", "spec.toml", "--data", "people.csv", "--model", f"model{suffix}", *option))
 
 
 def test_scores_that_nothing_reproduces_are_refused_and_nothing_is_written(tmp_path, monkeypatch):
@@ -333,15 +321,10 @@ def test_scores_that_nothing_reproduces_are_refused_and_nothing_is_written(tmp_p
     rng = np.random.default_rng(0)
     pd.DataFrame({"p": rng.random(240)}).to_csv("scores.csv", index=False)
     order = "Geschlecht,Größe,Alter,Guthaben,Stufe"
-    result = init_stranger("--scores", "scores.csv", "--order", order)
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "encodings reproduces the scores" in result.stderr
+    refused_in_one_line(init_stranger("--scores", "scores.csv", "--order", order), "encodings reproduces the scores")
     assert not (tmp_path / "spec.toml").exists()
     np.save("X.npy", np.load("X.npy") ** 2)
-    result = init_stranger("--encoded", "X.npy")
-    assert result.exit_code == 2
-    assert "of X.npy is no column of the data" in result.stderr
+    refused(init_stranger("--encoded", "X.npy"), "of X.npy is no column of the data")
     assert init_stranger("--encoded", "X.npy", "--scores", "scores.csv").exit_code == 2
     assert run("spec", "init", "people.csv", "--protected", "Geschlecht", "--scores", "scores.csv").exit_code == 2
     assert not (tmp_path / "spec.toml").exists()
@@ -351,8 +334,7 @@ def test_a_column_of_scores_is_kept_in_the_spec(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame, _ = stranger(tmp_path)
     frame.assign(p=pd.read_csv("scores.csv").p).to_csv("people.csv", index=False)
-    result = init_stranger("--score-column", "p", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(init_stranger("--score-column", "p", "--json"))
     document = json.loads(result.stdout)
     assert document["verified"] is True
     assert document["scores"]["form"] == "probability"
@@ -360,9 +342,7 @@ def test_a_column_of_scores_is_kept_in_the_spec(tmp_path, monkeypatch):
     audit = ("audit", "model.onnx", "--data", "people.csv", "--spec", "spec.toml", "--no-report")
     assert run(*audit).exit_code in (0, 1)
     frame.assign(p=1 - pd.read_csv("scores.csv").p).to_csv("people.csv", index=False)
-    refused = run(*audit)
-    assert refused.exit_code == 2
-    assert "the probabilities of the other class" in refused.stderr
+    refused(run(*audit), "the probabilities of the other class")
 
 
 def test_kinds_order_and_scales_may_be_named(tmp_path, monkeypatch):
@@ -371,8 +351,7 @@ def test_kinds_order_and_scales_may_be_named(tmp_path, monkeypatch):
     (tmp_path / "scaler.json").write_text(json.dumps({"Alter": {"mean": 40, "std": 10}}))
     order = "Stufe,Guthaben,Geschlecht,Alter"
     named = ("--categorical", "Stufe", "--integer", "Guthaben", "--order", order, "--scaler", "scaler.json")
-    result = run("spec", "init", "people.csv", "--protected", "Geschlecht", *named)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("spec", "init", "people.csv", "--protected", "Geschlecht", *named))
     codes, money, _, age = Spec.load("spec.toml").features
     assert codes.categories == ("1", "2", "3", "4")
     assert (money.kind, money.scale) == ("integer", None)
@@ -386,12 +365,10 @@ def test_kinds_order_and_scales_may_be_named(tmp_path, monkeypatch):
         ("--score-column", "Alter"): "Name the label too",
         ("--scaler", "people.csv"): "not a scaler file",
     }.items():
-        refused = run("spec", "init", "people.csv", "--protected", "Geschlecht", "--force", *wrong)
-        assert refused.exit_code == 2
-        assert words in refused.stderr
+        refused(run("spec", "init", "people.csv", "--protected", "Geschlecht", "--force", *wrong), words)
     (tmp_path / "scaler.json").write_text(json.dumps({"age": {"mean": 40, "std": 10}}))
-    refused = run("spec", "init", "people.csv", "--protected", "Geschlecht", "--force", "--scaler", "scaler.json")
-    assert 'scales "age", which is not a column of the data' in refused.stderr
+    answer = run("spec", "init", "people.csv", "--protected", "Geschlecht", "--force", "--scaler", "scaler.json")
+    assert 'scales "age", which is not a column of the data' in answer.stderr
 
 
 def fitted(frame):
@@ -412,8 +389,7 @@ def test_a_pipeline_saved_with_skops_gives_its_spec(folder):
 
     transformer = fitted(people())
     io.dump(transformer, "pipeline.skops")
-    result = from_sklearn("pipeline.skops", "--label", "approved", "--model", model(5))
-    assert result.exit_code == 0, result.output
+    result = succeeded(from_sklearn("pipeline.skops", "--label", "approved", "--model", model(5)))
     spec = Spec.load("spec.toml")
     np.testing.assert_array_equal(spec.encode(people()), transformer.transform(people()).astype(np.float32))
     assert spec.label.positive == "yes"
@@ -519,8 +495,9 @@ def dumped_with_indicators(frame):
 def test_columns_that_mark_missing_values_are_read_and_scores_verify_the_spec(folder):
     frame = with_gaps()
     X = dumped_with_indicators(frame)
-    result = from_sklearn("pipeline.skops", "--model", "model.onnx", "--scores", "scores.npy", "--label", "approved")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        from_sklearn("pipeline.skops", "--model", "model.onnx", "--scores", "scores.npy", "--label", "approved")
+    )
     assert "verified: " in " ".join(result.output.split())
     spec = Spec.load("spec.toml")
     assert [feature.indicates for feature in spec.features if feature.indicates] == ["income"]
@@ -594,8 +571,7 @@ def test_a_network_that_ranks_against_the_label_is_reported_with_the_draft(folde
         layer.weight[0, 1] = -1  # of the income
     load_network(torch.nn.Sequential(layer)).save("model.onnx")
     typed = ("spec", "init", "people.csv", "--protected", "sex", "--label", "approved", "--model", "model.onnx")
-    result = run(*typed)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*typed))
     assert "ranks people against their labels (AUC 0.000)" in result.output
     assert "positive value" in json.loads(run(*typed, "--force", "--json").stdout)["warnings"][-1]
 

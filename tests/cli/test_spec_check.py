@@ -7,13 +7,12 @@ import pandas as pd
 
 from fairmend.spec import Spec
 from fairmend.spec.toml import parse_toml, toml_bytes
-from support.cli_case import Case, run
+from support.cli_case import Case, run, succeeded
 
 
 def test_check_explains_a_spec_in_sentences(tmp_path):
     case = Case(tmp_path)
-    result = run("spec", "check", case.spec, "--data", case.data, "--model", case.model)
-    assert result.exit_code == 0
+    result = succeeded(run("spec", "check", case.spec, "--data", case.data, "--model", case.model))
     assert "Two people are similar if they differ only in age or gender." in result.output
     assert "Each neighbourhood has 116 people." in result.output
     assert "All 200 rows of people.csv fit the spec." in result.output
@@ -104,8 +103,7 @@ def test_check_says_what_links_do(tmp_path):
     case = Case(tmp_path)
     with case.spec.open("a") as file:
         file.write('\n[[link]]\nwhen = {gender = "f", age = [18, 20]}\nthen = {credits = {offset = [-2, -1]}}\n')
-    result = run("spec", "check", case.spec, "--data", case.data)
-    assert result.exit_code == 0
+    result = succeeded(run("spec", "check", case.spec, "--data", case.data))
     assert "With age 18 to 20 and gender f: credits 1 to 2 less." in result.output
     assert "or credits (as a link says)" in " ".join(result.output.split())
     document = json.loads(run("spec", "check", case.spec, "--json").output)
@@ -130,8 +128,7 @@ def test_scores_and_the_encoded_matrix_verify_a_spec(tmp_path):
     scores, matrix = with_scores(case)
     files = ("--data", case.data, "--model", case.model)
     assert "The encoding is unverified." in run("spec", "check", case.spec, *files).output.splitlines()[-1]
-    result = run("spec", "check", case.spec, *files, "--scores", scores, "--encoded", matrix)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("spec", "check", case.spec, *files, "--scores", scores, "--encoded", matrix))
     assert "verified: 200 rows, largest difference" in result.output
     assert "verified: 200 rows of 5 columns" in result.output
     document = json.loads(run("spec", "check", case.spec, *files, "--scores", scores, "--json").output)
@@ -148,8 +145,7 @@ def test_two_exchanged_columns_are_caught_although_the_accuracy_is_plausible(tmp
     age, gender, income, loans = right.features
     Spec([age, gender, loans, income], right.label).save(case.spec)
     files = ("--data", case.data, "--model", case.model)
-    unnoticed = run("spec", "check", case.spec, *files)
-    assert unnoticed.exit_code == 0
+    unnoticed = succeeded(run("spec", "check", case.spec, *files))
     assert "All 200 rows of people.csv fit the spec." in unnoticed.output
     caught = run("spec", "check", case.spec, *files, "--scores", scores)
     assert caught.exit_code == 2

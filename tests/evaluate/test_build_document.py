@@ -10,7 +10,7 @@ from fairmend.auditing.neighbours import ExhaustiveScan, find_unequal
 from fairmend.base.errors import FairmendError
 from fairmend.evaluate.build_document import quantify_document
 from fairmend.evaluate.document import QUANTIFY
-from fairmend.evaluate.document_parts import describe_origin
+from fairmend.evaluate.document_parts import Context, describe_origin
 from fairmend.evaluate.summary import summarize
 from fairmend.report import load_report
 from fairmend.report.page import describe_box, describe_pair
@@ -107,7 +107,7 @@ def test_an_audit_of_sampled_scores_proves_nothing():
 
 def document_of(net, spec=SMALL, **options):
     found = fairmend.quantify(net, spec, seconds=5, samples=500, **options)
-    return quantify_document(net, spec, found, describe_origin(seed=0), title="the network", boxes=3)
+    return quantify_document(net, spec, found, Context(describe_origin(seed=0), "the network"), boxes=3)
 
 
 def unequal():
@@ -163,7 +163,6 @@ def test_between_two_bounds_both_are_stated_on_their_safe_side():
 
 def test_the_page_warns_that_the_result_is_partial():
     found = fairmend.quantify(unequal(), SMALL, seconds=5, samples=0)
-    document = quantify_document(
-        unequal(), SMALL, found, describe_origin(seed=0), title="it", boxes=1, warnings=["the result is partial"]
-    )
+    context = Context(describe_origin(seed=0), "it", warnings=["the result is partial"])
+    document = quantify_document(unequal(), SMALL, found, context, boxes=1)
     assert "The result is partial." in Report(document).html

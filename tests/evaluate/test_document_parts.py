@@ -11,15 +11,12 @@ import fairmend
 from fairmend.auditing.disparity import ScoreSummary
 from fairmend.auditing.figures import AboveLimit
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.document import UtilityFigures
 from fairmend.evaluate.document_parts import (
     class_names,
     describe_origin,
     describe_similarity,
     file_digest,
-    utility_figures,
 )
-from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.spec import Claim, Feature, Spec
 from support.cli_case import small_network, small_people, small_spec
 from support.link_cases import family_spec
@@ -96,13 +93,6 @@ def test_the_histogram_counts_every_input_and_reaches_to_the_largest_difference_
     small = ScoreSummary(SCORES.claim, np.array([0.0, 0.01])).figures()
     assert small.edges[-1] == 0.1
     assert SCORES.figures(end=2.0).edges[-1] == 2.0
-
-
-def test_classes_and_numbers_have_one_set_of_figures():
-    assert utility_figures(None) == UtilityFigures()
-    errors = utility_figures(RegressionUtility(None, 1.0, 2.0))
-    assert errors == UtilityFigures(mean_absolute_error=1.0, root_mean_squared_error=2.0)
-    assert utility_figures(Utility(0.9, 0.8, None, changed=0.1)) == UtilityFigures(accuracy=0.9, balanced_accuracy=0.8)
 
 
 # The score disparity of a report is that of the audit, with both people of the worst pair.

@@ -10,6 +10,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.evaluate.groups import group_metrics, group_metrics_of
 from fairmend.evaluate.outcomes import tabulate_groups
 from fairmend.spec import Feature, Spec
+from support.group_cases import columns_of
 from support.strategies import random_network
 from support.strategies_spec import unhurried
 
@@ -33,7 +34,7 @@ def spread(values):
 )
 def test_figures_are_those_of_counting(rows):
     gender, y, predicted = (np.array(side) for side in zip(*rows, strict=True))
-    (found,) = group_metrics_of(ONE, {"gender": gender.astype(object)}, predicted, y)
+    (found,) = group_metrics_of(ONE, columns_of(ONE, {"gender": gender.astype(object)}), predicted, y)
     assert found.groups == {g: int((gender == g).sum()) for g in np.unique(gender)}
     assert not found.binned
     if len(found.groups) == 1:
@@ -58,7 +59,7 @@ def test_figures_are_those_of_counting(rows):
 )
 def test_figures_are_those_of_fairlearn(rows):
     gender, y, predicted = (np.array(side) for side in zip(*rows, strict=True))
-    (found,) = group_metrics_of(ONE, {"gender": gender.astype(object)}, predicted, y)
+    (found,) = group_metrics_of(ONE, columns_of(ONE, {"gender": gender.astype(object)}), predicted, y)
     if len(found.groups) == 1:
         return  # test_figures_are_those_of_counting says what holds then
     parity = demographic_parity_difference(y, predicted, sensitive_features=gender)
@@ -73,14 +74,14 @@ def test_groups_with_less_than_2_percent_of_the_rows_decide_no_gap():
     gender = np.array(["f"] * 49 + ["m"] * 50 + ["x"], dtype=object)
     y, predicted = rng.integers(0, 2, (2, 100))
     predicted[-1] = 1 - round(predicted.mean())  # the one "x" would have the highest or the lowest rate
-    (found,) = group_metrics_of(ONE, {"gender": gender}, predicted, y)
+    (found,) = group_metrics_of(ONE, columns_of(ONE, {"gender": gender}), predicted, y)
     assert (found.groups, found.small, found.reason) == ({"f": 49, "m": 50, "x": 1}, ("x",), None)
     rest = {"y_true": y[:-1], "y_pred": predicted[:-1], "sensitive_features": gender[:-1]}
     assert found.demographic_parity_difference == pytest.approx(demographic_parity_difference(**rest))
     assert found.equalized_odds_difference == pytest.approx(equalized_odds_difference(**rest))
-    (classes,) = group_metrics_of(ONE, {"gender": gender}, predicted, classes=3)
+    (classes,) = group_metrics_of(ONE, columns_of(ONE, {"gender": gender}), predicted, classes=3)
     assert {name for rates in classes.class_rates.values() for name in rates} == {"f", "m"}
-    (table,) = tabulate_groups(ONE, {"gender": gender}, [found], predicted, classes=1)
+    (table,) = tabulate_groups(ONE, columns_of(ONE, {"gender": gender}), [found], predicted, classes=1)
     assert (table.small_groups, len(table.groups)) == (1, 3)
 
 
@@ -89,7 +90,7 @@ def test_without_two_groups_to_compare_there_is_a_reason(groups, reason):
     many = tuple(f"g{number}" for number in range(60))
     spec = Spec([Feature("place", "categorical", categories=("f", "m") if groups else many, protected=True)])
     place = np.array(list(groups) if groups else many * 2, dtype=object)
-    (found,) = group_metrics_of(spec, {"place": place}, np.arange(len(place)) % 2)
+    (found,) = group_metrics_of(spec, columns_of(spec, {"place": place}), np.arange(len(place)) % 2)
     assert found.demographic_parity_difference is None
     assert reason in found.reason
 
@@ -124,7 +125,9 @@ def test_many_numbers_are_binned_into_quarters_and_that_is_said():
 @given(st.lists(st.integers(18, 75), min_size=1, max_size=60))
 def test_bins_are_at_most_four_and_hold_every_row(ages):
     spec = Spec([AGE])
-    (found,) = group_metrics_of(spec, {"age": np.array(ages)}, np.array([0, 1] * len(ages))[: len(ages)])
+    (found,) = group_metrics_of(
+        spec, columns_of(spec, {"age": np.array(ages)}), np.array([0, 1] * len(ages))[: len(ages)]
+    )
     assert 1 <= len(found.groups) <= (4 if found.binned else 8)
     assert sum(found.groups.values()) == len(ages)
     assert found.binned == (len(set(ages)) > 8)
@@ -156,12 +159,12 @@ def test_labels_of_another_length_are_refused():
 def test_labels_that_are_not_0_and_1_are_refused(y):
     gender, predicted = np.array(["f", "f", "m", "m"], dtype=object), np.array([0, 1, 0, 1])
     with pytest.raises(FairmendError, match="give the true classes as 0 and 1"):
-        group_metrics_of(ONE, {"gender": gender}, predicted, y)
+        group_metrics_of(ONE, columns_of(ONE, {"gender": gender}), predicted, y)
 
 
 def test_a_group_of_one_number_is_called_by_it():
     ages = np.array([18] * 30 + list(range(19, 40)))
-    (found,) = group_metrics_of(Spec([AGE]), {"age": ages}, np.arange(len(ages)) % 2)
+    (found,) = group_metrics_of(Spec([AGE]), columns_of(Spec([AGE]), {"age": ages}), np.arange(len(ages)) % 2)
     assert found.binned
     assert next(iter(found.groups)) == "18"
     assert not any(name.startswith("18 to 18") for name in found.groups)
@@ -171,8 +174,10 @@ def test_codes_are_groups_even_if_most_rows_have_one():
     """Quarters would put all five codes into one group."""
     race = Spec([Feature("race", "integer", range=(0, 4), protected=True)])
     codes = np.array([4] * 90 + [0, 1, 2, 3] * 2)
-    (found,) = group_metrics_of(race, {"race": codes}, np.arange(len(codes)) % 2)
+    (found,) = group_metrics_of(race, columns_of(race, {"race": codes}), np.arange(len(codes)) % 2)
     assert found.groups == {"0": 2, "1": 2, "2": 2, "3": 2, "4": 90}
     assert not found.binned
-    (many,) = group_metrics_of(Spec([AGE]), {"age": np.array([75] * 90 + list(range(20, 40)))}, np.zeros(110, int))
+    (many,) = group_metrics_of(
+        Spec([AGE]), columns_of(Spec([AGE]), {"age": np.array([75] * 90 + list(range(20, 40)))}), np.zeros(110, int)
+    )
     assert many.groups == {"20 to 39": 20, "75": 90}

@@ -87,9 +87,9 @@ def test_numbers_to_predict_have_errors_instead_of_accuracy():
     frame.loc[3, "price"] = np.nan
     rows = collected(net, frame, 50, spec)
     assert rows.rows == len(frame) - 1
-    assert (rows.utility, rows.groups) == (None, ())
-    assert rows.regression.r2 > 0.99
-    assert collected(net, frame.drop(columns="price"), 50, spec).regression is None
+    assert (rows.utility.accuracy, rows.groups, rows.auc_by_chance) == (None, (), None)
+    assert rows.utility.r2 > 0.99
+    assert collected(net, frame.drop(columns="price"), 50, spec).utility is None
 
 
 @pytest.mark.parametrize("gap", [False, True])

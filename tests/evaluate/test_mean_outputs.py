@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmend.evaluate.mean_outputs import tabulate_means
+from fairmend.evaluate.outcomes import tabulate_means
 from fairmend.spec import Feature
 from support.cli_case import run
 from support.price_case import PriceCase, price_network, price_people, price_spec
@@ -17,7 +17,7 @@ SEX = Feature("sex", "categorical", categories=("f", "m", "x"), protected=True)
 def test_means_and_intervals_are_those_of_pandas():
     rng = np.random.default_rng(0)
     sex, outputs = rng.choice(["f", "m"], 300), rng.normal(100, 20, 300)
-    (found,) = tabulate_means([SEX], {"sex": sex}, outputs[:, None].astype(np.float32))
+    (found,) = tabulate_means([(SEX, sex)], outputs[:, None].astype(np.float32))
     table = pd.Series(outputs.astype(np.float32).astype(float)).groupby(sex).agg(["size", "mean", "sem"])
     for group in found.groups:
         expected = table.loc[group.name]
@@ -34,7 +34,7 @@ def test_means_and_intervals_are_those_of_pandas():
 def test_a_small_group_is_shown_but_not_compared():
     sex = np.array(["f"] * 100 + ["m"] * 99 + ["x"])
     outputs = np.where(sex == "x", 1000.0, 1.0) + np.arange(200) / 1000
-    (found,) = tabulate_means([SEX], {"sex": sex}, outputs)
+    (found,) = tabulate_means([(SEX, sex)], outputs)
     one = next(group for group in found.groups if group.name == "x")
     assert one.small
     assert (one.low, one.high) == (None, None)

@@ -7,10 +7,11 @@ from fairlearn.metrics import demographic_parity_ratio
 
 from fairmend.auditing.result import wilson_interval
 from fairmend.evaluate import outcomes as module
-from fairmend.evaluate.groups import protected_values
+from fairmend.evaluate.groups import protected_columns
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
 from fairmend.spec import Feature, Label, Spec
 from support.cli_case import small_network, small_people, small_spec
+from support.group_cases import columns_of
 from support.report_cases import audit_of, people, repair_of
 
 # Selection rates by group, against counting.
@@ -20,7 +21,7 @@ def test_rates_are_those_of_counting():
     spec, frame, net = small_spec(), small_people(), small_network()
     X = spec.encode(frame)
     unfair = np.arange(len(X)) % 3 == 0
-    age, gender = tabulate_groups(spec, protected_values(spec, X), [], net.predict(X), classes=1, unfair=unfair)
+    age, gender = tabulate_groups(spec, protected_columns(spec, X), [], net.predict(X), classes=1, unfair=unfair)
     assert (age.binned, gender.binned) == (True, False)
     assert [group.name for group in gender.groups] == ["f", "m"]
     for group in gender.groups:
@@ -34,7 +35,7 @@ def test_rates_are_those_of_counting():
 def test_several_classes_have_no_selection_rate():
     spec, net = small_spec(), small_network(3)
     X = spec.encode(small_people())
-    found = tabulate_groups(spec, protected_values(spec, X), [], net.predict(X), classes=3)
+    found = tabulate_groups(spec, protected_columns(spec, X), [], net.predict(X), classes=3)
     assert all(group.selection_rate is None for feature in found for group in feature.groups)
 
 
@@ -42,7 +43,7 @@ def test_the_largest_groups_are_shown_and_the_others_counted(monkeypatch):
     monkeypatch.setattr(module, "_MOST_RATES", 1)
     spec, frame = small_spec(), small_people()
     X = spec.encode(frame)
-    gender = tabulate_groups(spec, protected_values(spec, X), [], small_network().predict(X), classes=1)[1]
+    gender = tabulate_groups(spec, protected_columns(spec, X), [], small_network().predict(X), classes=1)[1]
     assert gender.groups[0].name == frame["gender"].mode()[0]
     assert gender.groups_left_out == 1
 
@@ -62,7 +63,9 @@ def test_every_group_and_intersection_is_counted_as_pandas_counts_it():
     frame = pd.DataFrame(values)
     rng = np.random.default_rng(1)
     predictions = [(rng.random(3_000) < 0.3 + 0.3 * (frame["sex"] == "b")).astype(np.int64).to_numpy() for _ in "12"]
-    found = tabulate_outcomes(spec_of("sex", "race"), values, predictions, ["no", "yes"])
+    found = tabulate_outcomes(
+        spec_of("sex", "race"), columns_of(spec_of("sex", "race"), values), predictions, ["no", "yes"]
+    )
     assert [table.features for table in found.tables] == [["sex"], ["race"], ["sex", "race"]]
     assert found.tables_left_out == 0
     for table in found.tables:
@@ -87,7 +90,7 @@ def test_every_group_and_intersection_is_counted_as_pandas_counts_it():
 def test_the_lowest_ratio_is_fairlearns():
     values = {"sex": np.array(["a", "b"] * 500, dtype=object)}
     predicted = (np.random.default_rng(2).random(1_000) < 0.4).astype(np.int64)
-    table = tabulate_outcomes(spec_of("sex"), values, [predicted], ["no", "yes"]).tables[0]
+    table = tabulate_outcomes(spec_of("sex"), columns_of(spec_of("sex"), values), [predicted], ["no", "yes"]).tables[0]
     ratio = demographic_parity_ratio(predicted, predicted, sensitive_features=values["sex"])
     assert min(group.before.ratio for group in table.groups) == pytest.approx(ratio)
 
@@ -95,21 +98,25 @@ def test_the_lowest_ratio_is_fairlearns():
 def test_with_many_classes_each_is_a_selection():
     values = draw("sex", rows=900)
     predicted = np.arange(900) % 3
-    tables = tabulate_outcomes(spec_of("sex"), values, [predicted], ["A", "B", "C"]).tables
+    tables = tabulate_outcomes(spec_of("sex"), columns_of(spec_of("sex"), values), [predicted], ["A", "B", "C"]).tables
     assert [table.answer for table in tables] == ["A", "B", "C"]
     for number, table in enumerate(tables):
         assert sum(group.before.count for group in table.groups) == (predicted == number).sum()
 
 
 def test_no_one_selected_has_no_ratio():
-    table = tabulate_outcomes(spec_of("sex"), draw("sex"), [np.zeros(3_000, np.int64)], ["no", "yes"]).tables[0]
+    table = tabulate_outcomes(
+        spec_of("sex"), columns_of(spec_of("sex"), draw("sex")), [np.zeros(3_000, np.int64)], ["no", "yes"]
+    ).tables[0]
     assert {group.before.ratio for group in table.groups} == {None}
     assert table.flagged_before == 0
 
 
 def test_tables_of_many_features_are_counted_if_they_are_left_out():
     names = [f"f{number}" for number in range(20)]
-    found = tabulate_outcomes(spec_of(*names), draw(*names, rows=50), [np.ones(50, np.int64)], ["no", "yes"])
+    found = tabulate_outcomes(
+        spec_of(*names), columns_of(spec_of(*names), draw(*names, rows=50)), [np.ones(50, np.int64)], ["no", "yes"]
+    )
     assert len(found.tables) == 24
     assert found.tables_left_out == 2**20 - 1 - 24
 
@@ -137,18 +144,18 @@ def test_the_favourable_class_is_the_selection():
     spec, values = spec_of("g"), draw("g")
     predicted = (values["g"] == "a").astype(np.int64)
     lender = Spec(spec.features, Label("y", "default", favourable="repaid"))
-    usual = tabulate_outcomes(spec, values, [predicted], ["repaid", "default"]).tables[0]
-    turned = tabulate_outcomes(lender, values, [predicted], ["repaid", "default"]).tables[0]
+    usual = tabulate_outcomes(spec, columns_of(spec, values), [predicted], ["repaid", "default"]).tables[0]
+    turned = tabulate_outcomes(lender, columns_of(lender, values), [predicted], ["repaid", "default"]).tables[0]
     assert (usual.answer, turned.answer) == ("default", "repaid")
     for before, after in zip(usual.groups, turned.groups, strict=True):
         assert before.before.count + after.before.count == before.rows
     assert [group.before.flagged for group in turned.groups[:2]] == [True, False]
-    (rates,) = tabulate_groups(lender, values, [], predicted, classes=1)
+    (rates,) = tabulate_groups(lender, columns_of(lender, values), [], predicted, classes=1)
     assert [group.selection_rate for group in rates.groups] == [0.0, 1.0, 1.0]
 
 
 def test_a_favourable_class_of_several_has_the_only_table():
     spec = Spec(spec_of("g").features, Label("y", classes=("A", "B", "C"), favourable="B"))
-    found = tabulate_outcomes(spec, draw("g"), [np.zeros(3_000, np.int64)], ["A", "B", "C"])
+    found = tabulate_outcomes(spec, columns_of(spec, draw("g")), [np.zeros(3_000, np.int64)], ["A", "B", "C"])
     assert [table.answer for table in found.tables] == ["B"]
     assert found.tables_left_out == 0

@@ -137,7 +137,7 @@ def test_ids_and_categories_are_no_formulas_for_a_spreadsheet(tmp_path):
     net, path = small_network(), tmp_path / "pairs.csv"
     rows, X, other = unequal(net)
     with PairsFile(path, spec, net, from_data=True) as file:
-        file.write(rows, X, other, ["=1+1"] * len(rows))
+        file.append(file.table.lines(rows, X, other, ["=1+1"] * len(rows)))
     header, first, *_ = path.read_text().splitlines()
     assert header.startswith("row,'-id,age,gender,")
     assert first.startswith(f"{rows[0]},'=1+1,")

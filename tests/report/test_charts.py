@@ -8,8 +8,7 @@ import pytest
 from fairmend.auditing.figures import AboveLimit, AtThreshold, DisparityFigures, ScoreFigures
 from fairmend.evaluate.document import ScoreRange
 from fairmend.report.charts import (
-    _FLOOR,
-    _TOP,
+    _RANGES,
     _bar,
     _place,
     describe_curve,
@@ -127,7 +126,7 @@ def test_a_short_bar_never_reaches_over_the_decision_line(decision):
         line = _place(decision)
         assert bottom - top >= 4.9
         assert bottom <= line + 0.11 if value >= decision else top >= line - 0.11
-        assert _TOP <= top < bottom <= _FLOOR + 0.11
+        assert _RANGES.top <= top < bottom <= _RANGES.floor + 0.11
 
 
 def test_the_decision_line_is_at_the_threshold():
@@ -135,7 +134,7 @@ def test_the_decision_line_is_at_the_threshold():
     for threshold in (0.5, 0.3):
         drawn = str(range_chart(one, "positive", "x", "order", threshold))
         at = float(re.search(r'y1="([0-9.]+)"[^>]*class="decision"', drawn)[1])
-        assert at == pytest.approx(_FLOOR - (_FLOOR - _TOP) * threshold, abs=0.1)
+        assert at == pytest.approx(_RANGES.floor - (_RANGES.floor - _RANGES.top) * threshold, abs=0.1)
 
 
 def test_with_many_classes_there_is_no_decision_line():
@@ -150,4 +149,4 @@ def test_numbers_that_are_no_probabilities_stay_in_the_chart():
         drawn = range_chart(wild, kind, "x", "order")
         assert "nan" not in drawn
         assert "inf" not in drawn
-        assert all(_TOP <= float(y) <= _FLOOR for y in re.findall(r"M[0-9.]+ ([0-9.]+)V", str(drawn)))
+        assert all(_RANGES.top <= float(y) <= _RANGES.floor for y in re.findall(r"M[0-9.]+ ([0-9.]+)V", str(drawn)))

@@ -103,6 +103,27 @@ def run(*arguments: object) -> Result:
     )
 
 
+def succeeded(result: Result) -> Result:
+    """Check that a command ended with 0; return its result."""
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(result: Result, *words: str) -> Result:
+    """Check that a command ended with 2, without a traceback, and that it said these words; return its result."""
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    for each in words:
+        assert each in result.stderr
+    return result
+
+
+def refused_in_one_line(result: Result, *words: str) -> Result:
+    """Check the same of a command that writes one line to stderr."""
+    assert len(refused(result, *words).stderr.splitlines()) == 1
+    return result
+
+
 def make_fair(case):
     """A network that reads income only."""
     weight = np.zeros((1, small_spec().width), np.float32)

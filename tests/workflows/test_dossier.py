@@ -13,7 +13,7 @@ import pytest
 from fairmend.report import load_report
 from fairmend.report.dossier.content import NOT_CLAIMED, PROVEN, RECOMPUTABLE
 from fairmend.spec import Feature, Spec
-from support.cli_case import Case, run, small_people, small_spec
+from support.cli_case import Case, run, small_people, small_spec, succeeded
 from support.html_page import Page
 from support.price_case import PriceCase
 from support.strategies import random_network
@@ -29,8 +29,7 @@ def repaired(tmp_path_factory):
     spec.save(case.spec)
     random_network(np.random.default_rng(3), spec.width, [8, 6], 1, "relu").save(case.model)
     case.write(people.assign(race=np.random.default_rng(1).choice(["a", "b", "c"], len(people))))
-    result = run("repair", case.model, *_options(case), "--method", "blind")
-    assert result.exit_code == 0, result.stderr
+    succeeded(run("repair", case.model, *_options(case), "--method", "blind"))
     return case.out
 
 
@@ -155,8 +154,7 @@ def test_an_audit_proves_nothing_and_says_how_to_get_a_proof(tmp_path):
 def test_a_bound_of_prices_is_proven_for_whom_the_claim_is_about(tmp_path):
     case = PriceCase(tmp_path)
     asked = ["--data", case.data, "--spec", case.spec, "--out", tmp_path / "out", "--repair-rows", 10]
-    result = run("repair", case.model, *asked, "--method", "prof", "--steps", 10, "--calibration-rows", 30)
-    assert result.exit_code == 0, result.stderr
+    succeeded(run("repair", case.model, *asked, "--method", "prof", "--steps", 10, "--calibration-rows", 30))
     assert dossier(tmp_path / "out", tmp_path / "dossier").exit_code == 0
     text = (tmp_path / "dossier" / "dossier.md").read_text()
     assert any(

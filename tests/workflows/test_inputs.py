@@ -9,8 +9,15 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, Network
 from fairmend.spec import Label, Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside
-from fairmend.workflows.inputs import load_any_model, load_people, save_widened_spec, widened_spec_file, without_scores
-from support.cli_case import Case, run, small_network, small_people, small_spec
+from fairmend.workflows.inputs import (
+    InputOptions,
+    Inputs,
+    load_people,
+    save_widened_spec,
+    widened_spec_file,
+    without_scores,
+)
+from support.cli_case import Case, refused_in_one_line, run, small_network, small_people, small_spec
 from support.threshold_cases import probabilities
 
 
@@ -19,14 +26,18 @@ def case(tmp_path):
     return Case(tmp_path)
 
 
+def load(case, **options):
+    return Inputs(case.model, case.spec, None, InputOptions(activation="relu", **options)).load()
+
+
 def test_a_model_and_its_spec_are_read(case):
-    assert load_any_model(case.model, case.spec, "relu") == (small_spec(), small_network())
+    assert load(case) == (small_spec(), small_network())
 
 
 def test_a_model_of_another_width_is_refused_with_both_files(case):
     Network([Affine(np.ones((1, 3), np.float32), np.ones(1, np.float32))], []).save(case.model)
     with pytest.raises(FairmendError, match=r"model\.onnx.*reads 3 columns"):
-        load_any_model(case.model, case.spec, "relu")
+        load(case)
 
 
 def test_people_are_all_rows_or_some_drawn_by_seed(case):
@@ -87,10 +98,7 @@ def test_a_spec_that_does_not_reproduce_the_scores_in_the_data_is_refused(case, 
     age, gender, income, loans = right.features
     Spec([age, gender, loans, income], Label("good", "yes", score="p")).save(case.spec)
     before = case.listing()
-    refused = run(*arguments)
-    assert refused.exit_code == 2
-    assert len(refused.stderr.splitlines()) == 1
-    assert 'people.csv, column "p": not verified: ' in refused.stderr
+    refused_in_one_line(run(*arguments), 'people.csv, column "p": not verified: ')
     assert case.listing() == before
     Spec(right.features, Label("good", "yes", score="p")).save(case.spec)
     assert run(*arguments).exit_code in (0, 1)
@@ -109,13 +117,13 @@ def test_a_spec_without_scores_keeps_everything_else():
 
 def test_a_threshold_on_the_command_line_replaces_that_of_the_spec(case):
     small_spec().at_threshold(0.4).save(case.spec)
-    spec, net = load_any_model(case.model, case.spec, "relu")
+    spec, net = load(case)
     assert (spec.threshold, net.threshold) == (0.4, 0.4)
-    spec, net = load_any_model(case.model, case.spec, "relu", threshold=0.3)
+    spec, net = load(case, threshold=0.3)
     assert (spec, net) == (small_spec().at_threshold(0.3), small_network().at_threshold(0.3))
     Spec(small_spec().features).save(case.spec)
     with pytest.raises(FairmendError, match=r"spec\.toml: a threshold needs \[label\] in the spec"):
-        load_any_model(case.model, case.spec, "relu", threshold=0.3)
+        load(case, threshold=0.3)
 
 
 def test_every_command_decides_at_the_threshold(case, tmp_path):
@@ -158,7 +166,7 @@ def test_every_command_decides_at_the_threshold(case, tmp_path):
 
 def test_several_classes_with_a_threshold_are_refused_in_one_line(case):
     small_network(3).save(case.model)
-    refused = run("certify", case.model, "--spec", case.spec, "--data", case.data, "--threshold", 0.3)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Error: a threshold of 0.3 needs two classes, but the network has 3 outputs.")
-    assert refused.stderr.count("\n") == 1
+    answer = run("certify", case.model, "--spec", case.spec, "--data", case.data, "--threshold", 0.3)
+    assert answer.exit_code == 2
+    assert answer.stderr.startswith("Error: a threshold of 0.3 needs two classes, but the network has 3 outputs.")
+    assert answer.stderr.count("\n") == 1

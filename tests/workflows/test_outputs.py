@@ -10,12 +10,12 @@ from onnx import TensorProto, helper
 from rich.console import Console
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.console import show_report
+from fairmend.cli.figures import show_report
 from fairmend.network.formats.torch.state_dict import to_tensors
 from fairmend.report.report import DATA_NAME, PAGE_NAME
 from fairmend.workflows.outputs import REPORT_FILES, check_certificate
 from support.checker_cases import case as checker_case
-from support.cli_case import Case, run, small_network, small_people, small_spec
+from support.cli_case import Case, run, small_network, small_people, small_spec, succeeded
 
 
 def test_the_files_are_those_that_fairmend_report_reads():
@@ -96,8 +96,7 @@ def test_a_repair_says_that_the_file_has_another_form_than_the_original(first, t
     case = Case(tmp_path)
     small_network(2).save(case.model)
     with_another_output(case, first=first)
-    done = case.repair(method="blind", steps=1)
-    assert done.exit_code == 0
+    done = succeeded(case.repair(method="blind", steps=1))
     assert "model.onnx with a certificate will have fairmend's own form: fairmend check cannot read that" in done.stderr
     warning = next(each for each in json.loads((case.out / "result.json").read_text())["warnings"] if "form" in each)
     assert warning.startswith("model.onnx has fairmend's own form")
@@ -112,7 +111,6 @@ def test_a_repair_says_that_the_file_has_another_form_than_the_original(first, t
 
 def test_a_repair_of_a_file_that_the_checker_reads_keeps_its_form_and_says_nothing(tmp_path):
     case = Case(tmp_path)
-    done = case.repair(method="blind", steps=1)
-    assert done.exit_code == 0
+    done = succeeded(case.repair(method="blind", steps=1))
     assert "own form" not in done.stdout + done.stderr
     assert not any("own form" in each for each in json.loads((case.out / "result.json").read_text())["warnings"])

@@ -75,9 +75,16 @@ def test_a_spec_is_drafted_and_checked(names, tmp_path):
 def test_options_of_data_need_data(names):
     for function in (workflows.audit_files, workflows.quantify_files):
         with pytest.raises(FairmendError, match="--out-of-range needs --data"):
-            function(*names[:2], out_of_range="clip")
+            function(*names[:2], inputs=workflows.InputOptions(out_of_range="clip"))
         with pytest.raises(FairmendError, match="--keep-going needs --data"):
-            function(*names[:2], keep_going=True)
+            function(*names[:2], inputs=workflows.InputOptions(keep_going=True))
+
+
+def test_commands_that_do_not_say_which_files_they_left_out_leave_out_none(names, tmp_path):
+    for function in (workflows.repair_files, workflows.export_files):
+        with pytest.raises(FairmendError, match="leaves out no files of the data"):
+            function(*names, tmp_path / "out", inputs=workflows.InputOptions(keep_going=True))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_name_is_imported_on_first_use():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,29 +23,23 @@ from fairmend.cli.options import FILE, common_options, json_option, seed_option
 @seed_option
 @json_option
 @common_options
-def command(what: str, out: Path, **options: Any) -> None:
+def command(
+    what: str,
+    out: Path,
+    models_dir: Path | None,
+    data_dir: Path | None,
+    splits_dir: Path | None,
+    quick: bool,
+    resume: bool,
+    workers: int | None,
+    seed: int,
+    json_output: bool,
+) -> None:
     """Reproduce the tables of the paper.
 
     Prints our numbers with those of the paper in parentheses, and writes them to the folder as .csv, .md and .html.
     Needs the extra "bench": pip install 'fairmend[bench]'.
     """
-    run_bench(what, out, **options)
-
-
-def run_bench(
-    what: str,
-    out: Path,
-    *,
-    models_dir: Path | None = None,
-    data_dir: Path | None = None,
-    splits_dir: Path | None = None,
-    quick: bool = False,
-    resume: bool = False,
-    workers: int | None = None,
-    seed: int = 0,
-    json_output: bool = False,
-) -> None:
-    """Compute tables, show them and write them into `out`."""
     from rich.console import Console
 
     from fairmend.base.folders import check_folder

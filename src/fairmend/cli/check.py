@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fairmend.base.errors import FairmendError
 from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import FILE, MODEL, common_options, insert_formats, json_option
-
-if TYPE_CHECKING:
-    from fairmend_check.main import Evidence
 
 _logger = logging.getLogger(__name__)
 
@@ -83,14 +79,16 @@ def command(
         raise click.UsageError("Pass either MODEL or --kernel-only.")
     if no_run and require_run:
         raise click.UsageError("--no-run and --require-run exclude each other.")
-    from fairmend_check.main import Evidence
+    from fairmend_check.errors import CannotAnswerError
+    from fairmend_check.main import EXIT_CODES, Evidence, check_and_print
 
     evidence = Evidence(attest, attest_failure, attestation, junit, summary)
     problem = evidence.problem(kernel_only=kernel_only)
     if problem:
         raise click.UsageError(f"{problem[:1].upper()}{problem[1:]}.")
-    ctx.exit(
-        run_check(
+
+    try:
+        result = check_and_print(
             certificate,
             model,
             spec_file,
@@ -100,36 +98,7 @@ def command(
             json_output=json_output,
             evidence=evidence,
         )
-    )
-
-
-def run_check(
-    certificate: Path,
-    model: Path | None,
-    spec_file: Path | None = None,
-    *,
-    real: bool = False,
-    run: bool = True,
-    require_run: bool = False,
-    json_output: bool = False,
-    evidence: Evidence | None = None,
-) -> int:
-    """Check the certificate, print the verdict and return the exit code."""
-    from fairmend_check.errors import CannotAnswerError
-    from fairmend_check.main import EXIT_CODES, check_and_print
-
-    try:
-        result = check_and_print(
-            certificate,
-            model,
-            spec_file,
-            real=real,
-            run=run,
-            require_run=require_run,
-            json_output=json_output,
-            evidence=evidence,
-        )
     except CannotAnswerError as error:
         raise FairmendError(str(error)) from error
     _logger.info("%s with %d regions, checked in %.2f s", certificate, result.regions, result.seconds)
-    return EXIT_CODES[result.verdict]
+    ctx.exit(EXIT_CODES[result.verdict])

@@ -7,36 +7,21 @@ space, which keeps a figure and its unit together: rich would, so it sees anothe
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.padding import Padding
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import percent, printable, probabilities
-
-if TYPE_CHECKING:
-    from fairmend import CheckResult
-    from fairmend.auditing.figures import Pair
-    from fairmend.evaluate.document import Document, FeatureGroups, OutOfRangeValues, UtilityFigures
-    from fairmend.evaluate.utility import RegressionUtility
-    from fairmend.models import RunModel
-    from fairmend.network import Network
-
-
-ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
-
-_MOST_DIGITS = 6  # after the point of a probability in per cent
+from fairmend.base.text import printable
+from fairmend.cli.group import typed_command
 
 _STAGES = {
     "read": "Reading the data",
@@ -143,6 +128,34 @@ def show_json(document: Mapping[str, object]) -> None:
     click.echo(to_json(document))
 
 
+def run_and_show(
+    ctx: click.Context,
+    workflow: Callable[..., Any],
+    show: Callable[[Console, Any], None],
+    json_output: bool,
+    **options: Any,
+) -> Any:
+    """Call a workflow with the options of a command, show its result or print its document, and return it.
+
+    `on_result` shows a first part of the result as soon as the workflow has it.
+    """
+    on_result = options.get("on_result")
+    with progress_bars(quiet=json_output) as progress:
+
+        def show_first(done: Any) -> None:
+            assert on_result is not None
+            progress.pause()
+            on_result(console(), done)
+
+        options |= {} if on_result is None else {"on_result": show_first}
+        done = workflow(**options, command=typed_command(ctx), progress=progress)
+    if json_output:
+        show_json(done.document.printed())
+    else:
+        show(console(), done)
+    return done
+
+
 def figures_table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     """Return an empty table in the style that all commands share; the columns in `right` are aligned to the right."""
     title = printable(title)
@@ -222,33 +235,6 @@ def progress_bars(quiet: bool = False) -> Iterator[Bars]:
     bars.pause()
 
 
-def group_heading(group: FeatureGroups) -> str:
-    """Return the heading of the group figures of one feature."""
-    what = "parity / odds" if group.widest_class is None else "widest gap of a class"
-    bins = f" in {len(group.groups) + group.groups_left_out} bins" if group.binned else ""
-    small = f", without {group.small_groups} small" if group.small_groups else ""
-    return f"Gaps by {group.feature}{bins} ({what}{small})"
-
-
-def group_figures(group: FeatureGroups) -> str:
-    """Return the differences in demographic parity and in equalized odds; with many classes, that of the widest one."""
-    if group.widest_class is not None:
-        return printable(f"{percent(group.widest_difference)} ({group.widest_class})")
-    return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
-
-
-def regression_figures(utility: UtilityFigures | RegressionUtility) -> list[tuple[str, str]]:
-    """Return the figures of a regression network with their names; none of one that decides."""
-    if utility.mean_absolute_error is None:
-        return []
-    share = [] if utility.r2 is None else [("R²", f"{utility.r2:.3f}")]
-    return [
-        *share,
-        ("Mean absolute error", f"{utility.mean_absolute_error:.4g}"),
-        ("Root mean squared error", f"{utility.root_mean_squared_error:.4g}"),
-    ]
-
-
 def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
     """Print warnings, one sentence or more each."""
     for warning in warnings:
@@ -256,133 +242,7 @@ def show_warnings(screen: Console, warnings: Sequence[str]) -> None:
         screen.print(Text(f"Warning: {warning}{end}", style="yellow"))
 
 
-def show_doubts(screen: Console, document: Document) -> None:
-    """Print the warnings that make the figures doubtful: before the first figure."""
-    show_warnings(screen, document.doubts)
-    if document.doubts:
-        screen.print()
-
-
-def show_other_warnings(screen: Console, document: Document) -> None:
-    """Print the warnings after the figures."""
-    show_warnings(screen, document.warnings[len(document.doubts) :])
-
-
 def warn_before(warning: str) -> None:
     """Print a warning on stderr before the work begins; nothing if there is none."""
     if warning:
         show_warnings(stderr_console(), [warning])
-
-
-def show_out_of_range(screen: Console, done: OutOfRangeValues | None, spec_file: Path | None = None) -> None:
-    """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
-    if done is None or not done.rows:
-        return
-    screen.print(Text(done.text, style="yellow"), soft_wrap=True)
-    if spec_file is not None:
-        screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
-
-
-def show_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what: str) -> None:
-    """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
-    if document.claim.is_score:
-        _show_score_pairs(screen, document, pairs, what)
-        return
-    lines = Rows.grid(padding=(0, 1))
-    threshold = document.threshold if len(document.class_names) <= 2 else None
-    for pair in pairs:
-        assert pair.answers is not None
-        assert pair.scores is not None
-        scores = probabilities(pair.scores, threshold)
-        answers = map(document.quoted_class, pair.answers)
-        first, second = (f"{name} ({score})" for name, score in zip(answers, scores, strict=True))
-        difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
-        lines.add_row(" ", Text(f"{name_pair(pair, what)}: {first}. {difference}: {second}."))
-    meaning = "the probability of the first prediction"
-    if threshold is not None:
-        positive = document.quoted_class(1)
-        meaning = (
-            f"the probability of {positive}; from {percent(threshold, _digits(threshold))}, the prediction is "
-            f"{positive}"
-        )
-    lines.add_row(" ", Text(f"In parentheses: {meaning}. {_numbering(what)}", style="dim"))
-    screen.print(lines)
-
-
-def _digits(share: float) -> int:
-    """Return how many digits after the point a share has in per cent."""
-    return next((digits for digits in range(_MOST_DIGITS) if round(share, digits + 2) == share), _MOST_DIGITS)
-
-
-def _show_score_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what: str) -> None:
-    """Print the two people of each neighbourhood whose scores differ most."""
-    lines = Rows.grid(padding=(0, 1))
-    for pair in pairs:
-        output = "" if pair.output is None else f"output {pair.output}, "
-        first, second = (
-            f"{score:.5g} with {values}"
-            for score, values in zip(pair.scores or (), document.differing_values(pair), strict=True)
-        )
-        where = f"  {name_pair(pair, what)}: {output}differs by {pair.gap:.4g}."
-        lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
-    screen.print(lines)
-    screen.print(Padding(Text(f"The score is the {document.claim.on}. {_numbering(what)}", style="dim"), (0, 0, 0, 2)))
-
-
-def name_pair(pair: Pair, what: str) -> str:
-    """Return the number of a pair: "row 5", or "sample 5" if that is what its number counts."""
-    return pair.name if what == "row" else f"{what} {pair.row}"
-
-
-def _numbering(what: str) -> str:
-    return ROW_NUMBERS if what == "row" else f"{what.capitalize()}s are numbered from 1."
-
-
-def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
-    """Print where the files are and what each contains."""
-    screen.print()
-    screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"), soft_wrap=True)
-    lines = Rows.grid(padding=(0, 2))
-    for name, what in files.items():
-        lines.add_row("", Text(name, style="cyan"), Text(what))
-    screen.print(lines)
-
-
-def show_check(
-    screen: Console, result: CheckResult, certificate: Path, model: Path, covers: str = "", *, real: bool = False
-) -> None:
-    """Print that the certificate was checked, and how to check it; `covers` names the inputs if not all are covered.
-
-    `real` means that it claims exact arithmetic only.
-    """
-    screen.print()
-    scope = f" for {covers} only" if covers else ""
-    scope += ", in exact arithmetic only: rounding may change a prediction in inference" if real else ""
-    colour = "bold yellow" if scope else "bold green"
-    sentence = (f"The certificate is valid{scope}", colour)
-    screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
-    typed = shlex.join(["fairmend", "check", str(certificate), str(model), *(["--real"] if real else [])])
-    screen.print(Text(f"  {typed}", style="bold"), soft_wrap=True)
-    show_condition(screen, result.condition)
-
-
-def show_condition(screen: Console, condition: str) -> None:
-    """Print what must be true of the program that runs the model, if its file leaves that open."""
-    if condition:
-        screen.print(Text(f"Condition: {condition}"))
-
-
-def show_runtime(screen: Console, model: Network | RunModel) -> None:
-    """Print what runs a model that is not read as a network, and why it is not."""
-    from fairmend.models import RunModel
-
-    if isinstance(model, RunModel):
-        screen.print(Text(f"{model.runner.name} is run by {model.runtime}: {model.why_only_run}."), soft_wrap=True)
-
-
-def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:
-    """Print where the page is."""
-    screen.print()
-    screen.print(
-        Text.assemble("Report (open it in a browser): " if browser else "Report: ", (str(page), "bold")), soft_wrap=True
-    )

@@ -13,7 +13,6 @@ import shutil
 import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -133,13 +132,8 @@ def command(ctx: click.Context, /, json_output: bool) -> None:
     Shows the versions of the required packages, the extras, the solvers and their licences, threads, the GPU and
     fairmend.toml. Exits with 0 if fairmend is ready to use, 2 if a required package is missing or too old.
     """
-    root = ctx.find_root().command
-    assert isinstance(root, click.Group)
-    ctx.exit(run_doctor(root, config_in_use(ctx), json_output=json_output))
-
-
-def run_doctor(commands: click.Group, config: Path | None = None, *, json_output: bool = False) -> int:
-    """Check the installation, show the result and return the exit code."""
+    commands, config = ctx.find_root().command, config_in_use(ctx)
+    assert isinstance(commands, click.Group)
     problems: list[str] = []
     packages = _check_packages(problems)
     document: dict[str, Any] = {
@@ -174,7 +168,7 @@ def run_doctor(commands: click.Group, config: Path | None = None, *, json_output
     else:
         _show(document, packages)
         _show_conclusion(broken, problems)
-    return NOT_READY if problems else READY
+    ctx.exit(NOT_READY if problems else READY)
 
 
 def _check_packages(problems: list[str]) -> list[PackageStatus]:

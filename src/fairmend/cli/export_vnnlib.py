@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from fairmend.base.paths import DataSource
 from fairmend.cli.group import Command, echo_line
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
     FILE,
     common_options,
+    group_options,
     insert_formats,
     json_option,
     model_argument,
@@ -50,7 +50,8 @@ from fairmend.cli.options import (
 @json_option
 @common_options
 @insert_formats
-def command(model: Path, data: DataSource, spec_file: Path, out: Path, json_output: bool, **options: Any) -> None:
+@group_options
+def command(out: Path, json_output: bool, **options: Any) -> None:
     """Export fairness properties for other verifiers.
 
     MODEL is a file: {formats}. The folder gets one property for each person in the data, in the VNN-LIB format:
@@ -61,7 +62,7 @@ def command(model: Path, data: DataSource, spec_file: Path, out: Path, json_outp
     from fairmend.prove.vnnlib import INSTANCES, MANIFEST
     from fairmend.workflows import export_files
 
-    exported = export_files(model, spec_file, data, out, **options)
+    exported = export_files(out=out, **options)
     if json_output:
         show_json(exported.document)
         return

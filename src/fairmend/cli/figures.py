@@ -1,8 +1,10 @@
-"""Figures in the terminal: the disparity of scores, the candidates of auto, and a repair before and after."""
+"""Figures and sentences that several commands show: warnings, pairs, groups, effects, and the disparity of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -10,79 +12,136 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import listed, loss, number, percent, printable, signed_difference
-from fairmend.cli.console import (
-    Rows,
-    figures_table,
-    group_figures,
-    group_heading,
-    name_pair,
-    regression_figures,
-    show_doubts,
-    show_other_warnings,
-)
+from fairmend.base.text import listed, number, percent, printable, probabilities, signed_difference
+from fairmend.cli.console import Rows, figures_table, show_warnings
+from fairmend.evaluate.document import UTILITY_NAMES
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+    from fairmend import CheckResult
     from fairmend.auditing.figures import DisparityFigures, Pair
     from fairmend.evaluate.document import (
-        AuditDocument,
         Document,
+        FeatureEffects,
+        FeatureGroups,
         FeatureMeans,
-        PolicySummary,
+        OutOfRangeValues,
         ProxyTable,
-        RecipeSummary,
-        RepairDocument,
         UtilityFigures,
         ValueEffect,
     )
+    from fairmend.models import RunModel
+    from fairmend.network import Network
 
 
+ROW_NUMBERS = "Rows are numbered as in a spreadsheet: the header is row 1."
+
+_MOST_DIGITS = 6  # after the point of a probability in per cent
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"
 _WIDTH = 33  # characters of the curve, each for three thresholds
 _NAMED = (0.1, 0.3, 0.5, 0.7)
+_COLOURS = {"loses": "red", "gains": "green"}
 
 
-_CLASS_FIGURES = {"unequal": 7, "accuracy": 8, "balanced": 8, "agrees": 7, "loses": 5}
-_REGRESSION_FIGURES = {"unequal": 7, "R²": 9, "agrees": 7, "loses": 6}
-_ORIGINAL = "the original network"
-_SELECTED, _FRONTIER = "→", "●"
-_MARKS = {
-    _SELECTED: "→ selected. ",
-    _FRONTIER: "● on the frontier: no other is at least as good in guarantee, unequal and what is kept, and better in "
-    "one. ",
-}
-_NOTE = "unequal: still treated unequally, among rows of the data and uniform samples. "
-_CLASS_NOTE = (
-    "accuracy, balanced (accuracy): on calibration rows that the recipe did not use. "
-    "agrees: predictions equal to the original's, mean over the classes. "
-    "loses: the largest fall against the original in points, estimated from labels and scores of all rows; it decides "
-    "whether the model is kept."
-)
-_REGRESSION_NOTE = (
-    "R²: on calibration rows that the recipe did not use. agrees: the share of the variance of the original's outputs "
-    "that is kept. loses: the fall against the original, which decides whether the model is kept."
-)
-
-
-def show_comparison(screen: Console, document: RepairDocument, title: str) -> None:
-    """Print the tables, the warnings and what is proven."""
-    show_doubts(screen, document)
-    if document.candidates:
-        show_candidates(screen, document.candidates, document.policy)
+def show_doubts(screen: Console, document: Document) -> None:
+    """Print the warnings that make the figures doubtful: before the first figure."""
+    show_warnings(screen, document.doubts)
+    if document.doubts:
         screen.print()
-    screen.print(_comparison_table(document, title))
-    show_compared_disparity(screen, document)
-    show_means(screen, document.before.mean_outputs, document.after.mean_outputs)
-    show_compared_effects(screen, document)
-    show_other_warnings(screen, document)
+
+
+def show_other_warnings(screen: Console, document: Document) -> None:
+    """Print the warnings after the figures."""
+    show_warnings(screen, document.warnings[len(document.doubts) :])
+
+
+def show_out_of_range(screen: Console, done: OutOfRangeValues | None, spec_file: Path | None = None) -> None:
+    """Print what was done about values out of range, and where the spec with wider ranges is; nothing without any."""
+    if done is None or not done.rows:
+        return
+    screen.print(Text(done.text, style="yellow"), soft_wrap=True)
+    if spec_file is not None:
+        screen.print(Text.assemble("The spec with wider ranges: ", (str(spec_file), "bold")), soft_wrap=True)
+
+
+def show_files(screen: Console, out: Path, files: Mapping[str, str]) -> None:
+    """Print where the files are and what each contains."""
     screen.print()
-    proven, _, rest = document.guarantee.partition(":")
-    style = "bold green" if proven == "Proven" else "bold yellow"
-    screen.print(Text.assemble((f"{proven}:", style), rest))
+    screen.print(Text.assemble("Saved in ", (str(out), "bold"), ":"), soft_wrap=True)
+    lines = Rows.grid(padding=(0, 2))
+    for name, what in files.items():
+        lines.add_row("", Text(name, style="cyan"), Text(what))
+    screen.print(lines)
+
+
+def show_check(
+    screen: Console, result: CheckResult, certificate: Path, model: Path, covers: str = "", *, real: bool = False
+) -> None:
+    """Print that the certificate was checked, and how to check it; `covers` names the inputs if not all are covered.
+
+    `real` means that it claims exact arithmetic only.
+    """
+    screen.print()
+    scope = f" for {covers} only" if covers else ""
+    scope += ", in exact arithmetic only: rounding may change a prediction in inference" if real else ""
+    colour = "bold yellow" if scope else "bold green"
+    sentence = (f"The certificate is valid{scope}", colour)
+    screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
+    typed = shlex.join(["fairmend", "check", str(certificate), str(model), *(["--real"] if real else [])])
+    screen.print(Text(f"  {typed}", style="bold"), soft_wrap=True)
+    show_condition(screen, result.condition)
+
+
+def show_condition(screen: Console, condition: str) -> None:
+    """Print what must be true of the program that runs the model, if its file leaves that open."""
+    if condition:
+        screen.print(Text(f"Condition: {condition}"))
+
+
+def show_runtime(screen: Console, model: Network | RunModel) -> None:
+    """Print what runs a model that is not read as a network, and why it is not."""
+    from fairmend.models import RunModel
+
+    if isinstance(model, RunModel):
+        screen.print(Text(f"{model.runner.name} is run by {model.runtime}: {model.why_only_run}."), soft_wrap=True)
+
+
+def show_report(screen: Console, page: Path, *, browser: bool = True) -> None:
+    """Print where the page is."""
+    screen.print()
+    screen.print(
+        Text.assemble("Report (open it in a browser): " if browser else "Report: ", (str(page), "bold")), soft_wrap=True
+    )
+
+
+# Figures of a network
+
+
+def kept_figures(utility: UtilityFigures) -> list[tuple[str, str]]:
+    """Return the name of each figure of a network's utility that is known, and its value."""
+    known = {key: getattr(utility, key) for key in UTILITY_NAMES}
+    return [(UTILITY_NAMES[key], _shown(key, value)) for key, value in known.items() if value is not None]
+
+
+def _shown(key: str, value: float) -> str:
+    if key in ("auc", "r2"):
+        return f"{value:.3f}"
+    return f"{value:.4g}" if key.endswith("_error") else percent(value)
+
+
+def group_heading(group: FeatureGroups) -> str:
+    """Return the heading of the group figures of one feature."""
+    what = "parity / odds" if group.widest_class is None else "widest gap of a class"
+    bins = f" in {len(group.groups) + group.groups_left_out} bins" if group.binned else ""
+    small = f", without {group.small_groups} small" if group.small_groups else ""
+    return f"Gaps by {group.feature}{bins} ({what}{small})"
+
+
+def group_figures(group: FeatureGroups) -> str:
+    """Return the differences in demographic parity and in equalized odds; with many classes, that of the widest one."""
+    if group.widest_class is not None:
+        return printable(f"{percent(group.widest_difference)} ({group.widest_class})")
+    return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
 
 
 def show_means(screen: Console, before: Sequence[FeatureMeans], after: Sequence[FeatureMeans] | None = None) -> None:
@@ -116,21 +175,32 @@ def _interval_text(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
-def show_compared_effects(screen: Console, document: RepairDocument) -> None:
-    """Print who gains or loses before and after a repair: the mean effect of each protected value."""
-    before, after = document.before.effects, document.after.effects
+def show_effects(
+    screen: Console, document: Document, before: Sequence[FeatureEffects], after: Sequence[FeatureEffects] | None = None
+) -> None:
+    """Print who gains or loses: the mean effect of each protected value, in an audit with 95 % intervals."""
     if not before:
         return
     answer, on = before[0].answer, "output" if document.claim.on == "output" else "probability"
-    table = figures_table("Mean effect of each value", "", " ", "before", "after", right=("before", "after"))
-    for old, new in zip(before, after, strict=True):
-        name = old.feature if old.answer == answer else f"{old.feature} ({old.answer})"
-        for first, second in zip(old.values, new.values, strict=True):
-            table.add_row(name, first.value, *(_effect(value, on) for value in (first, second)))
+    columns = ("before", "after") if after is not None else ("output",) if answer is None else ("probability", "share")
+    table = figures_table(
+        "Mean effect of each value", "", " ", *columns, *(["  "] if after is None else []), right=columns
+    )
+    for place, feature in enumerate(before):
+        name = feature.feature if feature.answer == answer else f"{feature.feature} ({feature.answer})"
+        for at, value in enumerate(feature.values):
+            later = None if after is None else after[place].values[at]
+            cells = _intervals(value, on) if later is None else [_effect(each, on) for each in (value, later)]
+            table.add_row(name, value.value, *cells)
             name = ""
         table.add_section()
-    what = "on the output" if answer is None else f'in points, on the share who get "{answer}"'
-    table.caption = f"{what}: the same person with each value. report.html has the intervals"
+    if after is None:
+        what = f'in points, on the probability of "{answer}" and the share who get it'
+        rest = ", with 95 % intervals: the same person with each value"
+    else:
+        what = f'in points, on the share who get "{answer}"'
+        rest = ": the same person with each value. report.html has the intervals"
+    table.caption = f"{'on the output' if answer is None else what}{rest}"
     screen.print()
     screen.print(table)
 
@@ -141,117 +211,18 @@ def _effect(value: ValueEffect, on: str) -> Text:
     mean = signed_difference(effect.mean, on)
     if value.direction == "neither" or mean == "0":  # a value may gain in score alone: the report shows both
         return Text(mean)
-    return Text(f"{mean} {value.direction}", style={"loses": "red", "gains": "green"}.get(value.direction, ""))
+    return Text(f"{mean} {value.direction}", style=_COLOURS.get(value.direction, ""))
 
 
-def _comparison_table(document: RepairDocument, title: str) -> Table:
-    """Return a table of each figure before and after the repair."""
-    before, after, inputs = document.before, document.after, document.repair_inputs
-    sampled = "" if before.data.exact and after.data.exact else " (a lower bound)"
-    table = figures_table(title, "", "before", "after", right=("before", "after"))
-    left = after.repair_inputs.count
-    table.add_row(
-        "Repair inputs treated unequally",
-        f"{before.repair_inputs.count:,} of {inputs:,}",
-        Text(f"{left:,} of {inputs:,}", style="bold red" if left else "bold green"),
-    )
-    table.add_row(
-        f"All {document.data_rows:,} rows: treated unequally{sampled}",
-        percent(before.data.idi_rate),
-        percent(after.data.idi_rate),
-    )
-    if before.largest_difference is not None and after.largest_difference is not None:
-        table.add_row(
-            f"Largest difference, {document.claim.delta:g} allowed",
-            f"{before.largest_difference:.4g}",
-            f"{after.largest_difference:.4g}",
-        )
-    mark = "*" if document.scored_rows_are_held_out else "†"
-    kept = dict(kept_figures(after.utility))
-    for name, first in kept_figures(before.utility):
-        if name in kept:
-            table.add_row(f"{name} {mark}", first, kept[name])
-    for old, new in zip(before.groups, after.groups, strict=True):
-        table.add_row(f"{group_heading(old)} {mark}", group_figures(old), group_figures(new))
-    add_disparity(table, before.disparity, after.disparity)
-    table.add_section()
-    if document.changed_predictions is not None:
-        table.add_row("Predictions changed, of all rows", "", percent(document.changed_predictions))
-    if document.by_classes is None:
-        table.add_row("Weights changed", "", f"{document.changed_weights:,} of {document.total_weights:,}")
-    if document.head_change:
-        table.add_row("Change of the head in step 2 (l1 norm)", "", f"{document.head_change:.4g}")
-    table.add_row("Seconds", "", f"{document.seconds['total']:.2f}")
-    table.caption = f"{mark} on {document.scored_on}"
-    if document.claim.stated:
-        table.caption += f"\nunequally: {document.claim.words().unequal}"
-    return table
-
-
-def kept_figures(utility: UtilityFigures) -> list[tuple[str, str]]:
-    """Return the name of each figure of a network's utility that is known, and its value."""
-    shares = {
-        "Accuracy": utility.accuracy,
-        "Balanced accuracy": utility.balanced_accuracy,
-        "Positive rate": utility.positive_rate,
-    }
-    rows = [(name, percent(value)) for name, value in shares.items() if value is not None]
-    if utility.auc is not None:
-        rows.append(("AUC", f"{utility.auc:.3f}"))
-    return rows + regression_figures(utility)
-
-
-def show_candidates(screen: Console, candidates: Sequence[RecipeSummary], policy: PolicySummary | None) -> None:
-    """Print what auto tried, grouped by guarantee, the strongest first, and why the others were not taken."""
-    from fairmend.evaluate.summary import describe_unrun
-    from fairmend.repairing.candidates import GUARANTEES
-
-    assert policy is not None
-    regression = policy.original_accuracy is None
-    figures = _REGRESSION_FIGURES if regression else _CLASS_FIGURES
-    numbered = list(enumerate(candidates, 1))
-    screen.print(Text("Candidates of auto", style="bold"))
-    screen.print(Text(policy.text))
-    screen.print()
-    names = [_ORIGINAL, *(c.name for c in candidates if c.ran)]
-    width = min(max(map(len, names)), screen.width - sum(figures.values()) - 2 * len(figures) - 6)
-    kept = _accuracy(policy.original_accuracy, policy.original_balanced_accuracy)
-    screen.print(_table(width, figures, [("", "", _ORIGINAL, "", *kept, percent(1.0), "")], header=True))
-    for guarantee in (*reversed(GUARANTEES), None):
-        members = [(number, c) for number, c in numbered if c.ran and (c.guarantee if c.proven else None) == guarantee]
-        if members:
-            screen.print(Text("Not proven" if guarantee is None else f"Proven for {guarantee}", style="bold"))
-            screen.print(_table(width, figures, (_row(number, c, regression) for number, c in members)))
-    _show_reasons(screen, [(number, c) for number, c in numbered if c.ran and not c.chosen])
-    unrun = describe_unrun([c.problem for c in candidates if not c.ran])
-    if unrun:
-        screen.print(Text(unrun))
-    marks = {_mark(candidate) for candidate in candidates}
-    legend = "".join(meaning for mark, meaning in _MARKS.items() if mark in marks)
-    screen.print(Text(legend + _NOTE + (_REGRESSION_NOTE if regression else _CLASS_NOTE), style="dim italic"))
-
-
-def add_disparity(table: Table, disparity: DisparityFigures, after: DisparityFigures | None = None) -> None:
-    """Add the distribution of the differences to a table of figures, and of those after a repair in a third column."""
-    table.add_section()
-    columns = [side.rows() for side in (disparity, after) if side is not None]
-    for (name, value), *others in zip(*columns, strict=True):
-        table.add_row(name, value, *(other for _, other in others))
-
-
-def show_disparity(screen: Console, document: AuditDocument) -> None:
-    """Print the two similar people whose scores differ most, and who would be treated unequally at other thresholds."""
-    disparity = document.disparity
-    if disparity.worst is not None and disparity.on == "probability" and document.claim.on != "probability":
-        screen.print()
-        line = _describe_worst(document, disparity.worst, "sample" if document.sampled else "row")
-        screen.print(Text(f"Largest score disparity, {line}"))
-    if disparity.threshold is not None:
-        _show_curve(screen, disparity, disparity.threshold)
-    if not disparity.exact:
-        also = ", and so are the shares at other thresholds" if disparity.curve else ""
-        note = f"Not every similar person was computed: score disparities are at least these (≥){also}."
-        screen.print(Text(note, style="yellow"))
+def _intervals(value: ValueEffect, on: str) -> list[Text]:
+    """Return the effects of a value with their intervals, and who gains or loses by it."""
+    cells = []
+    for effect in (value.score, value.decision):
+        if effect is not None:
+            mean, low, high = (signed_difference(each, on) for each in (effect.mean, effect.low, effect.high))
+            cells.append(Text(f"{mean} ({low} to {high})"))
+    direction = "" if value.direction == "neither" else value.direction
+    return [*cells, Text(direction, style=_COLOURS.get(direction, ""))]
 
 
 def show_proxies(screen: Console, proxies: Sequence[ProxyTable]) -> None:
@@ -263,20 +234,76 @@ def show_proxies(screen: Console, proxies: Sequence[ProxyTable]) -> None:
         screen.print(Text(describe_proxy(proxy)))
 
 
-def show_compared_disparity(screen: Console, document: RepairDocument) -> None:
-    """Print the two similar people whose scores differ most, before and after a repair."""
-    screen.print()
-    for when, disparity in (("before", document.before.disparity), ("after", document.after.disparity)):
-        if disparity.worst is not None:
-            line = _describe_worst(document, disparity.worst, "row")
-            screen.print(Text(f"Largest score disparity {when} the repair, {line}"))
-        elif disparity.exact:
-            screen.print(Text(f"{when.capitalize()} the repair, similar people get equal scores."))
-        else:
-            screen.print(Text(f"{when.capitalize()} the repair, no similar people with different scores were found."))
+# Pairs of people
 
 
-def _describe_worst(document: Document, pair: Pair, what: str) -> str:
+def show_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what: str) -> None:
+    """Print pairs in the user's values, one line each; `what` is the name of what their numbers count."""
+    if document.claim.is_score:
+        _show_score_pairs(screen, document, pairs, what)
+        return
+    lines = Rows.grid(padding=(0, 1))
+    threshold = document.threshold if len(document.class_names) <= 2 else None
+    for pair in pairs:
+        assert pair.answers is not None
+        assert pair.scores is not None
+        scores = probabilities(pair.scores, threshold)
+        answers = map(document.quoted_class, pair.answers)
+        first, second = (f"{name} ({score})" for name, score in zip(answers, scores, strict=True))
+        difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
+        lines.add_row(" ", Text(f"{name_pair(pair, what)}: {first}. {difference}: {second}."))
+    meaning = "the probability of the first prediction"
+    if threshold is not None:
+        positive = document.quoted_class(1)
+        meaning = (
+            f"the probability of {positive}; from {percent(threshold, _digits(threshold))}, the prediction is "
+            f"{positive}"
+        )
+    lines.add_row(" ", Text(f"In parentheses: {meaning}. {_numbering(what)}", style="dim"))
+    screen.print(lines)
+
+
+def _digits(share: float) -> int:
+    """Return how many digits after the point a share has in per cent."""
+    return next((digits for digits in range(_MOST_DIGITS) if round(share, digits + 2) == share), _MOST_DIGITS)
+
+
+def _show_score_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what: str) -> None:
+    """Print the two people of each neighbourhood whose scores differ most."""
+    lines = Rows.grid(padding=(0, 1))
+    for pair in pairs:
+        output = "" if pair.output is None else f"output {pair.output}, "
+        first, second = (
+            f"{score:.5g} with {values}"
+            for score, values in zip(pair.scores or (), document.differing_values(pair), strict=True)
+        )
+        where = f"  {name_pair(pair, what)}: {output}differs by {pair.gap:.4g}."
+        lines.add_row(Text(where), Text(printable(f"{first}; {second}.")))
+    screen.print(lines)
+    screen.print(Padding(Text(f"The score is the {document.claim.on}. {_numbering(what)}", style="dim"), (0, 0, 0, 2)))
+
+
+def name_pair(pair: Pair, what: str) -> str:
+    """Return the number of a pair: "row 5", or "sample 5" if that is what its number counts."""
+    return pair.name if what == "row" else f"{what} {pair.row}"
+
+
+def _numbering(what: str) -> str:
+    return ROW_NUMBERS if what == "row" else f"{what.capitalize()}s are numbered from 1."
+
+
+# The disparity of scores
+
+
+def add_disparity(table: Table, disparity: DisparityFigures, after: DisparityFigures | None = None) -> None:
+    """Add the distribution of the differences to a table of figures, and of those after a repair in a third column."""
+    table.add_section()
+    columns = [side.rows() for side in (disparity, after) if side is not None]
+    for (name, value), *others in zip(*columns, strict=True):
+        table.add_row(name, value, *(other for _, other in others))
+
+
+def describe_worst(document: Document, pair: Pair, what: str) -> str:
     """Return where the two are, and the score of each with the values in which they differ."""
     probability = pair.on == "probability"
     name = document.quoted_class(1 if pair.output is None else pair.output)
@@ -288,7 +315,7 @@ def _describe_worst(document: Document, pair: Pair, what: str) -> str:
     return printable(f"{name_pair(pair, what)}: {score_name} {first}; {second}.")
 
 
-def _show_curve(screen: Console, disparity: DisparityFigures, decision: float) -> None:
+def show_curve(screen: Console, disparity: DisparityFigures, decision: float) -> None:
     """Print the share treated unequally against the threshold: one line of blocks, and a few figures."""
     title, peak = "Treated unequally at each threshold:", disparity.peak
     at, most = peak.threshold, peak.share
@@ -321,61 +348,3 @@ def sparkline(shares: Sequence[float]) -> str:
         _NOTHING if height == 0 else _BLOCKS[min(len(_BLOCKS) - 1, int(height / top * len(_BLOCKS)))]
         for height in heights
     )
-
-
-def _table(width: int, figures: Mapping[str, int], rows: Iterable[Sequence[str]], *, header: bool = False) -> Rows:
-    """Return rows in columns of fixed widths, so that the tables of all guarantees line up."""
-    table = Rows(box=None, show_header=header, pad_edge=False, padding=(0, 1), header_style="dim")
-    for heading, size in (("", 1), ("", 2), ("", width), *figures.items()):
-        table.add_column(heading, width=size, justify="left" if size in (1, width) else "right")
-    for row in rows:
-        table.add_row(*row, style="bold green" if row[0] == _SELECTED else "")
-    return table
-
-
-def _row(number: int, candidate: RecipeSummary, regression: bool) -> tuple[str, ...]:
-    accuracy = None if regression else candidate.accuracy
-    figures = (percent(candidate.unfair_rate), *_accuracy(accuracy, candidate.balanced_accuracy))
-    shown = (*figures, percent(candidate.agreement), _fall(candidate))
-    return _mark(candidate), str(number), candidate.name, *(shown if candidate.proven else "–" * len(shown))
-
-
-def _fall(candidate: RecipeSummary) -> str:
-    if candidate.fall is None:
-        return "–"
-    return number(round(candidate.fall, 3) + 0.0) if candidate.fall_of == "R²" else loss(candidate.fall)
-
-
-def _mark(candidate: RecipeSummary) -> str:
-    return _SELECTED if candidate.chosen else _FRONTIER if candidate.on_frontier else ""
-
-
-def _accuracy(accuracy: float | None, balanced: float | None) -> tuple[str, ...]:
-    """Return accuracy and balanced accuracy as text, or R² of a regression network, which has no accuracy."""
-    if accuracy is None:
-        return ("–" if balanced is None else f"{balanced:.3f}",)
-    return percent(accuracy), percent(balanced)
-
-
-def _show_reasons(screen: Console, others: Sequence[tuple[int, RecipeSummary]]) -> None:
-    """Print why candidates were not taken, one line for each reason."""
-    reasons: dict[str, list[int]] = {}
-    for place, candidate in others:
-        reasons.setdefault(candidate.reason or candidate.problem, []).append(place)
-    if not reasons:
-        return
-    screen.print()
-    screen.print(Text("Why not the others", style="bold"))
-    for reason, numbers in reasons.items():
-        screen.print(Padding(Text(f"{_ranges(numbers)}: {printable(reason)}"), (0, 0, 0, 2)))
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return increasing numbers as text; three or more in a row are a range: "1, 3–6"."""
-    runs: list[list[int]] = []
-    for each in numbers:
-        if runs and each == runs[-1][-1] + 1:
-            runs[-1].append(each)
-        else:
-            runs.append([each])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

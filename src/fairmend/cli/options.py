@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -353,5 +354,22 @@ common_options = add_options(
 )
 """Add the options that every command has."""
 
-output_options = add_options(json_option, common_options, click.pass_context, insert_formats)
-"""Add --json and what every command has, and give the command its context."""
+
+def group_options(command: Decorated) -> Decorated:
+    """Give the command the files and two objects, `inputs` and `workers`, in place of the options that they hold."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **given: Any) -> Any:
+        from fairmend.workflows import InputOptions, WorkerOptions
+
+        for name, kind in (("inputs", InputOptions), ("workers", WorkerOptions)):
+            held = {field.name for field in fields(kind)} & given.keys()
+            if name == "inputs" or "jobs" in held:
+                given[name] = kind(**{option: given.pop(option) for option in held})
+        return command(*args, spec=given.pop("spec_file"), **given)
+
+    return cast(Decorated, wrapped)
+
+
+output_options = add_options(json_option, common_options, click.pass_context, insert_formats, group_options)
+"""Add --json and what every command has, and give the command its context and grouped options."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from fairmend.base.paths import DataSource
-from fairmend.cli.group import Command, typed_command
+from fairmend.cli.group import Command
 from fairmend.cli.options import (
     DATA,
     DATA_FORMATS,
@@ -27,13 +24,6 @@ from fairmend.cli.options import (
     table_options,
     what_if_options,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fairmend.evaluate.compare import RepairComparison
-    from fairmend.workflows import RepairedFiles
-
 
 GOOD, BAD = 0, 1
 _OF_METHOD = [
@@ -188,18 +178,7 @@ _USUAL = [
 @about_option
 @what_if_options
 @output_options
-def command(
-    ctx: click.Context,
-    /,
-    model: Path,
-    data: DataSource,
-    spec_file: Path,
-    out: Path,
-    no_what_if: bool,
-    what_if_rows: int,
-    json_output: bool,
-    **options: Any,
-) -> None:
+def command(ctx: click.Context, /, no_what_if: bool, what_if_rows: int, json_output: bool, **options: Any) -> None:
     """Repair a network and prove the result.
 
     MODEL is a file: {formats}. Any other .onnx file is repaired by classes of similar people (average). The repair
@@ -213,80 +192,26 @@ def command(
     spec.toml, repair_inputs.csv, result.json (all figures) and report.html. For a pipeline, it writes the network as
     model.onnx, and the pipeline with the repaired network in it.
     """
-    from fairmend.cli.console import console, progress_bars, show_json, warn_before
+    from fairmend.cli.console import run_and_show, warn_before
+    from fairmend.cli.repaired import show_repair
     from fairmend.workflows import repair_files
 
     refuse_together(ctx, "repair_rows", "repair_data")
     refuse_together(ctx, "what_if_rows", "no_what_if")
     of_method = {name: options.pop(name) for name in _OF_METHOD}
-    with progress_bars(quiet=json_output) as progress:
-        repaired = repair_files(
-            model,
-            spec_file,
-            data,
-            out,
-            what_if_rows=None if no_what_if else what_if_rows,
-            options={name: value for name, value in of_method.items() if _is_given(ctx, name)},
-            command=typed_command(ctx),
-            progress=progress,
-            warn=warn_before,
-            **options,
-        )
-    if json_output:
-        show_json(repaired.document.printed())
-    else:
-        _show(console(), repaired, model)
+    repaired = run_and_show(
+        ctx,
+        repair_files,
+        show_repair,
+        json_output,
+        what_if_rows=None if no_what_if else what_if_rows,
+        options={name: value for name, value in of_method.items() if _is_given(ctx, name)},
+        warn=warn_before,
+        **options,
+    )
     ctx.exit(BAD if repaired.document.after.repair_inputs.count or repaired.document.collapsed else GOOD)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:
     """Return whether the user set an option: the repair refuses options that its method does not use."""
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-
-
-def _show(screen: Console, repaired: RepairedFiles, model: Path) -> None:
-    """Print the comparison, and what is in the folder."""
-    from fairmend.cli.console import show_check, show_files, show_out_of_range, show_report
-    from fairmend.cli.figures import show_comparison, show_proxies
-    from fairmend.workflows.inputs import at_threshold
-
-    comparison, folder, document = repaired.comparison, repaired.folder, repaired.document
-    done, at = document.out_of_range, at_threshold(comparison.split.spec)
-    if document.collapsed:
-        _show_collapse(screen, comparison)
-    show_comparison(screen, document, f"{model.name}, repaired with method {document.method}{at}")
-    show_proxies(screen, document.proxies)
-    show_out_of_range(screen, done, folder / "spec.toml" if done is not None and done.ranges else None)
-    show_files(screen, folder, repaired.contents)
-    if repaired.replaced:
-        _show_replaced(screen, folder, repaired.contents, repaired.removed)
-    if document.certificate is not None and repaired.check is not None:
-        covers, real = comparison.guarantee.partial_coverage(), document.certificate.arithmetic == "real"
-        show_check(screen, repaired.check, folder / "certificate.json", folder / repaired.model, covers, real=real)
-    show_report(screen, folder / "report.html")
-
-
-def _show_collapse(screen: Console, comparison: RepairComparison) -> None:
-    """Say in the first line that the network is worth little, whatever is proven about it, and what may help."""
-    from rich.text import Text
-
-    from fairmend.evaluate.summary import describe_collapse
-
-    people = comparison.split
-    sentence = describe_collapse(comparison.result, people.spec, len(people.calibration))
-    screen.print(Text(sentence, style="bold red"))
-    screen.print()
-
-
-def _show_replaced(screen: Console, out: Path, files: Mapping[str, str], removed: Sequence[str]) -> None:
-    """Say that an earlier repair in the same folder was replaced, and which of its files are gone or still there."""
-    from rich.text import Text
-
-    screen.print(Text(f"These files replace an earlier repair in {out}.", style="yellow"))
-    gone = [name for name in removed if name not in files]
-    if gone:
-        screen.print(Text(f"The network of the earlier repair was deleted: {', '.join(gone)}.", style="yellow"))
-    stale = [path for path in sorted(out.glob("model.*")) if path.name not in files]
-    if stale:
-        names = ", ".join(path.name for path in stale)
-        screen.print(Text(f"Left over from the earlier repair: {names}.", style="yellow"))

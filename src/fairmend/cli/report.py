@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,6 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.paths import require_inside
 from fairmend.cli.group import Command
 from fairmend.cli.options import FILE, common_options, json_option
-
-if TYPE_CHECKING:
-    from fairmend.report import Report
 
 
 @click.command("report", cls=Command)
@@ -59,22 +55,8 @@ def command(
     into a dossier: a folder with the model, the certificate, the spec and what they show, in which every sentence is
     marked as proven, recomputable or not claimed.
     """
-    run_report(
-        folder, out, form=form, about=about, no_what_if=no_what_if, attestation=attestation, json_output=json_output
-    )
-
-
-def run_report(
-    folder: Path,
-    out: Path | None = None,
-    *,
-    form: str = "html",
-    about: Path | None = None,
-    no_what_if: bool = False,
-    attestation: Path | None = None,
-    json_output: bool = False,
-) -> None:
-    """Read the report's data from a folder, or from the file itself, and write it in the format."""
+    from fairmend.cli.console import console, show_json
+    from fairmend.cli.figures import show_report
     from fairmend.report import load_report
     from fairmend.report.report import CARD_NAME, DATA_NAME, PAGE_NAME
     from fairmend.spec.label import load_about
@@ -99,21 +81,14 @@ def run_report(
         from fairmend.workflows.dossier import write_dossier
 
         file = write_dossier(report, data.parent, out, attestation)
-        _show(report, file, form, json_output)
-        return
-    file = out if out is not None else data.parent / (CARD_NAME if form == "md" else PAGE_NAME)
-    if out is None:  # the folder may come from someone else
-        require_inside(file, data.parent, written=True)
-    for source, what in ((data, "the report's data"), (about, "the file of --about")):
-        if source is not None and file.resolve() == source.resolve():
-            raise FairmendError(f"{file}: would overwrite {what}; choose another --out")
-    {"html": report.save, "md": report.save_card, "json": report.save_data}[form](file)
-    _show(report, file, form, json_output)
-
-
-def _show(report: Report, file: Path, form: str, json_output: bool) -> None:
-    from fairmend.cli.console import console, show_json, show_report
-
+    else:
+        file = out if out is not None else data.parent / (CARD_NAME if form == "md" else PAGE_NAME)
+        if out is None:  # the folder may come from someone else
+            require_inside(file, data.parent, written=True)
+        for source, what in ((data, "the report's data"), (about, "the file of --about")):
+            if source is not None and file.resolve() == source.resolve():
+                raise FairmendError(f"{file}: would overwrite {what}; choose another --out")
+        {"html": report.save, "md": report.save_card, "json": report.save_data}[form](file)
     if json_output:
         show_json({"kind": report.document.kind, "title": report.document.title, "report": file, "format": form})
     else:

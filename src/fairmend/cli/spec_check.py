@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fairmend.evaluate.encoding.check import SpecCheck
+    from fairmend.workflows import CheckedSpec
 
 
 FITS, DOES_NOT_FIT = 0, 2
@@ -67,7 +69,8 @@ def command(
     SPEC is a .toml file. The scores that the model gave, or the matrix that it read, verify the encoding.
     Exits with 0 if everything fits, 2 if something does not.
     """
-    from fairmend.cli.console import console, show_json, show_out_of_range
+    from fairmend.cli.console import console, show_json
+    from fairmend.cli.figures import show_out_of_range
     from fairmend.evaluate.document_parts import out_of_range_values
     from fairmend.workflows.spec import check_spec_file
 
@@ -76,33 +79,29 @@ def command(
         show_json(checked.document)
     else:
         screen = console()
-        _show(screen, checked.check, spec_file, data, model)
+        _show(screen, checked, model)
         show_out_of_range(screen, out_of_range_values(checked.out_of_range))
     ctx.exit(FITS if checked.check.fits else DOES_NOT_FIT)
 
 
-def _show(screen: Console, check: SpecCheck, spec_file: Path, data: DataSource | None, model: Path | None) -> None:
+def _show(screen: Console, checked: CheckedSpec, model: Path | None) -> None:
     from rich.text import Text
 
-    from fairmend.base.text import percent
-    from fairmend.cli.console import regression_figures, show_warnings
+    from fairmend.cli.console import show_warnings
+    from fairmend.cli.figures import kept_figures
 
-    _show_spec(screen, check, spec_file.name)
-    if data is not None:
-        _show_problems(screen, check, data.name)
+    check = checked.check
+    _show_spec(screen, check, checked.document)
+    if checked.data is not None:
+        _show_problems(screen, check, checked.data.name)
     if model is not None:
         mismatch = check.width_mismatch
         message = mismatch or f"{model.name} reads {check.inputs} columns, as the spec describes."
         named = message if message.startswith(model.name) else f"{model.name}: {message}"
         screen.print(Text(named, style="bold red" if mismatch else "green"), soft_wrap=True)
     if check.utility is not None:
-        figures = f"accuracy {percent(check.utility.accuracy)}"
-        figures += f", balanced accuracy {percent(check.utility.balanced_accuracy)}"
-        figures += "" if check.utility.auc is None else f", AUC {check.utility.auc:.3f}"
-        screen.print(Text(f"With this spec the model has {figures}. Does this match what you know about the model?"))
-    if check.regression is not None:
-        errors = regression_figures(check.regression)
-        shown = ", ".join(f"{name if name == 'R²' else name.lower()} {figure}" for name, figure in errors)
+        known = [figure for figure in kept_figures(check.utility) if figure[0] != "Positive rate"]
+        shown = ", ".join(f"{name if name in ('R²', 'AUC') else name.lower()} {figure}" for name, figure in known)
         screen.print(Text(f"With this spec the model has {shown}. Does this match what you know about the model?"))
     show_warnings(screen, check.warnings)
     _show_verification(screen, check)
@@ -128,46 +127,37 @@ def _show_verification(screen: Console, check: SpecCheck) -> None:
         screen.print(Text(f"The encoding is unverified. {HOW_TO_VERIFY}", style="yellow"), soft_wrap=True)
 
 
-def _show_spec(screen: Console, check: SpecCheck, name: str) -> None:
+def _show_spec(screen: Console, check: SpecCheck, document: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     from fairmend.base.text import listed
     from fairmend.cli.console import figures_table
     from fairmend.network import DEFAULT_THRESHOLD
-    from fairmend.spec.classes import similarity_classes
-    from fairmend.spec.describe import (
-        describe_encoding,
-        describe_links,
-        describe_neighbourhood,
-        describe_role,
-        describe_similarity,
-        describe_values,
-    )
+    from fairmend.spec.describe import describe_encoding
 
     spec, sizes = check.spec, check.sizes
-    title = f"{name}: {len(spec.features)} features in {spec.width} input columns"
+    title = f"{document['spec']}: {len(spec.features)} features in {spec.width} input columns"
     table = figures_table(title, "column", "feature", "values", "the model reads", "similar people")
-    for feature in spec.features:
-        where = spec.columns(feature.name)
-        columns = f"{where.start}" if feature.width == 1 else f"{where.start}-{where.stop - 1}"
-        role = describe_role(feature, feature in spec.linked)
-        cells = (columns, feature.name, describe_values(feature), describe_encoding(feature, _DIGITS), role)
+    for feature, shown in zip(spec.features, document["features"], strict=True):
+        start, stop = shown["columns"]
+        columns = f"{start}" if stop == start + 1 else f"{start}-{stop - 1}"
+        reads = describe_encoding(feature, _DIGITS)
+        cells = (columns, shown["name"], shown["values"], reads, shown["similar_people"])
         table.add_row(*map(Text, cells), style="bold" if feature.protected else "")
     screen.print(table)
     screen.print()
-    for sentence in (describe_similarity(spec), *describe_links(spec)):
+    for sentence in (document["similar"], *document.get("links", ()), document["neighbourhood"]["words"]):
         screen.print(Text(sentence))
-    screen.print(Text(describe_neighbourhood(spec)))
     if len(spec.varying) > len(spec.protected):
         screen.print(Text("Classes of people whom chains of similar people connect:"))
-        for sentence in similarity_classes(spec).words():
+        for sentence in document["classes"]:
             screen.print(Text(f"  - {sentence}"), soft_wrap=True)
     if sizes is not None and sizes.least < sizes.most:
         screen.print(
             Text(f"Neighbourhoods in the data: {sizes.least:,} to {sizes.most:,} people, median {sizes.median:,g}.")
         )
     if spec.claim.stated:
-        screen.print(Text(spec.claim.words().sentence))
+        screen.print(Text(document["claim"]))
     if spec.label is not None and spec.label.classes:
         classes = listed([f'"{name}"' for name in spec.label.classes], most=None)
         screen.print(Text(f'The classes are {classes}, in column "{spec.label.column}".'))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from fairmend.evaluate.document import (
     AuditDocument,
     CertificateSummary,
     CertifyDocument,
-    Origin,
     Page,
     QuantifyDocument,
     RowShares,
@@ -24,13 +22,12 @@ from fairmend.evaluate.document import (
     UnequalBox,
     VerdictCounts,
 )
-from fairmend.evaluate.document_parts import common_parts, utility_figures
+from fairmend.evaluate.document_parts import Context, common_parts, taken
 from fairmend.evaluate.effects import mean_effects
-from fairmend.evaluate.groups import GroupColumn, values_of_rows
+from fairmend.evaluate.groups import CodedValues, columns_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
-from fairmend.evaluate.mean_outputs import tabulate_means
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
-from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_means, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.people import People, RowNumbers
 from fairmend.evaluate.proxies import proxy_table
@@ -40,9 +37,9 @@ from fairmend.prove.result import CertifyResult, Witness
 from fairmend.quantifying.result import QuantifyResult
 from fairmend.searching.result import SearchResult
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import OutOfRange, regression_warnings, spec_warnings
+from fairmend.spec.features import Feature
+from fairmend.spec.out_of_range import regression_warnings, spec_warnings
 from fairmend.spec.own_values import OwnValues, imputed_values
-from fairmend.tables import BrokenFile
 
 _MOST_RANGES = 240
 
@@ -55,91 +52,53 @@ def audit_warnings(net: Model, spec: Spec, result: AuditResult, labelled: Labell
 
     Samples of the input space give no such sign.
     """
+    known = labelled.utility
     if result.sampled:
         return []
-    if labelled.regression is not None:
-        return regression_warnings(labelled.regression.r2, labelled.rows)
-    if result.scores is not None and result.scores.claim.on == "output":
-        return []
-    known = labelled.utility
-    auc, by_chance = (None, None) if known is None else (known.auc, known.auc_by_chance)
-    return spec_warnings(result.rows.decide(net), auc, spec.classes, by_chance=by_chance)
+    if spec.regression:
+        return [] if known is None else regression_warnings(known.r2, labelled.rows)
+    auc = None if known is None else known.auc
+    return spec_warnings(result.rows.decide(net), auc, spec.classes, by_chance=labelled.auc_by_chance)
 
 
 def audit_document(
     net: Model,
     spec: Spec,
     result: AuditResult,
-    origin: Origin,
+    context: Context,
     *,
-    title: str,
     labelled: LabelledFigures,
-    labels: Iterable[object] = (),
-    warnings: Sequence[str] = (),
     rows: RowNumbers | None = None,
-    out_of_range: OutOfRange | None = None,
-    broken: Sequence[BrokenFile] = (),
-    files: Mapping[str, Path] | None = None,
-    columns: Sequence[GroupColumn] = (),
+    columns: Sequence[tuple[Feature, CodedValues]] = (),
     page: bool = True,
 ) -> AuditDocument:
     """Return what an audit found, with what only its page needs unless `page` is false.
 
-    `labels` are the different ones in the data, `rows` names the people by row and id, `out_of_range` is what was done
-    to their values, and `files` are those that the command writes. `columns` of the data that the model does not read
-    have groups too.
+    `rows` names the people by row and id. `columns` of the data that the model does not read have groups too.
     """
-    common = common_parts(
-        net,
-        spec,
-        origin,
-        title=title,
-        labels=labels,
-        warnings=warnings,
-        out_of_range=out_of_range,
-        broken=broken,
-        condition=result.condition,
-        files=files,
-    )
-    known = labelled.utility or labelled.regression
+    common = common_parts(net, spec, context, result.condition)
     classes = None if spec.regression else result.rows.decide(net)
-    values = values_of_rows(spec, result.rows)
-    values |= {feature.name: column for feature, column in columns}
-    features, examined = [*spec.protected, *(feature for feature, _ in columns)], result.examined
+    compared, examined = [*columns_of_rows(spec, result.rows), *columns], result.examined
+    groups, outcomes = [], None
+    if classes is not None:
+        groups = tabulate_groups(
+            spec, compared, labelled.groups, classes, classes=net.outputs, unfair=result.rows.unequal
+        )
+    if classes is not None and not result.sampled:
+        outcomes = tabulate_outcomes(spec, compared, [classes], common["class_names"])
     return AuditDocument(
         **common,
-        count=result.count,
-        total=result.total,
-        idi_rate=result.idi_rate,
-        exact=result.exact,
-        sampled=result.sampled,
-        interval=None if result.interval is None else list(result.interval),
-        unknown=result.unknown,
-        method=result.method,
+        **taken(result, "count total idi_rate exact sampled interval unknown method evaluations seconds"),
         exact_seconds=result.plan.exact_seconds,
-        evaluations=result.evaluations,
-        seconds=result.seconds,
         scores=None if result.scores is None else result.scores.figures(),
         disparity=result.disparity.figures(),
         labelled_rows=labelled.rows,
-        utility=None if known is None else utility_figures(known),
+        utility=labelled.utility,
         effects=mean_effects([net], spec, examined.X, common["class_names"])[0],
         proxies=[proxy_table(spec, examined.X, examined.rows, column) for column in columns],
-        groups=[]
-        if classes is None
-        else tabulate_groups(
-            spec,
-            values,
-            labelled.groups,
-            classes,
-            classes=net.outputs,
-            unfair=result.rows.unequal,
-            features=features,
-        ),
-        mean_outputs=tabulate_means(features, values, result.rows.logits) if spec.regression else [],
-        outcomes=None
-        if classes is None or result.sampled
-        else tabulate_outcomes(spec, values, [classes], common["class_names"], features),
+        groups=groups,
+        mean_outputs=tabulate_means(compared, result.rows.logits) if spec.regression else [],
+        outcomes=outcomes,
         pairs=[pair.figures() for pair in result.pairs],
         page=_audit_page(net, spec, result, RowNumbers() if rows is None else rows) if page else None,
     )
@@ -151,12 +110,8 @@ def _audit_page(net: Model, spec: Spec, result: AuditResult, numbers: RowNumbers
     if result.scores is not None:
         return Page(looked_at)
     nearest = nearest_in_audit(net, spec, result)
-    return Page(
-        looked_at,
-        _score_ranges(net, spec, result),
-        nearest.decisive_features(),
-        tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers),
-    )
+    pairs = tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers)
+    return Page(looked_at, _score_ranges(net, spec, result), nearest.decisive_features(), pairs)
 
 
 def _score_ranges(net: Model, spec: Spec, result: AuditResult) -> ScoreRanges:
@@ -176,58 +131,29 @@ def quantify_document(
     net: Model,
     spec: Spec,
     found: QuantifyResult,
-    origin: Origin,
+    context: Context,
     *,
-    title: str,
     boxes: int,
-    labels: Iterable[object] = (),
-    out_of_range: OutOfRange | None = None,
-    broken: Sequence[BrokenFile] = (),
-    warnings: Sequence[str] = (),
     certificate: CertificateSummary | None = None,
-    files: Mapping[str, Path] | None = None,
 ) -> QuantifyDocument:
-    """Return the shares of all people, with so many boxes at most; `labels` are the different ones in the data."""
-    rows = None
-    if found.rows is not None:
-        rows = RowShares(found.rows.fair, found.rows.unfair, found.rows.undecided, found.rows.total)
+    """Return the shares of all people, with so many boxes at most."""
+    shown = [
+        UnequalBox(
+            **taken(box, "share of_box decides classes rows"),
+            features=dict(box.features),
+            positive=dict(box.positive),
+            negative=dict(box.negative),
+            text=short(box.text, 2_000),
+        )
+        for box in found.boxes[:boxes]
+    ]
     return QuantifyDocument(
-        **common_parts(
-            net,
-            spec,
-            origin,
-            title=title,
-            labels=labels,
-            warnings=warnings,
-            out_of_range=out_of_range,
-            broken=broken,
-            condition=found.condition,
-            files=files,
-        ),
-        fair=found.fair,
-        unfair=found.unfair,
-        undecided=found.undecided,
+        **common_parts(net, spec, context, found.condition),
+        **taken(found, "fair unfair undecided leaves seconds sampled samples"),
         precision=net.dtype.name,
-        boxes=[
-            UnequalBox(
-                features=dict(box.features),
-                share=box.share,
-                of_box=box.of_box,
-                decides=list(box.decides),
-                classes=None if box.classes is None else list(box.classes),
-                positive=dict(box.positive),
-                negative=dict(box.negative),
-                rows=box.rows,
-                text=short(box.text, 2_000),
-            )
-            for box in found.boxes[:boxes]
-        ],
+        boxes=shown,
         boxes_left_out=len(found.boxes[boxes:]),
-        leaves=found.leaves,
-        seconds=found.seconds,
-        sampled=found.sampled,
-        samples=found.samples,
-        rows=rows,
+        rows=None if found.rows is None else RowShares(**taken(found.rows, "fair unfair undecided total")),
         own=[short(f.name) for f in spec.protected if any(f.name in link.when for link in spec.links)],
         certificate=certificate,
     )
@@ -240,39 +166,19 @@ def certify_document(
     net: Model,
     people: People,
     result: CertifyResult,
-    origin: Origin,
-    *,
-    title: str,
-    warnings: Sequence[str] = (),
+    context: Context,
     certificate: CertificateSummary | None = None,
-    files: Mapping[str, Path] | None = None,
 ) -> CertifyDocument:
     """Return the verdicts on people."""
     rows, ids = people.rows.tolist(), people.ids
-    common = common_parts(
-        net,
-        people.spec,
-        origin,
-        title=title,
-        labels=people.labels,
-        warnings=warnings,
-        out_of_range=people.out_of_range,
-        broken=people.broken,
-        condition=result.condition,
-        files=files,
-    )
     return CertifyDocument(
-        **common,
-        engine=result.engine,
-        runtime=result.runtime,
-        seconds=result.seconds,
+        **common_parts(net, people.spec, context, result.condition),
+        **taken(result, "engine runtime seconds unfair_rate reasons"),
         inputs=len(result),
         counts=VerdictCounts(**result.counts),
-        unfair_rate=result.unfair_rate,
         rows=rows,
         ids=ids,
         verdicts=[verdict.value for verdict in result.verdicts],
-        reasons=list(result.reasons),
         witnesses=_witnesses(people, result.witnesses, rows, ids),
         certificate=certificate,
     )
@@ -330,37 +236,12 @@ def _witness(
 
 
 def search_document(
-    net: Model,
-    people: People,
-    result: SearchResult,
-    origin: Origin,
-    *,
-    title: str,
-    local_steps: int,
-    pairs: Sequence[AuditPair],
-    warnings: Sequence[str] = (),
-    files: Mapping[str, Path] | None = None,
+    net: Model, people: People, result: SearchResult, context: Context, *, local_steps: int, pairs: Sequence[AuditPair]
 ) -> SearchDocument:
     """Return what a tester found; `pairs` are some of the results."""
     return SearchDocument(
-        **common_parts(
-            net,
-            people.spec,
-            origin,
-            title=title,
-            labels=people.labels,
-            warnings=warnings,
-            out_of_range=people.out_of_range,
-            broken=people.broken,
-            files=files,
-        ),
-        method=result.method,
-        count=result.count,
-        seeds=result.seeds,
-        starts=result.starts,
+        **common_parts(net, people.spec, context),
+        **taken(result, "method count seeds starts calls exact seconds"),
         local_steps=local_steps,
-        calls=result.calls,
-        exact=result.exact,
-        seconds=result.seconds,
         pairs=[pair.figures() for pair in pairs],
     )

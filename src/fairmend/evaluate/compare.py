@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
@@ -14,11 +14,12 @@ from fairmend.auditing.run import audit
 from fairmend.base.metrics import changed_rate
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
+from fairmend.evaluate.document import UtilityFigures
 from fairmend.evaluate.groups import GroupMetrics, group_metrics_of
 from fairmend.evaluate.people import number_pairs
 from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
-from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
+from fairmend.evaluate.utility import regression_utility, utility_of
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows
 from fairmend.prove.claims import Guarantee, UnequalCount
@@ -40,18 +41,16 @@ class Measurement:
     ----------
     repair : which repair inputs are treated unequally
     data : the audit of all rows of the data
-    utility : accuracy and similar figures, on the scored rows; None for a regression network
+    utility : accuracy and similar figures, or the errors of a regression network, on the scored rows
     groups : differences between groups, by feature, on the scored rows; empty for a regression network
-    regression : the errors of a regression network, on the scored rows; None for a classifier
     inputs, scored : the repair inputs and the scored rows, with what the network computed for them
     repair_scores : how far the scores differ around the repair inputs; None for a claim about classes
     """
 
     repair: UnequalInputs
     data: AuditResult
-    utility: Utility | None
+    utility: UtilityFigures
     groups: tuple[GroupMetrics, ...]
-    regression: RegressionUtility | None
     inputs: ScoredRows
     scored: ScoredRows
     repair_scores: ScoreSummary | None
@@ -96,19 +95,15 @@ def measure(
         inputs, repair = found.scored(net, split.X_repair), UnequalInputs(found.unequal, found.exact)
         scores = found.scores
     scored = everyone.take(split.scored) if split.test is None else ScoredRows.of(net, split.test.X)
-    y, regression = split.y_scored, None
-    figures: Utility | None = None
+    y = split.y_scored
     groups: tuple[GroupMetrics, ...] = ()
     if spec.regression:
-        regression = regression_utility_of(scored.logits, y)
+        figures = regression_utility(scored.logits, y)
     else:
         figures = utility_of(scored.logits, y, threshold=net.threshold)
-        groups = group_metrics_of(
-            spec, split.group_values(), scored.classes, y, classes=net.outputs, features=split.group_features
-        )
-    return Measurement(
-        repair, number_pairs(data, split.rows, spec, net.dtype), figures, groups, regression, inputs, scored, scores
-    )
+        groups = group_metrics_of(spec, split.compared_columns(), scored.classes, y, classes=net.outputs)
+    data = number_pairs(data, split.rows, spec, net.dtype)
+    return Measurement(repair, data, figures, groups, inputs, scored, scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +141,10 @@ class RepairComparison:
             networks = before.scored.net, after.scored.net
             changed = changed_rate(before.data.rows.decide(networks[0]), after.data.rows.decide(networks[1]))
         return cls(split, result, before, after, changed, tuple(warnings))
+
+    def with_warning(self, warning: str) -> RepairComparison:
+        """Return the comparison with a further warning; an empty one is none."""
+        return replace(self, warnings=(*self.warnings, warning)) if warning else self
 
     @property
     def covers_inference(self) -> bool:

@@ -138,16 +138,18 @@ class Document:
             return printable(f'not "{positive}"')
         return printable(f'"{self.class_names[number]}"')
 
+    def called(self, pair: Pair, name: str, value: object) -> tuple[object, str]:
+        """Return what people call the value of a feature, and " (imputed)" if it replaces a missing one."""
+        known = pair.imputed.get(name) if value is None else value
+        return self.value_names.get(name, {}).get(as_text(known), known), " (imputed)" if value is None else ""
+
     def differing_values(self, pair: Pair) -> list[str]:
         """Return the values of both people where they differ: "age 18, sex f" and "age 75, sex m"."""
-
-        def shown(name: str, value: object) -> object:
-            known = pair.imputed.get(name) if value is None else value
-            called = self.value_names.get(name, {}).get(as_text(known), known)
-            return f"{called} (imputed)" if value is None else called
-
-        both = pair.values, pair.other_values
-        return [", ".join(f"{name} {shown(name, values[name])}" for name in pair.differing) for values in both]
+        both = (
+            [(name, *self.called(pair, name, values[name])) for name in pair.differing]
+            for values in (pair.values, pair.other_values)
+        )
+        return [", ".join(f"{name} {value}{imputed}" for name, value, imputed in person) for person in both]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document as plain data: what result.json holds."""
@@ -187,6 +189,21 @@ class UtilityFigures:
     r2: float | None = None
     mean_absolute_error: float | None = None
     root_mean_squared_error: float | None = None
+
+
+UTILITY_NAMES = {
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "positive_rate": "Positive rate",
+    "auc": "AUC",
+    "r2": "R²",
+    "mean_absolute_error": "Mean absolute error",
+    "root_mean_squared_error": "Root mean squared error",
+}
+"""What each figure is called wherever it is shown; average precision is shown beside the AUC."""
+
+REGRESSION_ERRORS = [(UTILITY_NAMES[key], key) for key in ("r2", "mean_absolute_error", "root_mean_squared_error")]
+"""The figures of a regression network, with their names."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -27,9 +27,7 @@ from fairmend.evaluate.document import (
     Run,
     Similarity,
     SourceFile,
-    UtilityFigures,
 )
-from fairmend.evaluate.utility import RegressionUtility, Utility
 from fairmend.network import Model
 from fairmend.prove.certificate import Certificate
 from fairmend.spec import Spec
@@ -122,25 +120,38 @@ def _versions() -> dict[str, str]:
 # What the spec and the data say
 
 
-def common_parts(
-    net: Model,
-    spec: Spec,
-    origin: Origin,
-    *,
-    title: str,
-    labels: Iterable[object] = (),
-    warnings: Sequence[str] = (),
-    out_of_range: OutOfRange | None = None,
-    broken: Sequence[BrokenFile] = (),
-    condition: str = "",
-    files: Mapping[str, Path] | None = None,
-) -> dict[str, Any]:
-    """Return the fields that every document has; `labels` are the different ones in the data."""
-    names = class_names(spec, net, labels)
+@dataclass(frozen=True)
+class Context:
+    """What a document says beside the result: what was examined, and what was done about the data.
+
+    Attributes
+    ----------
+    origin : where the result comes from
+    title : what was examined
+    labels : the different labels in the data
+    warnings : signs that the spec is wrong, files that were left out, and what else the user should know
+    out_of_range : what was done about values out of range; None without data
+    broken : files of the data that were left out because they cannot be read
+    files : those that the command writes, by name
+    """
+
+    origin: Origin
+    title: str
+    labels: Iterable[object] = ()
+    warnings: Sequence[str] = ()
+    out_of_range: OutOfRange | None = None
+    broken: Sequence[BrokenFile] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+def common_parts(net: Model, spec: Spec, context: Context, condition: str = "") -> dict[str, Any]:
+    """Return the fields that every document has."""
+    names = class_names(spec, net, context.labels)
     favourable = None if spec.regression else favourable_class(spec, len(names))
+    done, warnings = context.out_of_range, context.warnings
     return {
-        "title": short(title),
-        "origin": origin,
+        "title": short(context.title),
+        "origin": context.origin,
         "claim": spec.claim,
         "similar": describe_similarity(spec),
         "class_names": names,
@@ -149,11 +160,11 @@ def common_parts(
         "threshold": spec.threshold,
         "about": spec.about,
         "condition": condition,
-        "out_of_range": None if out_of_range is None else out_of_range_values(out_of_range),
-        "broken_files": [LeftOutFile(file.name, file.reason) for file in broken],
+        "out_of_range": None if done is None else out_of_range_values(done),
+        "broken_files": [LeftOutFile(file.name, file.reason) for file in context.broken],
         "doubts": [short(warning, 2_000) for warning in warnings if isinstance(warning, Doubt)],
         "warnings": [short(each, 2_000) for each in sorted(warnings, key=lambda each: not isinstance(each, Doubt))],
-        "files": {name: str(path) for name, path in (files or {}).items()},
+        "files": {name: str(path) for name, path in context.files.items()},
     }
 
 
@@ -226,10 +237,7 @@ def check_document(found: Mapping[str, Any]) -> CheckDocument:
     return CheckDocument(**{**found, "runs": [Run(**run) for run in found["runs"]]})
 
 
-# Figures
-
-
-def utility_figures(figures: Utility | RegressionUtility | None) -> UtilityFigures:
-    """Return how well a network predicts."""
-    known = {} if figures is None else asdict(figures)
-    return UtilityFigures(**{name: value for name, value in known.items() if name not in ("changed", "auc_by_chance")})
+def taken(source: object, names: str) -> dict[str, Any]:
+    """Return the values of fields that a result and its document share; a tuple becomes the list of a document."""
+    values = {name: getattr(source, name) for name in names.split()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

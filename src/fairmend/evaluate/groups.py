@@ -85,17 +85,13 @@ def group_metrics(
     y (rows,) are the true classes if they are known.
     """
     inputs = spec.as_inputs(X, net.dtype)
-    values: dict[str, Values | CodedValues] = {
-        **protected_values(spec, inputs),
-        **{feature.name: column for feature, column in columns},
-    }
-    features = [*spec.protected, *(feature for feature, _ in columns)]
-    return group_metrics_of(spec, values, net.predict(inputs), y, classes=net.outputs, features=features)
+    compared = [*protected_columns(spec, inputs), *columns]
+    return group_metrics_of(spec, compared, net.predict(inputs), y, classes=net.outputs)
 
 
-def protected_values(spec: Spec, X: npt.NDArray[np.floating[Any]]) -> dict[str, Values]:
-    """Return the user's values (rows,) of each protected feature of encoded inputs X (rows, width)."""
-    return {f.name: decode_columns(f, X[:, spec.columns(f.name)]) for f in spec.protected}
+def protected_columns(spec: Spec, X: npt.NDArray[np.floating[Any]]) -> list[GroupColumn]:
+    """Return the protected features with their values in encoded inputs X (rows, width)."""
+    return [(f, decode_columns(f, X[:, spec.columns(f.name)])) for f in spec.protected]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +112,13 @@ class CodedValues:
         return CodedValues(self.distinct, select_rows(self.codes, rows))
 
 
-GroupColumn = tuple[Feature, CodedValues]
-"""A column as a feature, though the model does not read it, and its values in all rows."""
+GroupColumn = tuple[Feature, Values | CodedValues]
+"""A column whose groups are compared: a protected feature, or one that the model does not read, and its values."""
 
 
-def values_of_rows(spec: Spec, rows: AuditedRows) -> dict[str, CodedValues]:
-    """Return the user's values of each protected feature of all audited inputs."""
-    return {f.name: _decode(f, rows.protected[f.name]) for f in spec.protected}
+def columns_of_rows(spec: Spec, rows: AuditedRows) -> list[tuple[Feature, CodedValues]]:
+    """Return the protected features with their values in all audited inputs."""
+    return [(f, _decode(f, rows.protected[f.name])) for f in spec.protected]
 
 
 def _decode(feature: Feature, column: Values) -> CodedValues:
@@ -141,24 +137,20 @@ def _different(values: Values) -> Values:
 
 def group_metrics_of(
     spec: Spec,
-    values: Mapping[str, Values | CodedValues],
+    columns: Sequence[GroupColumn],
     predicted: Classes,
     y: npt.ArrayLike | None = None,
     *,
     classes: int = 2,
-    features: Sequence[Feature] | None = None,
 ) -> tuple[GroupMetrics, ...]:
-    """Return the metrics from the values (rows,) of each protected feature and the predictions (rows,).
-
-    `features` are those to compare, if they are not the protected ones.
-    """
+    """Return the metrics of columns, given the predictions (rows,)."""
     true = None if y is None else np.asarray(y)
     if true is not None and true.shape != predicted.shape:
         raise FairmendError(f"y has {len(true)} true classes for {len(predicted)} predictions; give one per row")
     if true is not None and classes <= 2 and not all(np.isin(true[part], (0, 1)).all() for part in chunks(len(true))):
         raise FairmendError(f"y holds {np.unique(true)[:5].tolist()}; give the true classes as 0 and 1")
     names = [spec.name_class(number, classes) for number in range(classes)] if classes > 2 else []
-    return tuple(_of_feature(f, values[f.name], predicted, true, names) for f in features or spec.protected)
+    return tuple(_of_feature(feature, values, predicted, true, names) for feature, values in columns)
 
 
 def class_shares(codes: Codes, predicted: Classes, groups: int, classes: int) -> Floats:
@@ -283,7 +275,7 @@ def require_group_columns(columns: Sequence[str], spec: Spec, found: Collection[
             raise FairmendError(f"--group {name}: the data has no such column{suggest(name, sorted(found))}")
 
 
-def group_columns(columns: Sequence[str], frame: pd.DataFrame) -> tuple[GroupColumn, ...]:
+def group_columns(columns: Sequence[str], frame: pd.DataFrame) -> tuple[tuple[Feature, CodedValues], ...]:
     """Return the columns of these people."""
     collected = GroupColumns(columns)
     collected.add(frame)
@@ -320,13 +312,13 @@ class GroupColumns:
         rows = {name: store.array() if len(store) else np.zeros(0, np.int64) for name, store in self._codes.items()}
         return GroupValues({name: tuple(places) for name, places in self._places.items()}, rows)
 
-    def columns(self) -> list[GroupColumn]:
+    def columns(self) -> list[tuple[Feature, CodedValues]]:
         """Return each column as a feature with its values: categories, or numbers if there are many."""
         values = self.values()
         return [_as_feature(name, values.distinct[name], values.codes[name]) for name in self._places]
 
 
-def _as_feature(name: str, distinct: Sequence[str], codes: Ints) -> GroupColumn:
+def _as_feature(name: str, distinct: Sequence[str], codes: Ints) -> tuple[Feature, CodedValues]:
     present, places = np.unique(codes, return_inverse=True)
     texts = [distinct[number] for number in present]
     if len(texts) <= _MOST_GROUPS:

@@ -13,10 +13,12 @@ import pandas as pd
 from fairmend.auditing.rows import AuditedRows, RowStore
 from fairmend.base.arrays import Bools, in_chunks, select_rows
 from fairmend.base.text import as_text, listed, shown
-from fairmend.evaluate.groups import GroupColumn, GroupMetrics, group_metrics_of, values_of_rows
-from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility_of, utility_of
+from fairmend.evaluate.document import UtilityFigures
+from fairmend.evaluate.groups import CodedValues, GroupMetrics, columns_of_rows, group_metrics_of
+from fairmend.evaluate.utility import auc_by_chance, regression_utility, utility_of
 from fairmend.network import Model
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 from fairmend.spec.out_of_range import label_warnings
 from fairmend.spec.read_values import find_classes
 
@@ -30,15 +32,15 @@ class LabelledFigures:
     Attributes
     ----------
     rows : how many rows have a label
-    utility : accuracy and similar figures; None without classes
-    groups : differences between groups, by protected feature; empty without classes
-    regression : the errors of a regression network with one output
+    utility : accuracy and similar figures, or the errors of a regression network with one output; None without either
+    groups : differences between groups, by compared column; empty without classes
+    auc_by_chance : how large the AUC may be by chance; None without classes
     """
 
     rows: int = 0
-    utility: Utility | None = None
+    utility: UtilityFigures | None = None
     groups: tuple[GroupMetrics, ...] = ()
-    regression: RegressionUtility | None = None
+    auc_by_chance: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +100,6 @@ class LabelledRows:
         """The different labels so far, at most 1,000."""
         return tuple(self._distinct)
 
-    def distinct_labels(self) -> pd.DataFrame | None:
-        """Return the different labels as rows of the label's column; None without labels."""
-        if self._spec.label is None or not self._distinct:
-            return None
-        return pd.DataFrame({self._spec.label.column: list(self._distinct)})
-
     def warnings(self, source: object) -> list[str]:
         """Return a warning if no label is the positive one, or some are no class; `source` names the file."""
         classes = self._spec.classes
@@ -117,7 +113,7 @@ class LabelledRows:
             return []
         return label_warnings(self._spec, self._any_positive, list(self._distinct), source)
 
-    def figures(self, rows: AuditedRows, columns: Sequence[GroupColumn] = ()) -> LabelledFigures:
+    def figures(self, rows: AuditedRows, columns: Sequence[tuple[Feature, CodedValues]] = ()) -> LabelledFigures:
         """Return the figures of the rows with a label; `rows` are all rows of the file, as the audit knows them.
 
         `columns` have groups as well as protected features.
@@ -129,16 +125,17 @@ class LabelledRows:
         if count == 0 or (self._spec.regression and self._net.outputs > 1):
             return LabelledFigures(count)
         y, logits = self._labels.array(), rows.logits
-        values = values_of_rows(self._spec, rows) | {feature.name: column for feature, column in columns}
         if count < len(known):
             y, logits = select_rows(y, known), select_rows(logits, known)
-            values = {name: column.chosen(known) for name, column in values.items()}
         if self._spec.regression:
-            return LabelledFigures(count, regression=regression_utility_of(logits, y))
-        predicted = in_chunks(logits, self._net.decide, np.int16)
-        features = [*self._spec.protected, *(feature for feature, _ in columns)]
-        groups = group_metrics_of(self._spec, values, predicted, y, classes=self._net.outputs, features=features)
-        return LabelledFigures(count, utility_of(logits, y, threshold=self._net.threshold), groups)
+            return LabelledFigures(count, regression_utility(logits, y))
+        compared = [*columns_of_rows(self._spec, rows), *columns]
+        if count < len(known):
+            compared = [(feature, values.chosen(known)) for feature, values in compared]
+        predicted, outputs = in_chunks(logits, self._net.decide, np.int16), self._net.outputs
+        groups = group_metrics_of(self._spec, compared, predicted, y, classes=outputs)
+        figures = utility_of(logits, y, threshold=self._net.threshold)
+        return LabelledFigures(count, figures, groups, auc_by_chance(y, outputs))
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:
         """Return the class of each row, or the number to predict, and whether it has one."""

@@ -56,16 +56,8 @@ class NearestCounterfactuals:
 
     def take(self, chosen: Ints) -> NearestCounterfactuals:
         """Return some of them, in the given order."""
-        return NearestCounterfactuals(
-            self.rows[chosen],
-            self.X[chosen],
-            self.other[chosen],
-            self.features,
-            self.differs[chosen],
-            self.alone[chosen],
-            self.gap[chosen],
-            self.exact,
-        )
+        arrays = ("rows", "X", "other", "differs", "alone", "gap")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in arrays})
 
 
 def nearest_in_audit(net: Model, spec: Spec, result: AuditResult) -> NearestCounterfactuals:

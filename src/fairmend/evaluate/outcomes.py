@@ -1,4 +1,4 @@
-"""Selection rates and impact ratios of groups and intersections: whether outcomes are equal, however treatment is.
+"""Tables of groups and intersections: selection rates, impact ratios and mean outputs, however equal treatment is.
 
 The figures are those that New York City's rules ask of bias audits of tools that select people (Local Law 144 of 2021;
 Rules of the City of New York, title 6, section 5-301 (b)): counts, selection rates and impact ratios, each a selection
@@ -10,20 +10,29 @@ Procedures (29 CFR 1607.4 D): an impact ratio below 0.8 is generally regarded as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations, islice
 
 import numpy as np
 
-from fairmend.auditing.result import wilson_interval
-from fairmend.base.arrays import Bools, Ints, chunks, count_codes, count_together, empty_array
+from fairmend.auditing.result import NORMAL_QUANTILE, wilson_interval
+from fairmend.base.arrays import Bools, FloatArray, Floats, Ints, chunks, count_codes, count_together, empty_array
 from fairmend.base.metrics import Classes
 from fairmend.base.text import short
-from fairmend.evaluate.document import FeatureGroups, GroupRates, Outcomes, OutcomeTable, Selection, SelectionRates
+from fairmend.evaluate.document import (
+    FeatureGroups,
+    FeatureMeans,
+    GroupMean,
+    GroupRates,
+    MeanEffect,
+    Outcomes,
+    OutcomeTable,
+    Selection,
+    SelectionRates,
+)
 from fairmend.evaluate.document_parts import favourable_class
-from fairmend.evaluate.groups import SMALL, CodedValues, Codes, GroupMetrics, Values, class_shares, grouped
+from fairmend.evaluate.groups import SMALL, Codes, GroupColumn, GroupMetrics, class_shares, grouped
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
 
 # The selection rate of each group, and the gaps between groups, as the report shows them.
 
@@ -33,49 +42,38 @@ _MOST_FEATURES, _MOST_RATES, _MOST_RATED_CLASSES = 12, 12, 12
 
 def tabulate_groups(
     spec: Spec,
-    values: Mapping[str, Values | CodedValues],
+    columns: Sequence[GroupColumn],
     metrics: Sequence[GroupMetrics],
     predictions: Classes,
     *,
     classes: int,
     unfair: Bools | None = None,
-    features: Sequence[Feature] | None = None,
 ) -> list[FeatureGroups]:
-    """Return the groups of each protected feature, of at most twelve.
+    """Return the groups of each column, of at most twelve.
 
     Parameters
     ----------
-    values : by protected feature, the user's values (rows,)
-    metrics : the gaps by feature; empty without labels
+    metrics : the gaps by column; empty without labels
     predictions : those of the network (rows,)
     classes : how many outputs the network has; selection rates need one or two
     unfair : which rows are treated unequally (rows,)
-    features : those to compare, if they are not the protected ones
     """
+    favourable = favourable_class(spec, classes)
     return [
-        _feature(
-            feature,
-            values[feature.name],
-            metrics[number] if metrics else None,
-            predictions,
-            classes,
-            unfair,
-            favourable_class(spec, classes),
-        )
-        for number, feature in enumerate((features or spec.protected)[:_MOST_FEATURES])
+        _feature(column, metrics[number] if metrics else None, predictions, classes, unfair, favourable)
+        for number, column in enumerate(columns[:_MOST_FEATURES])
     ]
 
 
 def _feature(
-    feature: Feature,
-    values: Values | CodedValues,
+    column: GroupColumn,
     metrics: GroupMetrics | None,
     predictions: Classes,
     classes: int,
     unfair: Bools | None,
     favourable: int | None,
 ) -> FeatureGroups:
-    names, codes, binned = grouped(feature, values)
+    names, codes, binned = grouped(*column)
     sizes = count_codes(codes, len(names))
 
     def share_of(which: Bools | Classes | None) -> list[float | None]:
@@ -93,7 +91,7 @@ def _feature(
     reason = None if metrics is None else metrics.reason
     widest = None if metrics is None else metrics.widest_class
     return FeatureGroups(
-        short(feature.name),
+        short(column[0].name),
         binned,
         [GroupRates(*rows[i]) for i in chosen],
         len(rows) - len(chosen),
@@ -113,21 +111,16 @@ _MOST_TABLES, _MOST_GROUPS, _MOST_CLASSES = 24, 40, 12
 
 
 def tabulate_outcomes(
-    spec: Spec,
-    values: Mapping[str, Values | CodedValues],
-    predictions: Sequence[Classes],
-    answers: Sequence[str],
-    features: Sequence[Feature] | None = None,
+    spec: Spec, columns: Sequence[GroupColumn], predictions: Sequence[Classes], answers: Sequence[str]
 ) -> Outcomes:
-    """Return the tables of each protected feature, then of each intersection of two, three, and so on.
+    """Return the tables of each column, then of each intersection of two, three, and so on.
 
     Parameters
     ----------
-    values : by protected feature, the user's values (rows,)
     predictions : for each network (before, after), its predictions (rows,)
     answers : the names of the classes; the favourable one is a selection, and each of several if none is favourable
     """
-    groups = {feature.name: grouped(feature, values[feature.name])[:2] for feature in features or spec.protected}
+    groups = {feature.name: grouped(feature, values)[:2] for feature, values in columns}
     favourable = favourable_class(spec, len(answers))
     classes = list(range(min(len(answers), _MOST_CLASSES))) if favourable is None else [favourable]
     together = (names for size in range(1, len(groups) + 1) for names in combinations(groups, size))
@@ -197,3 +190,66 @@ def _selections(sizes: Ints, small: Bools, counts: Ints) -> list[Selection]:
         low, high = wilson_interval(count, size)
         found.append(Selection(count, rate, low, high, ratio, ratio is not None and ratio < FOUR_FIFTHS))
     return found
+
+
+# The mean output of a regression network for each group, and how far the groups lie apart, with 95 % intervals.
+#
+# The interval of a mean is mean ± 1.96 s / √n, and that of a difference of two means adds their variances (Welch).
+
+
+_MOST_MEANS, _MOST_OUTPUTS = 12, 4
+
+
+def tabulate_means(columns: Sequence[GroupColumn], outputs: FloatArray) -> list[FeatureMeans]:
+    """Return the mean outputs (rows, outputs) of the groups of each column."""
+    each = outputs.reshape(len(outputs), -1).astype(np.float64)
+    several = each.shape[1] > 1
+    return [
+        _feature_means(column, each[:, number], number if several else None)
+        for column in columns[:_MOST_FEATURES]
+        for number in range(min(_MOST_OUTPUTS, each.shape[1]))
+    ]
+
+
+def _feature_means(column: GroupColumn, outputs: Floats, number: int | None) -> FeatureMeans:
+    names, codes, binned = grouped(*column)
+    sizes, means, errors = _means(codes, len(names), outputs)
+    small = sizes < SMALL * len(outputs)
+    groups = [
+        GroupMean(short(name), int(rows), bool(is_small), *_interval(mean, error))
+        for name, rows, is_small, mean, error in zip(names, sizes, small, means, errors, strict=True)
+    ]
+    chosen = sorted(sorted(range(len(groups)), key=lambda i: -groups[i].rows)[:_MOST_MEANS])
+    large = np.flatnonzero(~small & (sizes > 0))
+    difference = lowest = highest = None
+    if len(large) > 1:
+        low, high = large[np.argmin(means[large])], large[np.argmax(means[large])]
+        error = None if np.isnan(errors[low] + errors[high]) else float(np.hypot(errors[low], errors[high]))
+        gap = float(means[high] - means[low])
+        difference = MeanEffect(gap, gap, gap) if error is None else MeanEffect(gap, gap - error, gap + error)
+        lowest, highest = short(names[low]), short(names[high])
+    return FeatureMeans(
+        feature=short(column[0].name),
+        binned=binned,
+        output=number,
+        groups=[groups[i] for i in chosen],
+        groups_left_out=len(groups) - len(chosen),
+        small_groups=int(small.sum()),
+        difference=difference,
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+def _means(codes: Codes, count: int, outputs: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the size of each group (groups,), its mean, and half the width of its interval, NaN for one person."""
+    sizes = np.bincount(codes, minlength=count).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.bincount(codes, outputs, minlength=count) / sizes
+        squares = np.bincount(codes, (outputs - means[codes]) ** 2, minlength=count)
+        errors = np.where(sizes > 1, NORMAL_QUANTILE * np.sqrt(squares / (sizes - 1) / sizes), np.nan)
+    return sizes, means, errors
+
+
+def _interval(mean: float, error: float) -> tuple[float, float | None, float | None]:
+    return (float(mean), None, None) if np.isnan(error) else (float(mean), float(mean - error), float(mean + error))

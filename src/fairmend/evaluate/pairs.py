@@ -114,13 +114,6 @@ class PairsTable:
         empty = np.zeros((0, self._spec.width), self._net.dtype)
         return csv_text(self._table(np.zeros(0, np.int64), empty, empty))
 
-    def people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray, own: OwnValues) -> str:
-        """Return lines for people (k,) with their row numbers and ids, inputs X (k, width) and a neighbour of each.
-
-        `own` are the values that the data has of them.
-        """
-        return self.lines(numbers.numbers(people), X, other, numbers.ids(people), own)
-
     def lines(
         self,
         rows: Ints,
@@ -129,7 +122,10 @@ class PairsTable:
         ids: Sequence[str | None] | None = None,
         values: OwnValues | None = None,
     ) -> str:
-        """Return lines for rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
+        """Return lines for rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width).
+
+        `ids` are those of the people, and `values` what the data has of them.
+        """
         return csv_text(self._table(rows, X, other, ids, values), header=False)
 
     def _table(
@@ -228,15 +224,10 @@ class PairsFile:
             self._stage = stage
         return self
 
-    def write_people(self, numbers: RowNumbers, people: Ints, X: FloatArray, other: FloatArray) -> None:
-        """Append samples (k,) under their numbers, their inputs X (k, width) and a neighbour of each."""
-        assert self.table is not None
-        self.append(self.table.lines(numbers.numbers(people), X, other))
-
-    def write(self, rows: Ints, X: FloatArray, other: FloatArray, ids: Sequence[str | None] | None = None) -> None:
+    def write(self, rows: Ints, X: FloatArray, other: FloatArray) -> None:
         """Append rows (k,), their inputs X (k, width) and a neighbour of each `other` (k, width)."""
         assert self.table is not None
-        self.append(self.table.lines(rows, X, other, ids))
+        self.append(self.table.lines(rows, X, other))
 
     def append(self, lines: str) -> None:
         """Append lines of the table."""

@@ -93,7 +93,8 @@ class PeopleReading(Reading):
         first = frames[0][0]
         whole = frames[0][1] if len(frames) == 1 else pd.concat([frame for _, frame in frames])
         own = OwnValues(self._reader.spec, whole.iloc[rows - first], self._reader.net.dtype)
-        self._write(self._reader.pairs.people(self._numbers, rows, X, other, own))
+        numbers, ids = self._numbers.numbers(rows), self._numbers.ids(rows)
+        self._write(self._reader.pairs.lines(numbers, X, other, ids, own))
 
     def finish(self, inputs: int) -> None:
         """Forget the rows of the first so many people."""

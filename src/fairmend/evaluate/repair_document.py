@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,10 @@ import numpy as np
 
 from fairmend.auditing.disparity import ScoreSummary
 from fairmend.base.arrays import Floats, Ints
-from fairmend.base.metrics import Classes
 from fairmend.base.text import short
-from fairmend.evaluate.compare import Measurement, RepairComparison
+from fairmend.evaluate.compare import RepairComparison
 from fairmend.evaluate.document import (
     FeatureEffects,
-    FeatureGroups,
-    FeatureMeans,
     LayerChange,
     Losses,
     NetworkFigures,
@@ -31,15 +28,11 @@ from fairmend.evaluate.document import (
     WeightChange,
     WeightChanges,
 )
-from fairmend.evaluate.document_parts import (
-    certificate_summary,
-    common_parts,
-    utility_figures,
-)
+from fairmend.evaluate.document_parts import Context, certificate_summary, common_parts, taken
 from fairmend.evaluate.effects import mean_effects
-from fairmend.evaluate.mean_outputs import tabulate_means
+from fairmend.evaluate.groups import GroupColumn
 from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
-from fairmend.evaluate.outcomes import tabulate_groups, tabulate_outcomes
+from fairmend.evaluate.outcomes import tabulate_groups, tabulate_means, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.proxies import proxy_table
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
@@ -72,60 +65,34 @@ def repair_document(
     people, result = comparison.split, comparison.result
     spec, repaired = people.spec, result.network
     label = None if spec.label is None else spec.label.column
-    common = common_parts(
-        original,
-        spec,
-        origin,
-        title=title,
-        labels=people.frame[label].dropna().unique().tolist() if label in people.frame.columns else (),
-        warnings=comparison.warnings,
-        out_of_range=people.out_of_range,
-        condition=model_condition(repaired) if check is None else check["condition"],
-        files=files,
-    )
+    labels = people.frame[label].dropna().unique().tolist() if label in people.frame.columns else ()
+    context = Context(origin, title, labels, comparison.warnings, people.out_of_range, files=files or {})
+    common = common_parts(original, spec, context, model_condition(repaired) if check is None else check["condition"])
+    names = common["class_names"]
     certificate = None
     if result.certificate is not None:
         inputs = result.certificate.count
         certificate = certificate_summary(result.certificate, inputs=inputs, command=command, check=check)
-    classes: list[Classes] = []
-    everyone = np.arange(len(people.X_scored))
-    values = people.group_values()
+    compared, everyone, outcomes = people.compared_columns(), np.arange(len(people.X_scored)), None
     if not spec.regression:
-        classes = [comparison.before.scored.classes, comparison.after.scored.classes]
-    groups = [
-        tabulate_groups(
-            spec, values, figures.groups, predicted, classes=original.outputs, features=people.group_features
-        )
-        for figures, predicted in zip((comparison.before, comparison.after), classes, strict=False)
-    ]
+        classes = [figures.scored.classes for figures in (comparison.before, comparison.after)]
+        outcomes = tabulate_outcomes(spec, compared, classes, names)
     scores = _scores(comparison)
-    effects = mean_effects((original, repaired), spec, people.X_scored, common["class_names"])
+    effects = mean_effects((original, repaired), spec, people.X_scored, names)
     before, after = (
-        _network_figures(
-            comparison,
-            figures,
-            number,
-            scores,
-            effects[number],
-            groups,
-            tabulate_means(people.group_features, values, figures.scored.logits) if spec.regression else [],
-        )
-        for number, figures in enumerate((comparison.before, comparison.after))
+        _network_figures(comparison, number, compared, scores, effects[number], original.outputs) for number in (0, 1)
     )
     return RepairDocument(
         **common,
-        method=result.method,
+        **taken(result, "method blind everyone collapsed changed_weights total_weights gap margin classes"),
         guarantee=comparison.statement,
         proven=result.proven == result.regions,
         proven_repair_inputs=result.proven,
         repair_inputs=result.regions,
         proof_covers_inference=comparison.covers_inference,
         precision=original.dtype.name,
-        blind=result.blind,
-        everyone=result.everyone,
         blind_features=[short(name) for name in result.blind_features],
         by_classes=[short(each) for each in comparison.guarantee.classes] if result.by_classes else None,
-        collapsed=result.collapsed,
         certificate=certificate,
         repair_rows=None if people.repair is None else people.rows.numbers(people.repair).tolist(),
         calibration_rows=people.rows.numbers(people.calibration).tolist(),
@@ -138,16 +105,9 @@ def repair_document(
         before=before,
         after=after,
         proxies=[proxy_table(spec, people.X_scored, everyone, column) for column in people.columns],
-        outcomes=tabulate_outcomes(spec, values, classes, common["class_names"], people.group_features)
-        if classes
-        else None,
+        outcomes=outcomes,
         changed_predictions=comparison.changed,
-        changed_weights=result.changed_weights,
-        total_weights=result.total_weights,
         head_change=result.objective,
-        gap=result.gap,
-        margin=result.margin,
-        classes=result.classes,
         weights=compare_weights(original, repaired, spec),
         policy=_policy(result),
         candidates=[_candidate(candidate) for candidate in result.candidates],
@@ -170,28 +130,32 @@ def _scores(comparison: RepairComparison) -> list[ScoreSummary]:
 
 def _network_figures(
     comparison: RepairComparison,
-    figures: Measurement,
     number: int,
-    scores: list[ScoreSummary],
+    compared: Sequence[GroupColumn],
+    scores: Sequence[ScoreSummary],
     effects: list[FeatureEffects],
-    groups: list[list[FeatureGroups]],
-    means: list[FeatureMeans],
+    outputs: int,
 ) -> NetworkFigures:
     """Return the figures of one of the two networks; both have the same scale in each histogram."""
-    end = max(comparison.before.disparity.largest, comparison.after.disparity.largest)
+    both, spec = (comparison.before, comparison.after), comparison.split.spec
+    figures, end = both[number], max(each.disparity.largest for each in both)
     allowed = max([summary.claim.limit for summary in scores], default=0.0)
     score_end = max([allowed, *(summary.largest for summary in scores)])
+    repair, data, scored = figures.repair, figures.data, figures.scored
+    groups, means = [], []
+    if spec.regression:
+        means = tabulate_means(compared, scored.logits)
+    else:
+        groups = tabulate_groups(spec, compared, figures.groups, scored.classes, classes=outputs)
     return NetworkFigures(
-        repair_inputs=Unequal(
-            figures.repair.count, len(figures.repair.rows), figures.repair.rate, exact=figures.repair.exact
-        ),
-        data=Unequal(figures.data.count, figures.data.total, figures.data.idi_rate, exact=figures.data.exact),
+        repair_inputs=Unequal(repair.count, len(repair.rows), repair.rate, exact=repair.exact),
+        data=Unequal(**taken(data, "count total idi_rate exact")),
         scores=scores[number].figures(score_end) if scores else None,
-        largest_difference=None if figures.data.scores is None else figures.data.scores.largest,
+        largest_difference=None if data.scores is None else data.scores.largest,
         disparity=figures.disparity.figures(end),
-        utility=utility_figures(figures.utility or figures.regression),
+        utility=figures.utility,
         effects=effects,
-        groups=groups[number] if groups else [],
+        groups=groups,
         mean_outputs=means,
     )
 
@@ -211,28 +175,19 @@ def _policy(result: RepairResult) -> PolicySummary | None:
 
 
 def _candidate(candidate: Candidate) -> RecipeSummary:
+    same = (
+        "guarantee accuracy balanced_accuracy changed agreement unfair_rate chosen proven collapsed on_frontier fall "
+        "fall_of more_unequal"
+    )
+    recipe = asdict(candidate.recipe).items()
     return RecipeSummary(
+        **taken(candidate, same),
         name=short(candidate.recipe.name),
-        recipe={
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(candidate.recipe).items()
-        },
-        guarantee=candidate.guarantee,
-        accuracy=candidate.accuracy,
-        balanced_accuracy=candidate.balanced_accuracy,
-        changed=candidate.changed,
-        agreement=candidate.agreement,
-        unfair_rate=candidate.unfair_rate,
-        chosen=candidate.chosen,
-        proven=candidate.proven,
+        recipe={name: list(value) if isinstance(value, tuple) else value for name, value in recipe},
         ran=was_run(candidate),
         problem=short(candidate.problem, 500),
         reason=short(candidate.reason, 500),
         blind_features=[short(name) for name in candidate.blind_features],
-        collapsed=candidate.collapsed,
-        on_frontier=candidate.on_frontier,
-        fall=candidate.fall,
-        fall_of=candidate.fall_of,
-        more_unequal=candidate.more_unequal,
     )
 
 
@@ -267,17 +222,16 @@ def _score_ranges(original: Model, comparison: RepairComparison) -> ScoreRanges:
     both = comparison.before, comparison.after
     own = order_by_score(comparison.before.inputs)
     chosen = own[pick_evenly(len(own), MOST_RANGES)]
-    spec, by_classes = comparison.split.spec, comparison.result.by_classes
-    before = compute_score_ranges(spec, comparison.before.inputs.take(chosen))
-    after = compute_score_ranges(spec, comparison.after.inputs.take(chosen), by_classes=by_classes)
-    unequal = [figures.repair.rows[chosen] for figures in both]
-    return ScoreRanges(
-        score_kind(original),
-        len(own),
-        before.exact and after.exact,
-        before.as_list(unequal[0]),
-        after.as_list(unequal[1]),
+    before, after = (
+        compute_score_ranges(
+            comparison.split.spec,
+            figures.inputs.take(chosen),
+            by_classes=comparison.result.by_classes and figures is comparison.after,
+        )
+        for figures in both
     )
+    listed = [found.as_list(figures.repair.rows[chosen]) for found, figures in zip((before, after), both, strict=True)]
+    return ScoreRanges(score_kind(original), len(own), before.exact and after.exact, *listed)
 
 
 # Which weights changed: by layer, by input column, and in the head

@@ -14,20 +14,12 @@ from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.metrics import r2
 from fairmend.base.paths import DataSource
 from fairmend.base.text import shown
-from fairmend.evaluate.groups import (
-    CodedValues,
-    GroupColumn,
-    Values,
-    group_columns,
-    protected_values,
-    require_group_columns,
-)
+from fairmend.evaluate.groups import GroupColumn, group_columns, protected_columns, require_group_columns
 from fairmend.evaluate.people import RowNumbers, naming_file, take_people
-from fairmend.evaluate.utility import utility_of
+from fairmend.evaluate.utility import auc_by_chance, utility_of
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows
 from fairmend.spec import Spec
-from fairmend.spec.features import Feature
 from fairmend.spec.out_of_range import OutOfRange, label_warnings, regression_warnings, spec_warnings
 from fairmend.spec.read_values import RowNumber, raise_for_rows
 
@@ -47,6 +39,10 @@ class TestRows:
     y: npt.NDArray[Any]
 
 
+def _no_rows() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class DataSplit:
     """Encoded data, and which rows are used for what.
@@ -55,12 +51,12 @@ class DataSplit:
     ----------
     frame, X, y : the data in the user's values, as the network reads it, and its classes or numbers to predict
     repair_frame, X_repair : the repair inputs, in the same two forms
+    scored : the rows of the data on which accuracy is measured
+    held_out : whether the scored rows are used for nothing else
     repair : the rows of the data that are repair inputs; None if they come from elsewhere
     calibration : the rows of the data that calibrate the repair
     unlabelled : the rows of the data that the repair may use without their labels. They do not depend on the method, so
         that all methods are measured on the same rows
-    scored : the rows of the data on which accuracy is measured
-    held_out : whether the scored rows are used for nothing else
     warnings : about the data and the split
     rows : the row numbers and ids of the people in the data
     out_of_range : what was done about values out of range
@@ -75,27 +71,21 @@ class DataSplit:
     y: npt.NDArray[np.integer] | FloatArray
     repair_frame: pd.DataFrame
     X_repair: FloatArray
-    repair: Ints | None
-    calibration: Ints
-    unlabelled: Ints
     scored: Ints
     held_out: bool
-    warnings: tuple[str, ...]
+    repair: Ints | None = None
+    calibration: Ints = field(default_factory=_no_rows)
+    unlabelled: Ints = field(default_factory=_no_rows)
+    warnings: tuple[str, ...] = ()
     rows: RowNumbers = field(default_factory=RowNumbers)
     out_of_range: OutOfRange = field(default_factory=lambda: OutOfRange("refuse"))
     test: TestRows | None = None
     source: DataSource | str = "the data"
     columns: tuple[GroupColumn, ...] = ()
 
-    @property
-    def group_features(self) -> list[Feature]:
-        """The features whose groups are compared: the protected ones, and columns that the model does not read."""
-        return [*self.spec.protected, *(feature for feature, _ in self.columns)]
-
-    def group_values(self) -> dict[str, Values | CodedValues]:
-        """Return the values of each of them in the scored rows."""
-        columns = {feature.name: values for feature, values in self.columns}
-        return {**protected_values(self.spec, self.X_scored), **columns}
+    def compared_columns(self) -> list[GroupColumn]:
+        """Return the columns whose groups are compared, with their values in the scored rows."""
+        return [*protected_columns(self.spec, self.X_scored), *self.columns]
 
     @property
     def X_scored(self) -> FloatArray:  # noqa: N802, an array of inputs is called X
@@ -176,11 +166,11 @@ def split_data(
         y,
         repair_frame,
         X_repair,
+        scored,
+        held_out,
         repair,
         calibration,
         unlabelled,
-        scored,
-        held_out,
         tuple(warnings),
         people.numbers,
         done,
@@ -242,8 +232,8 @@ def class_warnings(split: DataSplit, everyone: ScoredRows) -> list[str]:
     spec, net = split.spec, everyone.net
     if spec.regression:
         return regression_warnings(r2(split.y, everyone.logits), len(split.y))
-    known = utility_of(everyone.logits, split.y, threshold=net.threshold)
-    found = spec_warnings(everyone.classes, known.auc, spec.classes, by_chance=known.auc_by_chance)
+    auc, by_chance = utility_of(everyone.logits, split.y).auc, auc_by_chance(split.y, net.outputs)
+    found = spec_warnings(everyone.classes, auc, spec.classes, by_chance=by_chance)
     if net.outputs > 2 or spec.label is None:
         return found
     labels = split.frame[spec.label.column].unique().tolist()

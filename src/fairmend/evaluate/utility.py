@@ -15,13 +15,13 @@ from fairmend.base.metrics import (
     Classes,
     accuracy,
     balanced_accuracy,
-    changed_rate,
     mean_absolute_error,
     pair_of_classes,
     positive_rate,
     r2,
     root_mean_squared_error,
 )
+from fairmend.evaluate.document import UtilityFigures
 from fairmend.network import DEFAULT_THRESHOLD, Model, predicted_classes
 from fairmend.network.model import scores_of
 
@@ -39,13 +39,10 @@ class Ranking:
     ----------
     auc : the share of pairs of a row of the class and another row that are ranked correctly; ties count half
     average_precision : the mean over the rows of the class of the precision at their scores
-    noise : the standard deviation of the AUC of scores that have nothing to do with the classes (Mann and Whitney,
-        1947; ties only make it smaller)
     """
 
     auc: float
     average_precision: float
-    noise: float
 
 
 def rank_class(true: Classes, label: int, scores: FloatArray) -> Ranking | None:
@@ -63,12 +60,16 @@ def rank_class(true: Classes, label: int, scores: FloatArray) -> Ranking | None:
         hits, misses = len(chosen) - _first_equal(chosen, part), len(others) - below
         precision += float((hits / (hits + misses)).sum())
     pairs = len(chosen) * len(others)
-    return Ranking(correct / (2 * pairs), precision / len(chosen), math.sqrt((len(true) + 1) / (12 * pairs)))
+    return Ranking(correct / (2 * pairs), precision / len(chosen))
+
+
+def _count(true: Classes, label: int) -> int:
+    return sum(int(np.count_nonzero(true[part] == label)) for part in chunks(len(true)))
 
 
 def _split(true: Classes, label: int, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the scores of the rows of the class, and those of the others."""
-    count = sum(int(np.count_nonzero(true[part] == label)) for part in chunks(len(true)))
+    count = _count(true, label)
     chosen, others = empty_array((count,), scores.dtype), empty_array((len(true) - count,), scores.dtype)
     end = 0
     for part in chunks(len(true)):
@@ -93,85 +94,53 @@ def _first_equal(chosen: FloatArray, part: slice) -> Ints:
     return np.repeat(places, np.diff(starts, prepend=0, append=len(values)))
 
 
-@dataclass(frozen=True)
-class Utility:
-    """Figures of one network on one set of rows, each from 0 to 1.
+def utility(net: Model, X: npt.ArrayLike, y: npt.ArrayLike) -> UtilityFigures:
+    """Return how well a network predicts the true classes, or numbers, y (rows,) of X (rows, inputs)."""
+    return utility_of(net.logits(X), y, threshold=net.threshold)
 
-    Attributes
-    ----------
-    accuracy, balanced_accuracy : of the predictions
-    positive_rate : the share of positive predictions; None with more than two classes
-    auc, average_precision : how well the scores rank the rows, with the meaning they have in scikit-learn; None if
-        all labels are of one class; with more than two classes, the mean over the classes, each against the rest
-    changed : the share of predictions that differ from those of another network; None without one
-    auc_by_chance : the upper end of the 95 % interval of the AUC of scores that have nothing to do with the labels; the
-        mean over classes deviates at most by the mean of their deviations
+
+def utility_of(logits: FloatArray, y: npt.ArrayLike, *, threshold: float = DEFAULT_THRESHOLD) -> UtilityFigures:
+    """Return how well logits (rows,) or (rows, N) predict classes y (rows,).
+
+    With more than two classes, the AUC and the average precision are the mean over the classes, each against the rest.
     """
-
-    accuracy: float
-    balanced_accuracy: float
-    positive_rate: float | None
-    auc: float | None = None
-    average_precision: float | None = None
-    changed: float | None = None
-    auc_by_chance: float | None = None
-
-
-@dataclass(frozen=True)
-class RegressionUtility:
-    """Figures of one regression network on one set of rows.
-
-    Attributes
-    ----------
-    r2 : the share of the variance that the predictions explain, at most 1; None if all targets are equal
-    mean_absolute_error, root_mean_squared_error : in the target's own units
-    """
-
-    r2: float | None
-    mean_absolute_error: float
-    root_mean_squared_error: float
-
-
-def regression_utility(net: Model, X: npt.ArrayLike, y: npt.ArrayLike) -> RegressionUtility:
-    """Return the errors of a regression network with one output on X (rows, inputs) with targets y (rows,)."""
-    return regression_utility_of(net.logits(X), y)
-
-
-def regression_utility_of(outputs: FloatArray, y: npt.ArrayLike) -> RegressionUtility:
-    """Return the errors of outputs (rows,) for targets y (rows,)."""
-    if outputs.ndim != 1:
-        raise FairmendError(f"the label is one number, but the network has {outputs.shape[1]} outputs. Use one output.")
-    return RegressionUtility(r2(y, outputs), mean_absolute_error(y, outputs), root_mean_squared_error(y, outputs))
-
-
-def utility(net: Model, X: npt.ArrayLike, y: npt.ArrayLike, original: Model | None = None) -> Utility:
-    """Return the utility of `net` on X (rows, inputs) with true classes y (rows,), compared with `original` if any."""
-    before = None if original is None else original.predict(X)
-    return utility_of(net.logits(X), y, before, threshold=net.threshold)
-
-
-def utility_of(
-    logits: FloatArray,
-    y: npt.ArrayLike,
-    before: npt.ArrayLike | None = None,
-    *,
-    threshold: float = DEFAULT_THRESHOLD,
-) -> Utility:
-    """Return the utility from logits (rows,) or (rows, N); `before` are predictions (rows,) to compare with."""
     one = logits.ndim == 1
     predicted = in_chunks(logits, lambda part: predicted_classes(part, threshold), np.int16)
     true, _ = pair_of_classes(y, predicted)
     found = [rank_class(true, label, scores) for label, scores in _class_scores(logits).items()]
     rankings = [each for each in found if each is not None]
-    return Utility(
+    return UtilityFigures(
         accuracy(true, predicted),
         balanced_accuracy(true, predicted),
         positive_rate(predicted) if one or logits.shape[1] == 2 else None,
         float(np.mean([each.auc for each in rankings])) if rankings else None,
         float(np.mean([each.average_precision for each in rankings])) if rankings else None,
-        None if before is None else changed_rate(before, predicted),
-        0.5 + NORMAL_QUANTILE * float(np.mean([each.noise for each in rankings])) if rankings else None,
     )
+
+
+def regression_utility(outputs: FloatArray, y: npt.ArrayLike) -> UtilityFigures:
+    """Return the errors of outputs (rows,) for targets y (rows,)."""
+    if outputs.ndim != 1:
+        raise FairmendError(f"the label is one number, but the network has {outputs.shape[1]} outputs. Use one output.")
+    return UtilityFigures(
+        r2=r2(y, outputs),
+        mean_absolute_error=mean_absolute_error(y, outputs),
+        root_mean_squared_error=root_mean_squared_error(y, outputs),
+    )
+
+
+def auc_by_chance(y: npt.ArrayLike, outputs: int) -> float | None:
+    """Return the upper end of the 95 % interval of the AUC of scores that have nothing to do with the classes y.
+
+    The standard deviation of such an AUC is that of Mann and Whitney (1947); ties only make it smaller. The mean over
+    the classes of a network with more than two `outputs` deviates at most by the mean of their deviations. None if all
+    rows are of one class.
+    """
+    true = np.asarray(y)
+    sizes = [_count(true, label) for label in (range(outputs) if outputs > 2 else (1,))]
+    pairs = [size * (len(true) - size) for size in sizes if 0 < size < len(true)]
+    noise = [math.sqrt((len(true) + 1) / (12 * each)) for each in pairs]
+    return 0.5 + NORMAL_QUANTILE * float(np.mean(noise)) if noise else None
 
 
 def _class_scores(logits: FloatArray) -> dict[int, FloatArray]:

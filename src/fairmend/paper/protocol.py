@@ -209,6 +209,8 @@ def repair_cell(setting: Setting, repaired: RepairedNetwork, samples: int) -> Ce
     """Return all figures of a repaired network; rates in percent."""
     network = repaired.network
     figures = utility(network, setting.dataset.X_test, setting.dataset.y_test)
+    assert figures.accuracy is not None
+    assert figures.balanced_accuracy is not None
     size = int(setting.spec.neighbourhood_sizes(setting.X_repair[:1])[0])
     uniform = setting.uniform(min(samples, max(1000, _MOST_POINTS // size)))
     return {

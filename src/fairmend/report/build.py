@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairmend.auditing.result import AuditResult
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.document_parts import describe_origin
+from fairmend.evaluate.document_parts import Context, describe_origin
 from fairmend.evaluate.people import RowNumbers
 from fairmend.evaluate.what_if import WHAT_IF_ROWS, add_what_if
 from fairmend.models import RunModel
@@ -23,8 +23,9 @@ from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
 
 if TYPE_CHECKING:
-    from fairmend.evaluate.groups import GroupColumn
+    from fairmend.evaluate.groups import CodedValues
     from fairmend.repairing.result import RepairResult
+    from fairmend.spec.features import Feature
 
 
 def repair_report(
@@ -78,8 +79,6 @@ def repair_report(
     labels = _read_labels(spec, original, data, X, y, "the data")
     frame = data if is_frame(data) else spec.decode(X)
     inputs = X_repair if is_frame(X_repair) else spec.decode(X_inputs)
-    no_rows, all_rows = np.zeros(0, dtype=np.int64), np.arange(len(X), dtype=np.int64)
-    rows = _row_numbers(spec, frame)
     test = None
     if X_test is not None:
         rows_test = spec.as_inputs(X_test, original.dtype)
@@ -92,13 +91,9 @@ def repair_report(
         labels,
         inputs,
         X_inputs,
-        None,
-        no_rows,
-        no_rows,
-        all_rows,
-        held_out,
-        (),
-        rows,
+        scored=np.arange(len(X), dtype=np.int64),
+        held_out=held_out,
+        rows=_row_numbers(spec, frame),
         test=test,
         columns=columns,
     )
@@ -110,7 +105,7 @@ def repair_report(
     document = repair_document(original, comparison, where, title=title, command=check)
     if what_if and isinstance(result.network, Network):  # the page computes scores from weights
         document = add_what_if(
-            document, spec, X, original, result.network, numbers=rows, rows=what_if_rows, seed=seed or 0
+            document, spec, X, original, result.network, numbers=people.rows, rows=what_if_rows, seed=seed or 0
         )
     return Report(document)
 
@@ -146,15 +141,18 @@ def audit_report(
     from fairmend.evaluate.build_document import audit_document, audit_warnings
     from fairmend.evaluate.groups import group_metrics
     from fairmend.evaluate.labelled import LabelledFigures
-    from fairmend.evaluate.split import read_classes
-    from fairmend.evaluate.utility import regression_utility, utility
+    from fairmend.evaluate.split import read_labels
+    from fairmend.evaluate.utility import auc_by_chance, regression_utility, utility
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
     network = model_of_spec(network, spec)
     frame = data if is_frame(data) else None
     columns = _group_columns(group, spec, data)
-    labelled, arrays = LabelledFigures(), {}
+    labelled, arrays, labels = LabelledFigures(), {}, []
+    has_labels = frame is not None and spec.label is not None and spec.label.column in frame.columns
+    if frame is not None and spec.label is not None and has_labels:
+        labels = frame[spec.label.column].dropna().unique().tolist()
     if data is not None:
         X = spec.as_inputs(data, network.dtype)
         arrays = {"data": X}
@@ -162,32 +160,28 @@ def audit_report(
             raise FairmendError(
                 f"the data has {len(X)} rows, but the audit was of {found.total}. Pass the data that you audited"
             )
-        if y is None and frame is not None and spec.label is not None and spec.label.column in frame.columns:
-            y = spec.labels(frame) if spec.regression else read_classes(spec, network, frame, "the data")
+        if y is None and frame is not None and has_labels:
+            y = read_labels(spec, network, frame, "the data")
         if y is not None and spec.regression:
-            labelled = LabelledFigures(len(X), regression=regression_utility(network, X, y))
+            labelled = LabelledFigures(len(X), regression_utility(network.logits(X), y))
         elif y is not None:
-            labelled = LabelledFigures(len(X), utility(network, X, y), group_metrics(network, spec, X, y, columns))
-    numbers = _row_numbers(spec, frame)
-    document = audit_document(
-        network,
-        spec,
-        found,
+            groups, by_chance = group_metrics(network, spec, X, y, columns), auc_by_chance(y, network.outputs)
+            labelled = LabelledFigures(len(X), utility(network, X, y), groups, by_chance)
+    numbers, examined = _row_numbers(spec, frame), found.examined
+    context = Context(
         describe_origin(command=command, seed=seed, arrays=arrays),
-        title=title,
-        labelled=labelled,
-        labels=_different_labels(spec, frame),
-        warnings=audit_warnings(network, spec, found, labelled),
-        rows=numbers,
-        columns=columns,
+        title,
+        labels,
+        audit_warnings(network, spec, found, labelled),
     )
+    document = audit_document(network, spec, found, context, labelled=labelled, rows=numbers, columns=columns)
     if what_if:
         document = add_what_if(
             document,
             spec,
-            found.examined.X,
+            examined.X,
             network,
-            people=found.examined.rows,
+            people=examined.rows,
             numbers=numbers,
             rows=what_if_rows,
             seed=seed or 0,
@@ -195,7 +189,9 @@ def audit_report(
     return Report(document)
 
 
-def _group_columns(group: Sequence[str], spec: Spec, data: pd.DataFrame | ArrayLike | None) -> tuple[GroupColumn, ...]:
+def _group_columns(
+    group: Sequence[str], spec: Spec, data: pd.DataFrame | ArrayLike | None
+) -> tuple[tuple[Feature, CodedValues], ...]:
     """Return columns of the data that the model does not read."""
     from fairmend.evaluate.groups import group_columns, require_group_columns
 
@@ -240,10 +236,3 @@ def _row_numbers(spec: Spec, frame: pd.DataFrame | None) -> RowNumbers:
     rows.add(frame)
     rows.read = frame.iloc.__getitem__
     return rows
-
-
-def _different_labels(spec: Spec, frame: pd.DataFrame | None) -> list[object]:
-    """Return the different labels of a data frame, in order."""
-    if frame is None or spec.label is None or spec.label.column not in frame.columns:
-        return []
-    return list(frame[spec.label.column].dropna().unique())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
@@ -58,102 +59,107 @@ def _plain(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else printable(value)
 
 
+@dataclass(frozen=True)
+class Plot:
+    """A chart with axes: its size, and the place of its area."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    floor: int
+
+    def x(self, value: float, end: float = 1.0) -> float:
+        """Return the place of a value on the horizontal axis, which goes from 0 to `end`."""
+        return self.left + (self.width - self.left - self.right) * value / end
+
+    def y(self, value: float, end: float = 1.0) -> float:
+        """Return the place of a value on the vertical axis, which goes from 0 to `end`."""
+        return self.floor - (self.floor - self.top) * value / end
+
+    def grid(self, y: float) -> Markup:
+        """Return a horizontal line."""
+        return line(self.left, y, self.width - self.right, y, "grid")
+
+    def scale(self, y: float, content: str) -> Markup:
+        """Return the value at the left end of a horizontal line."""
+        return text(self.left - 8, y + 4, content, anchor="end", class_="tick")
+
+    def below(self, x: float, content: str, anchor: str = "middle") -> Markup:
+        """Return the value below a place of the horizontal axis."""
+        return text(x, self.floor + 20, content, anchor=anchor, class_="tick")
+
+    def caption(self, content: str, y: float) -> Markup:
+        """Return what the horizontal axis shows."""
+        return text(self.width - self.right, y, content, anchor="end", class_="tick")
+
+    def mark(self, x: float, rise: int, content: str) -> list[Markup]:
+        """Return a vertical line that begins above the area, and its name on the side that has more room."""
+        side = "end" if x > self.width / 2 else "start"
+        return [
+            line(x, self.top - rise, x, self.floor, "decision"),
+            text(x + (-6 if side == "end" else 6), self.top - rise, content, anchor=side, class_="tick"),
+        ]
+
+    def draw(self, label: str, parts: Iterable[Markup]) -> Markup:
+        """Return the chart."""
+        return drawing(self.width, self.height, label, *parts)
+
+
 # Differences of scores: how many people have which, with the delta of a claim marked
 
-
-_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, _DIFFERENCE_LEFT, _DIFFERENCE_RIGHT, _DIFFERENCE_TOP, _DIFFERENCE_FLOOR = (
-    520,
-    250,
-    52,
-    12,
-    24,
-    206,
-)
+_DIFFERENCES = Plot(520, 250, 52, 12, 24, 206)
 
 
 def difference_chart(scores: ScoreFigures | DisparityFigures) -> Markup:
     """Draw a histogram of the differences; bars above delta, if there is one, are marked."""
-    end, most = scores.edges[-1], max([1, *scores.counts])
+    plot, end, most = _DIFFERENCES, scores.edges[-1], max([1, *scores.counts])
     delta = scores.delta if isinstance(scores, ScoreFigures) else None
-
-    def place(value: float) -> float:
-        return _DIFFERENCE_LEFT + (_DIFFERENCE_WIDTH - _DIFFERENCE_LEFT - _DIFFERENCE_RIGHT) * value / end
-
-    parts = [
-        line(_DIFFERENCE_LEFT, _DIFFERENCE_FLOOR, _DIFFERENCE_WIDTH - _DIFFERENCE_RIGHT, _DIFFERENCE_FLOOR, "grid"),
-        text(_DIFFERENCE_LEFT - 8, _DIFFERENCE_TOP + 4, f"{most:,}", anchor="end", class_="tick"),
-        text(_DIFFERENCE_LEFT - 8, _DIFFERENCE_FLOOR + 4, "0", anchor="end", class_="tick"),
-    ]
+    parts = [plot.grid(plot.floor), plot.scale(plot.top, f"{most:,}"), plot.scale(plot.floor, "0")]
     for low, high, count in zip(scores.edges, scores.edges[1:], scores.counts, strict=False):
-        height = (_DIFFERENCE_FLOOR - _DIFFERENCE_TOP) * count / most
+        height = (plot.floor - plot.top) * count / most
         state = "two" if delta is not None and (low + high) / 2 > delta else "one"
-        width = max(1.0, place(high) - place(low) - 1)
-        bar = {"x": place(low), "y": _DIFFERENCE_FLOOR - height, "width": width, "height": height}
+        width = max(1.0, plot.x(high, end) - plot.x(low, end) - 1)
+        bar = {"x": plot.x(low, end), "y": plot.floor - height, "width": width, "height": height}
         parts += [element("rect", class_=f"fill {state}", **bar)] if count else []
-    for value, anchor in ((0.0, "start"), (end, "end")):
-        caption = score_difference(value, scores.on)
-        parts.append(text(place(value), _DIFFERENCE_FLOOR + 20, caption, anchor=anchor, class_="tick"))
+    largest = score_difference(end, scores.on)
+    parts += [plot.below(plot.x(0.0, end), score_difference(0.0, scores.on), "start")]
+    parts += [plot.below(plot.x(end, end), largest, "end")]
     if delta is None:
-        label = f"How many people have which difference of scores, from 0 to {score_difference(end, scores.on)}."
-        return drawing(_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, label, *parts)
+        return plot.draw(f"How many people have which difference of scores, from 0 to {largest}.", parts)
     limit = score_difference(delta, scores.on)
-    at = place(delta)
-    side = "end" if at > _DIFFERENCE_WIDTH / 2 else "start"
-    parts += [
-        line(at, _DIFFERENCE_TOP - 8, at, _DIFFERENCE_FLOOR, "decision"),
-        text(at + (-6 if side == "end" else 6), _DIFFERENCE_TOP - 8, f"delta {limit}", anchor=side, class_="tick"),
-    ]
-    label = f"Differences of scores from 0 to {score_difference(end, scores.on)}, with delta {limit} marked."
-    return drawing(_DIFFERENCE_WIDTH, _DIFFERENCE_HEIGHT, label, *parts)
+    parts += plot.mark(plot.x(delta, end), 8, f"delta {limit}")
+    return plot.draw(f"Differences of scores from 0 to {largest}, with delta {limit} marked.", parts)
 
 
 # The share treated unequally against the threshold of the decision
 
-
-_CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_LEFT, _CURVE_RIGHT, _CURVE_TOP, _CURVE_FLOOR = 520, 250, 56, 14, 18, 206
+_CURVE = Plot(520, 250, 56, 14, 18, 206)
 _TOPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the vertical axis
 
 
 def threshold_chart(figures: DisparityFigures) -> Markup:
     """Draw the curve from threshold 0 to 1, with the threshold that decides and the highest point."""
-    most = max((point.share for point in figures.curve), default=0.0)
+    plot, most = _CURVE, max((point.share for point in figures.curve), default=0.0)
     top = next(end for end in _TOPS if end >= most or end == 1.0)
-
-    def across(threshold: float) -> float:
-        return _CURVE_LEFT + (_CURVE_WIDTH - _CURVE_LEFT - _CURVE_RIGHT) * threshold
-
-    def up(share: float) -> float:
-        return _CURVE_FLOOR - (_CURVE_FLOOR - _CURVE_TOP) * share / top
-
+    digits = 0 if top >= 0.1 else max(0, 1 - math.floor(math.log10(100 * top)))
     parts: list[Markup] = []
     for share in (0.0, top / 2, top):
-        digits = 0 if top >= 0.1 else max(0, 1 - math.floor(math.log10(100 * top)))
-        parts += [
-            line(_CURVE_LEFT, up(share), _CURVE_WIDTH - _CURVE_RIGHT, up(share), "grid"),
-            text(_CURVE_LEFT - 8, up(share) + 4, percent(share, digits), anchor="end", class_="tick"),
-        ]
-    for mark in (0, 0.25, 0.5, 0.75, 1):
-        parts.append(text(across(mark), _CURVE_FLOOR + 20, f"{mark:g}", anchor="middle", class_="tick"))
-    steps = [
-        f"{'L' if i else 'M'}{across(point.threshold):.1f} {up(point.share):.1f}"
-        for i, point in enumerate(figures.curve)
-    ]
-    parts.append(path(steps, "curve two"))
+        parts += [plot.grid(plot.y(share, top)), plot.scale(plot.y(share, top), percent(share, digits))]
+    parts += [plot.below(plot.x(mark), f"{mark:g}") for mark in (0, 0.25, 0.5, 0.75, 1)]
+    places = [f"{plot.x(point.threshold):.1f} {plot.y(point.share, top):.1f}" for point in figures.curve]
+    parts.append(path(_joined(places), "curve two"))
     if figures.threshold is not None and figures.curve:
-        at = across(figures.threshold)
-        mine = figures.share_at(figures.threshold)
-        side = "end" if at > _CURVE_WIDTH / 2 else "start"
-        parts += [
-            line(at, _CURVE_TOP - 6, at, _CURVE_FLOOR, "decision"),
-            text(at + (-6 if side == "end" else 6), _CURVE_TOP - 6, "your threshold", anchor=side, class_="tick"),
-            element("circle", cx=at, cy=up(mine), r=5, class_="dot two"),
-        ]
-    parts.append(
-        text(
-            _CURVE_WIDTH - _CURVE_RIGHT, _CURVE_HEIGHT - 6, "threshold of the probability", anchor="end", class_="tick"
-        )
-    )
-    return drawing(_CURVE_WIDTH, _CURVE_HEIGHT, f"{describe_curve(figures)}.", *parts)
+        at, mine = plot.x(figures.threshold), plot.y(figures.share_at(figures.threshold), top)
+        parts += [*plot.mark(at, 6, "your threshold"), element("circle", cx=at, cy=mine, r=5, class_="dot two")]
+    parts.append(plot.caption("threshold of the probability", plot.height - 6))
+    return plot.draw(f"{describe_curve(figures)}.", parts)
+
+
+def _joined(places: Iterable[str]) -> list[str]:
+    """Return the steps of a path from place to place."""
+    return [f"{'L' if i else 'M'}{place}" for i, place in enumerate(places)]
 
 
 def describe_curve(figures: DisparityFigures) -> str:
@@ -172,9 +178,7 @@ def describe_curve(figures: DisparityFigures) -> str:
 
 # Score ranges
 
-_WIDTH, _HEIGHT = 520, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 12, 26
-_FLOOR = _HEIGHT - _BOTTOM
+_RANGES = Plot(520, 300, 52, 8, 12, 274)
 _THINNEST = 5.0  # the height of a bar whose scores are all equal, so that it is visible
 
 
@@ -183,21 +187,16 @@ def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, order: str
 
     With more than two classes there is no such line: the most probable class is the prediction.
     """
-    decision = threshold if score == "positive" else None
-    parts = [
-        part
-        for share in (0.0, 0.25, 0.5, 0.75, 1.0)
-        for part in (
-            line(_LEFT, _place(share), _WIDTH - _RIGHT, _place(share), "grid"),
-            text(_LEFT - 8, _place(share) + 4, percent(share, 0), anchor="end", class_="tick"),
-        )
-    ]
-    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(ranges))
+    plot, decision = _RANGES, threshold if score == "positive" else None
+    parts: list[Markup] = []
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts += [plot.grid(_place(share)), plot.scale(_place(share), percent(share, 0))]
+    step = (plot.width - plot.left - plot.right) / max(1, len(ranges))
     thick = max(1.0, min(9.0, 0.68 * step))
     bars: dict[str, list[str]] = {"bound": [], "open": [], "one": [], "two": []}
     own = []
     for i, entry in enumerate(ranges):
-        x = _LEFT + (i + 0.5) * step
+        x = plot.left + (i + 0.5) * step
         if (entry.low, entry.high) != (entry.seen_low, entry.seen_high):
             low, high = (0.0 if entry.low is None else entry.low), (1.0 if entry.high is None else entry.high)
             bars["bound"].append(_bar(x, low, high, decision))
@@ -207,26 +206,26 @@ def range_chart(ranges: Sequence[ScoreRange], score: str, label: str, order: str
     parts += [path(steps, f"bar {state}", stroke_width=thick) for state, steps in bars.items()]
     parts.append(path(own, "own"))
     if decision is not None:
-        parts.append(line(_LEFT, _place(decision), _WIDTH - _RIGHT, _place(decision), "decision"))
-    parts.append(text(_WIDTH - _RIGHT, _HEIGHT - 8, order, anchor="end", class_="tick"))
-    return drawing(_WIDTH, _HEIGHT, label, *parts)
+        parts.append(line(plot.left, _place(decision), plot.width - plot.right, _place(decision), "decision"))
+    parts.append(plot.caption(order, plot.height - 8))
+    return plot.draw(label, parts)
 
 
 def _place(value: float) -> float:
     """Return the place of a probability on the axis; a file may hold any number."""
-    return _FLOOR - (_FLOOR - _TOP) * min(1.0, max(0.0, value))
+    return _RANGES.y(min(1.0, max(0.0, value)))
 
 
 def _bar(x: float, low: float, high: float, line_at: float | None) -> str:
     """Return a bar; a very short one is extended, but never across the decision line or out of the chart."""
-    decision = 0.0 if line_at is None else line_at
+    decision, highest, floor = 0.0 if line_at is None else line_at, _RANGES.top, _RANGES.floor
     top, bottom = _place(high), _place(low)
     if bottom - top < _THINNEST:
         top, bottom = (bottom - _THINNEST, bottom) if low >= decision else (top, top + _THINNEST)
-        if top < _TOP and _place(decision) >= _TOP + _THINNEST:
-            top, bottom = _TOP, _TOP + _THINNEST
-        elif bottom > _FLOOR and _place(decision) <= _FLOOR - _THINNEST:
-            top, bottom = _FLOOR - _THINNEST, _FLOOR
+        if top < highest and _place(decision) >= highest + _THINNEST:
+            top, bottom = highest, highest + _THINNEST
+        elif bottom > floor and _place(decision) <= floor - _THINNEST:
+            top, bottom = floor - _THINNEST, floor
     return f"M{x:.1f} {top:.1f}V{bottom:.1f}"
 
 
@@ -241,24 +240,25 @@ def shown_losses(losses: Sequence[float | None]) -> list[float]:
     return [loss for loss in chosen if loss is not None]
 
 
+_LOSSES = Plot(460, 170, 48, 12, 14, 140)
+
+
 def loss_chart(losses: Sequence[float], label: str, class_: str) -> Markup:
     """Draw a loss over the steps, from 0 up."""
-    width, height, left, right, floor = 460, 170, 48, 12, 140
-    most = max(losses, default=0.0) or 1.0
-    step = (width - left - right) / max(1, len(losses) - 1)
-    points = [(left + i * step, floor - (floor - 14) * value / most) for i, value in enumerate(losses)]
-    steps = [f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points)]
+    plot, most = _LOSSES, max(losses, default=0.0) or 1.0
+    step = (plot.width - plot.left - plot.right) / max(1, len(losses) - 1)
+    places = [(plot.left + i * step, plot.y(value, most)) for i, value in enumerate(losses)]
     parts = [
-        line(left, floor, width - right, floor, "grid"),
-        line(left, 14, width - right, 14, "grid"),
-        text(left - 6, 18, f"{most:.2g}", anchor="end", class_="tick"),
-        text(left - 6, floor + 4, "0", anchor="end", class_="tick"),
-        path(steps, f"curve {class_}"),
-        text(width - right, height - 6, f"{len(losses)} steps", anchor="end", class_="tick"),
+        plot.grid(plot.floor),
+        plot.grid(plot.top),
+        text(plot.left - 6, plot.top + 4, f"{most:.2g}", anchor="end", class_="tick"),
+        text(plot.left - 6, plot.floor + 4, "0", anchor="end", class_="tick"),
+        path(_joined(f"{x:.1f} {y:.1f}" for x, y in places), f"curve {class_}"),
+        plot.caption(f"{len(losses)} steps", plot.height - 6),
     ]
-    if points:
-        parts.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=4, class_=f"dot {class_}"))
-    return drawing(width, height, label, *parts)
+    if places:
+        parts.append(element("circle", cx=places[-1][0], cy=places[-1][1], r=4, class_=f"dot {class_}"))
+    return plot.draw(label, parts)
 
 
 # Small charts in tables
@@ -276,13 +276,10 @@ def before_after(before: float | None, after: float | None, most: float = 1.0, l
     if least < 0 < most:
         zero = f"{3 + 94 * -least / spread:.2f}%"
         parts.append(line(zero, "15%", zero, "85%", "zero"))
-    if at[0] is not None and at[1] is not None:
+    if None not in at:
         parts.append(line(at[0], "50%", at[1], "50%", "link"))
-    if at[0] is not None:
-        parts.append(element("circle", cx=at[0], cy="50%", r=5, class_="before"))
-    if at[1] is not None:
-        parts.append(element("circle", cx=at[1], cy="50%", r=5, class_="after"))
-    return strip(label, *parts)
+    dots = [(place, when) for place, when in zip(at, ("before", "after"), strict=True) if place is not None]
+    return strip(label, *parts, *(element("circle", cx=place, cy="50%", r=5, class_=when) for place, when in dots))
 
 
 def share_bar(share: float, class_: str = "two") -> Markup:

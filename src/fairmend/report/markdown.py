@@ -1,24 +1,47 @@
-"""Markdown in which nothing from a file is Markdown or HTML."""
+"""Markdown from templates, in which nothing from a file is Markdown or HTML."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from functools import cache
+
+import jinja2
+from markupsafe import Markup
 
 from fairmend.base.text import printable
+from fairmend.report.page import asset, describe_with
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
-
-
-def table_lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, and an empty one."""
-
-    def line(cells: Iterable[str]) -> str:
-        return f"| {' | '.join(map(escape, cells))} |"
-
-    return [line(heads), f"|{' --- |' * len(heads)}", *map(line, rows), ""]
 
 
 def escape(text: str) -> str:
     """Return a text of one line in which nothing is Markdown or HTML."""
     return _SPECIAL.sub(r"\\\1", printable(text)).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")
+
+
+def render_markdown(name: str, **content: object) -> str:
+    """Return the text of the template of this name; each value in it is escaped."""
+    return _environment().get_template(name).render(**content).rstrip() + "\n"
+
+
+def _escaped(value: object) -> object:
+    return value if isinstance(value, Markup) else Markup(escape(str(value)))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset),
+        autoescape=True,  # but what `_escaped` returns is not escaped once more
+        finalize=_escaped,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    describe_with(environment)
+    environment.filters |= {
+        "json_text": lambda text: Markup(json.dumps(printable(text))),  # a JSON text is also a YAML text
+        "one_line": lambda text: Markup(printable(text)),
+    }
+    return environment

@@ -15,8 +15,17 @@ from markupsafe import Markup, escape
 from fairmend.auditing.figures import Pair, name_row
 from fairmend.auditing.result import wilson_interval
 from fairmend.base import text
-from fairmend.evaluate.document import Document, NearestPair, PairTable, QuantifyDocument, UnequalBox
+from fairmend.evaluate.document import (
+    REGRESSION_ERRORS,
+    UTILITY_NAMES,
+    Document,
+    NearestPair,
+    PairTable,
+    QuantifyDocument,
+    UnequalBox,
+)
 from fairmend.evaluate.groups import SMALL
+from fairmend.evaluate.proxies import describe_proxy
 from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
@@ -31,13 +40,6 @@ _WHAT_IF_SCRIPTS = ("what_if_functions.js", "what_if_network.js", "what_if_model
 
 
 _MOST_COLUMNS = 16
-
-REGRESSION_ERRORS = (
-    ("R²", "r2"),
-    ("Mean absolute error", "mean_absolute_error"),
-    ("Root mean squared error", "root_mean_squared_error"),
-)
-"""The figures of a regression network, with their names."""
 
 
 def render(document: PagedDocument) -> str:
@@ -113,9 +115,8 @@ def pair_columns(pair: Pair, document: Document) -> tuple[list[tuple[str, str, s
 
 
 def _shown(document: Document, pair: Pair, name: str, value: object) -> str:
-    known = pair.imputed.get(name) if value is None else value
-    called = text.plain_value(document.value_names.get(name, {}).get(text.as_text(known), known))
-    return f"{called} (imputed)" if value is None else called
+    called, imputed = document.called(pair, name, value)
+    return f"{text.plain_value(called)}{imputed}"
 
 
 def describe_pair(pair: Pair, document: Document) -> str:
@@ -177,11 +178,12 @@ def _hash_source(content: str) -> str:
 
 
 def _join(*names: str) -> Markup:
-    return Markup("\n".join(_asset(name) for name in names))
+    return Markup("\n".join(asset(name) for name in names))
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a template, a style sheet or a script."""
     return (files("fairmend.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -200,13 +202,19 @@ def _interval(count: int, total: int) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.FunctionLoader(asset),
         autoescape=True,
         finalize=_visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    describe_with(environment)
+    return environment
+
+
+def describe_with(environment: jinja2.Environment) -> None:
+    """Give the templates of an environment the words and the numbers of a report."""
     environment.filters |= {
         "percent": text.percent,
         "at_least_percent": text.at_least_percent,
@@ -218,9 +226,11 @@ def _environment() -> jinja2.Environment:
         "signed": text.signed_difference,
         "count": text.count,
         "listed": text.listed,
+        "describe_proxy": describe_proxy,
     }
     environment.globals |= {
         "charts": charts,
+        "class_name": class_name,
         "describe_box": describe_box,
         "describe_curve": describe_curve,
         "describe_pair": describe_pair,
@@ -232,12 +242,12 @@ def _environment() -> jinja2.Environment:
         "points": text.points,
         "probabilities": text.probabilities,
         "regression_errors": REGRESSION_ERRORS,
+        "utility_names": UTILITY_NAMES,
         "threshold_chart": threshold_chart,
         "gap_widened": gap_widened,
         "small": SMALL,
         "loss": text.loss,
     }
-    return environment
 
 
 def render_static(name: str, *styles: str, **content: object) -> str:

@@ -10,23 +10,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairmend.workflows.audit import AuditedFiles, audit_files
-    from fairmend.workflows.certify import CertifiedFiles, certify_files
+    from fairmend.workflows.audit import audit_files
+    from fairmend.workflows.certify import certify_files
     from fairmend.workflows.export import ExportedFiles, export_files
-    from fairmend.workflows.quantify import QuantifiedFiles, quantify_files
+    from fairmend.workflows.inputs import InputOptions, WorkerOptions
+    from fairmend.workflows.outputs import FilesResult
+    from fairmend.workflows.quantify import quantify_files
     from fairmend.workflows.repair import RepairedFiles, repair_files
-    from fairmend.workflows.search import SearchedFiles, search_files
+    from fairmend.workflows.search import search_files
     from fairmend.workflows.spec import CheckedSpec, DraftedSpec, check_spec_file, draft_pipeline_spec, draft_spec_file
 
+# Where each name is defined. It is imported on first use: a command loads no more than it needs.
+_HOME = {
+    "CheckedSpec": "spec",
+    "DraftedSpec": "spec",
+    "ExportedFiles": "export",
+    "FilesResult": "outputs",
+    "InputOptions": "inputs",
+    "RepairedFiles": "repair",
+    "WorkerOptions": "inputs",
+    "audit_files": "audit",
+    "certify_files": "certify",
+    "check_spec_file": "spec",
+    "draft_pipeline_spec": "spec",
+    "draft_spec_file": "spec",
+    "export_files": "export",
+    "quantify_files": "quantify",
+    "repair_files": "repair",
+    "search_files": "search",
+}
+
 __all__ = [
-    "AuditedFiles",
-    "CertifiedFiles",
     "CheckedSpec",
     "DraftedSpec",
     "ExportedFiles",
-    "QuantifiedFiles",
+    "FilesResult",
+    "InputOptions",
     "RepairedFiles",
-    "SearchedFiles",
+    "WorkerOptions",
     "audit_files",
     "certify_files",
     "check_spec_file",
@@ -38,24 +59,12 @@ __all__ = [
     "search_files",
 ]
 
-# Where each name is defined. It is imported on first use: a command loads no more than it needs.
-_HOME = {
-    "audit": ("AuditedFiles", "audit_files"),
-    "certify": ("CertifiedFiles", "certify_files"),
-    "export": ("ExportedFiles", "export_files"),
-    "quantify": ("QuantifiedFiles", "quantify_files"),
-    "repair": ("RepairedFiles", "repair_files"),
-    "search": ("SearchedFiles", "search_files"),
-    "spec": ("CheckedSpec", "DraftedSpec", "check_spec_file", "draft_pipeline_spec", "draft_spec_file"),
-}
-
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"fairmend.workflows.{module}"), name)
+    if name in _HOME:
+        return getattr(import_module(f"fairmend.workflows.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

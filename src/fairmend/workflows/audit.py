@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from fairmend.auditing.comparisons import reads_what_varies
 from fairmend.auditing.plan import AuditPlan
@@ -16,72 +14,31 @@ from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.evaluate.build_document import audit_document, audit_warnings
 from fairmend.evaluate.document import AuditDocument
-from fairmend.evaluate.document_parts import describe_origin
+from fairmend.evaluate.document_parts import Context
 from fairmend.evaluate.groups import require_group_columns
-from fairmend.evaluate.labelled import LabelledFigures, LabelledRows
+from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.pairs import PairsFile
 from fairmend.evaluate.people import RowNumbers, choose_policy, number_pairs
 from fairmend.evaluate.people_stream import PeopleStream
 from fairmend.evaluate.what_if import add_what_if
-from fairmend.models import RunModel
-from fairmend.network import Network
-from fairmend.report import Report
 from fairmend.report.report import PAGE_NAME
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange
-from fairmend.tables import TableStream, describe_broken, local_files, stream_table
-from fairmend.workers.engine import Engine, open_engine
+from fairmend.tables import TableStream, describe_broken, stream_table
+from fairmend.workers.engine import Engine
 from fairmend.workflows.inputs import (
     DataPath,
+    InputOptions,
+    Inputs,
     PathLike,
-    add_about,
+    WorkerOptions,
     as_path,
-    as_source,
     at_threshold,
-    load_any_model,
     save_widened_spec,
     silent,
     widened_spec_file,
 )
-from fairmend.workflows.outputs import REPORT_FILES, WIDENED, write_report, written_files
-
-
-@dataclass(frozen=True, eq=False)
-class AuditedFiles:
-    """An audit of files, and what it wrote.
-
-    Attributes
-    ----------
-    result : the audit
-    labelled : figures of the rows that have a label
-    document : the result as data, with what only the page of a report needs, if there is one
-    files : what was written, by what it is: "out", "report" and "widened_spec"; None where nothing was
-    warnings : signs that the spec is wrong, and files that were left out
-    spec, network : spec and model as they were used: with wider ranges, and at the threshold
-    out_of_range : what was done about values out of range
-    title : what was audited
-    """
-
-    result: AuditResult
-    labelled: LabelledFigures
-    document: AuditDocument
-    files: Mapping[str, Path | None]
-    warnings: tuple[str, ...]
-    spec: Spec
-    network: Network | RunModel
-    out_of_range: OutOfRange
-    title: str
-
-    @property
-    def report(self) -> Report:
-        """The report, drawn from the document."""
-        if self.document.page is None:
-            raise FairmendError("the audit was made without a report. Pass report, a folder")
-        return Report(self.document)
-
-    def _repr_html_(self) -> str:
-        """Show the report in a notebook, or without one the figures."""
-        return self.result._repr_html_() if self.document.page is None else self.report._repr_html_()
+from fairmend.workflows.outputs import REPORT_FILES, WIDENED, FilesResult, write_report, written_files
 
 
 @shows_progress
@@ -90,65 +47,47 @@ def audit_files(
     spec: PathLike,
     data: DataPath | None = None,
     *,
-    keep_going: bool = False,
+    inputs: InputOptions | None = None,
+    workers: WorkerOptions | None = None,
     group: Sequence[str] = (),
     samples: int = 100_000,
     method: str = "auto",
     time_limit: float | None = None,
-    jobs: int = 1,
-    device: str = "cpu",
-    cluster: str | None = None,
     resume: PathLike | None = None,
     seed: int = 0,
     pairs: int = 5,
     out: PathLike | None = None,
     report: PathLike | None = None,
     what_if_rows: int | None = None,
-    about: PathLike | None = None,
-    out_of_range: str = "refuse",
-    threshold: float | None = None,
-    activation: str | None = None,
-    ignore_scores: bool = False,
-    trust_pickle: bool = False,
-    outputs: str | None = None,
     command: str | None = None,
     progress: Progress | None = None,
     on_plan: Callable[[AuditPlan], None] | None = None,
-) -> AuditedFiles:
+) -> FilesResult[AuditResult, AuditDocument]:
     """Audit the people in the data, or samples of the input space, as `fairmend audit` does.
 
     `out` is a CSV file for everyone who is treated unequally, and `report` the folder of a report, in which the part
     "What if?" holds `what_if_rows` rows of the data (None leaves it out). `command` is what the report says was typed.
-    Other arguments are the options of the command.
+    Other arguments are the options of the command. `files` of the result has "out", "report" and "widened_spec".
     """
-    model, spec_file, table_at = Path(model), Path(spec), None if data is None else as_source(data)
-    out, folder, about_file = as_path(out), as_path(report), as_path(about)
-    if table_at is None and out_of_range != "refuse":
-        raise FairmendError("--out-of-range needs --data: random samples are always in range")
-    if table_at is None and keep_going:
-        raise FairmendError("--keep-going needs --data: random samples come from no files")
-    if table_at is None and group:
+    read, workers = Inputs(model, spec, data, inputs), workers or WorkerOptions()
+    out, folder, asked = as_path(out), as_path(report), read.options.out_of_range
+    read.require_data("random samples are always in range", "random samples come from no files")
+    if read.data is None and group:
         raise FairmendError("--group needs --data: random samples have only the features of the spec")
     progress = progress or silent
-    used, net = load_any_model(
-        model, spec_file, activation, ignore_scores, threshold, outputs, trust_pickle=trust_pickle
-    )
-    used = add_about(used, about_file)
-    inputs = [path for path in (model, spec_file, *local_files(table_at), about_file) if path is not None]
+    used, net = read.load()
     if folder is not None:
-        check_folder(folder, [*REPORT_FILES, WIDENED], inputs, "--report, or pass --no-report")
-    spec_out = None if out is None else widened_spec_file(out, inputs)
-    with open_engine(cluster, jobs) as engine:
-        table = (
-            None if table_at is None else _open_table(table_at, used, engine, progress, group, keep_going=keep_going)
-        )
-        people = None
-        if table is not None:
-            policy = choose_policy(out_of_range, used, reads_what_varies(net, used))
-            people = PeopleStream(used, net, table, policy, engine=engine, asked=out_of_range, groups=group)
+        check_folder(folder, [*REPORT_FILES, WIDENED], read.paths, "--report, or pass --no-report")
+    spec_out = None if out is None else widened_spec_file(out, read.paths)
+    people = table = None
+    with workers.open() as engine:
+        if read.data is not None:
+            table = _open_table(read.data, used, engine, progress, group, keep_going=read.options.keep_going)
+            policy = choose_policy(asked, used, reads_what_varies(net, used))
+            people = PeopleStream(used, net, table, policy, engine=engine, asked=asked, groups=group)
             used = people.spec
         numbers = RowNumbers(first=1) if people is None else people.rows
-        with PairsFile(out, used, net, inputs, from_data=people is not None, table=table) as file:
+        with PairsFile(out, used, net, read.paths, from_data=people is not None, table=table) as file:
             if people is not None:
                 people.write_pairs(file)
             result = audit(
@@ -160,42 +99,32 @@ def audit_files(
                 pairs=pairs,
                 method=method,
                 time_limit=time_limit,
-                device=device,
+                device=workers.device,
                 cluster=engine,
                 resume=as_path(resume),
                 progress=progress,
                 on_plan=on_plan,
-                witnesses=None if out is None else lambda rows, X, other: file.write_people(numbers, rows, X, other),
+                witnesses=None if out is None else lambda rows, *both: file.write(numbers.numbers(rows), *both),
             )
     labelled = LabelledRows(used, net) if people is None else people.labelled
     result = number_pairs(result, numbers, used, net.dtype).name_classes(used.label, labelled.distinct_values)
-    done = OutOfRange(out_of_range) if people is None else people.out_of_range
+    done = OutOfRange(asked) if people is None else people.out_of_range
     columns = [] if people is None else people.groups.columns()
     figures = labelled.figures(result.rows, columns)
     broken = () if table is None else table.broken
-    warnings = [*describe_broken(broken), *labelled.warnings(table_at), *audit_warnings(net, used, result, figures)]
-    title = f"{model.name} on {table_at.name if table_at else 'random samples'}{at_threshold(used)}"
-    sources: dict[str, DataSource] = {"model": model, "spec": spec_file}
-    sources |= {} if table_at is None else {"data": table_at}
-    parts = None if table is None else {"data": table.files}
     wider = save_widened_spec(used, done, spec_out)
     wider = folder / WIDENED if folder is not None and done.ranges else wider
-    files = {"out": out, "report": None if folder is None else folder / PAGE_NAME, "widened_spec": wider}
+    context = Context(
+        read.origin(command, seed, parts=None if table is None else {"data": table.files}, digests=folder is not None),
+        f"{read.model.name} on {read.data.name if read.data else 'random samples'}{at_threshold(used)}",
+        labelled.distinct_values,
+        [*describe_broken(broken), *labelled.warnings(read.data), *audit_warnings(net, used, result, figures)],
+        done,
+        broken,
+        written_files(folder, out, wider),
+    )
     document = audit_document(
-        net,
-        used,
-        result,
-        describe_origin(sources, parts=parts, command=command, seed=seed, digests=folder is not None),
-        title=title,
-        labelled=figures,
-        labels=labelled.distinct_values,
-        warnings=warnings,
-        rows=numbers,
-        out_of_range=done,
-        broken=broken,
-        files=written_files(folder, out, wider),
-        columns=columns,
-        page=folder is not None,
+        net, used, result, context, labelled=figures, rows=numbers, columns=columns, page=folder is not None
     )
     if folder is not None:
         if what_if_rows is not None:
@@ -206,7 +135,8 @@ def audit_files(
         with staged_folder(folder) as stage:
             write_report(stage, document)
             save_widened_spec(used, done, stage / WIDENED)
-    return AuditedFiles(result, figures, document, files, tuple(warnings), used, net, done, title)
+    files = {"out": out, "report": None if folder is None else folder / PAGE_NAME, "widened_spec": wider}
+    return FilesResult(result, document, files, used, net)
 
 
 def _open_table(

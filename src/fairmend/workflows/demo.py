@@ -23,7 +23,7 @@ from fairmend.network import Model, Network, load_network
 from fairmend.spec import Feature, Label, Spec
 from fairmend.tables import write_csv
 from fairmend.workflows.outputs import REPORT_FILES, check_certificate, write_report
-from fairmend.workflows.repair import RepairedFiles, describe_repair
+from fairmend.workflows.repair import RepairedFiles, RepairFolder
 
 # Choose pairs of similar people with different predictions as examples, and tabulate all of them.
 
@@ -298,9 +298,8 @@ def write_demo(
         checked = check_certificate(certificate, model, real=result.certificate.real_only)
         write_csv(stage / "repair_inputs.csv", people.repair_frame)
         sources = {role: stage / name for role, name in _SOURCES.items()}
-        document = describe_repair(
-            net, comparison, out, stage, model.name, sources, command, seed, WHAT_IF_ROWS, checked, FILES
-        )
+        written = RepairFolder(out, sources, command, seed, WHAT_IF_ROWS)
+        document = written.describe(stage, model.name, net, comparison, checked, FILES)
         document = replace(document, examples=_examples(biased, comparison))
         write_report(stage, document)
     return RepairedFiles(comparison, checked, document, out, FILES, model.name, replaced=False, removed=())

@@ -11,8 +11,7 @@ from fairmend._version import __version__
 from fairmend.base.folders import check_folder, staged_folder
 from fairmend.prove.vnnlib import INSTANCES, MANIFEST, MODEL, VnnlibExport, export_vnnlib
 from fairmend.spec.out_of_range import OutOfRange
-from fairmend.tables import local_files
-from fairmend.workflows.inputs import DataPath, PathLike, as_source, load_network_of, load_people, save_widened_spec
+from fairmend.workflows.inputs import DataPath, InputOptions, Inputs, PathLike, save_widened_spec
 from fairmend.workflows.outputs import WIDENED
 
 
@@ -40,20 +39,19 @@ def export_files(
     data: DataPath,
     out: PathLike,
     *,
+    inputs: InputOptions | None = None,
     rows: int | None = None,
     timeout: int = 300,
     most_boxes: int = 1000,
     seed: int = 0,
-    out_of_range: str = "refuse",
-    threshold: float | None = None,
-    activation: str | None = None,
-    ignore_scores: bool = False,
 ) -> ExportedFiles:
     """Write one property for each person in the data into the folder `out`, as `fairmend export-vnnlib` does."""
-    model, spec_file, table, out = Path(model), Path(spec), as_source(data), Path(out)
-    check_folder(out, [MODEL, INSTANCES, MANIFEST, WIDENED], [model, *local_files(table), spec_file])
-    used, net = load_network_of("export-vnnlib", model, spec_file, activation, ignore_scores, threshold)
-    people = load_people(table, used, net, rows, seed, out_of_range)
+    read, out = Inputs(model, spec, data, inputs), Path(out)
+    read.require_every_file("export-vnnlib")
+    check_folder(out, [MODEL, INSTANCES, MANIFEST, WIDENED], read.paths)
+    used, net = read.load_network("export-vnnlib")
+    people = read.people(used, net, rows, seed)
+    assert read.data is not None
     with staged_folder(out) as stage:
         export = export_vnnlib(
             net, people.spec, people.X, stage, rows=people.rows.tolist(), timeout=timeout, most_boxes=most_boxes
@@ -62,8 +60,8 @@ def export_files(
     files = {"out": out, "widened_spec": wider and out / wider.name}
     document = {
         "fairmend": __version__,
-        "model": model.name,
-        "data": table.name,
+        "model": read.model.name,
+        "data": read.data.name,
         "seed": seed,
         "threshold": people.spec.threshold,
         "out": out,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,17 +15,160 @@ from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
 from fairmend.spec.label import load_about
-from fairmend.tables import BrokenFile, read_table
+from fairmend.tables import BrokenFile, local_files, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from fairmend.evaluate.document import Origin
     from fairmend.evaluate.people import People
     from fairmend.spec.out_of_range import OutOfRange
+    from fairmend.workers.engine import Engine
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
 DataPath: TypeAlias = PathLike | DataURL | TableSource  # a file, a folder or a pattern, or a URL
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How model, spec and data are read, where the files leave it open: each is an option of the commands.
+
+    Attributes
+    ----------
+    threshold : the probability of the positive class from which a prediction is positive; by default that of the spec
+    activation : the one between the layers of a model file that holds only weights
+    outputs : what a model that is only run gives: "logit", "probability" or "number"; by default what it is taken for
+    ignore_scores : whether the scores in the data that [label] names are those of another model
+    trust_pickle : whether the model may be read from a pickle, which can run any code
+    out_of_range : what is done about values out of range: "refuse", "clip", "skip" or "widen"
+    keep_going : whether files of the data that cannot be read are left out
+    about : a file with what the report says about the model; it replaces what [about] in the spec says
+    """
+
+    threshold: float | None = None
+    activation: str | None = None
+    outputs: str | None = None
+    ignore_scores: bool = False
+    trust_pickle: bool = False
+    out_of_range: str = "refuse"
+    keep_going: bool = False
+    about: PathLike | None = None
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Where a command computes: each is an option of the commands.
+
+    Attributes
+    ----------
+    jobs : the number of processes
+    device : "cpu", "cuda" (a GPU; "cuda:1" is the second one) or "auto"
+    cluster : the address of a cluster whose workers compute instead of processes of this machine
+    """
+
+    jobs: int = 1
+    device: str = "cpu"
+    cluster: str | None = None
+
+    def open(self) -> Engine:
+        """Return what runs the tasks; use it in a ``with`` block."""
+        from fairmend.workers.engine import open_engine
+
+        return open_engine(self.cluster, self.jobs)
+
+
+class Inputs:
+    """The files of a command, and how they are read.
+
+    Attributes
+    ----------
+    model, spec : the files of the model and of the spec
+    data : where the data is; None without data
+    options : how they are read
+    paths : all files of this machine that are read, which no output may replace
+    """
+
+    def __init__(
+        self, model: PathLike, spec: PathLike, data: DataPath | None, options: InputOptions | None = None
+    ) -> None:
+        """Name the files; none is read yet."""
+        self.model, self.spec = Path(model), Path(spec)
+        self.data = None if data is None else as_source(data)
+        self.options = options or InputOptions()
+        about = as_path(self.options.about)
+        self.paths = [self.model, *local_files(self.data), self.spec, *([] if about is None else [about])]
+
+    def require_data(self, in_range: str, no_files: str) -> None:
+        """Refuse options that are about data if there is none: for these reasons they would do nothing."""
+        if self.data is None and self.options.out_of_range != "refuse":
+            raise FairmendError(f"--out-of-range needs --data: {in_range}")
+        if self.data is None and self.options.keep_going:
+            raise FairmendError(f"--keep-going needs --data: {no_files}")
+
+    def require_every_file(self, command: str) -> None:
+        """Refuse to leave out files: this command does not say which it left out."""
+        if self.options.keep_going:
+            raise FairmendError(f"{command} leaves out no files of the data; leave out keep_going")
+
+    def load(self) -> tuple[Spec, Network | RunModel]:
+        """Read the spec and the model, which decides at the threshold; refuse them if they do not fit each other.
+
+        A file of scikit-learn is the network at the end of its pipeline, if the spec encodes people as the steps before
+        it do; otherwise the pipeline is run as a whole.
+        """
+        spec, options = load_spec(self.spec, self.options.threshold), self.options
+        if is_pipeline(self.model):
+            net = read_pipeline_model(self.model, spec, options.outputs, options.trust_pickle)[0]
+        else:
+            net = load_model(self.model, options.activation, outputs=options.outputs)
+        return self._fitted(spec, net)
+
+    def load_network(self, command: str) -> tuple[Spec, Network]:
+        """Read the spec and the model, as `load` does; refuse a model that is only run, which has no bounds."""
+        spec, options = load_spec(self.spec, self.options.threshold), self.options
+        if is_pipeline(self.model):
+            model = read_pipeline_model(self.model, spec, trust_pickle=options.trust_pickle)[0]
+            net = require_network(model, command)
+        else:
+            net = require_network(self.model, command, activation=options.activation)
+        spec, fitted = self._fitted(spec, net)
+        assert isinstance(fitted, Network)
+        return spec, fitted
+
+    def _fitted(self, spec: Spec, net: Network | RunModel) -> tuple[Spec, Network | RunModel]:
+        """Return the spec, and the model at its threshold, which takes people as the spec encodes them."""
+        if isinstance(net, RunModel):
+            try:
+                net = net.bind(spec)
+            except FairmendError as error:
+                raise FairmendError(f"{self.model}, {self.spec}: {error}") from error
+        else:
+            require_fit(net, spec, f"{self.model}: the network", str(self.spec))
+            spec.require_outputs(net.outputs, f"{self.model}: the network", str(self.spec))
+            net = network_of_spec(net, spec)
+        spec = without_scores(spec) if self.options.ignore_scores else spec
+        if self.options.about is not None:
+            spec = spec.with_about(spec.about.updated(load_about(Path(self.options.about))))
+        return spec, net
+
+    def people(self, spec: Spec, net: Model, rows: int | None = None, seed: int = 0) -> People:
+        """Return all people in the data, or `rows` people drawn at random."""
+        assert self.data is not None
+        return load_people(self.data, spec, net, rows, seed, self.options.out_of_range, self.options.keep_going)
+
+    def origin(
+        self,
+        command: str | None,
+        seed: int,
+        *,
+        parts: Mapping[str, Sequence[str]] | None = None,
+        digests: bool = False,
+    ) -> Origin:
+        """Return where the result comes from; only with `digests` the files are read once more."""
+        from fairmend.evaluate.document_parts import describe_origin
+
+        sources: dict[str, DataSource] = {"model": self.model, "spec": self.spec}
+        sources |= {} if self.data is None else {"data": self.data}
+        return describe_origin(sources, parts=parts, command=command, seed=seed, digests=digests)
 
 
 def as_path(path: PathLike | None) -> Path | None:
@@ -45,38 +190,6 @@ def at_threshold(spec: Spec) -> str:
     return "" if spec.threshold == DEFAULT_THRESHOLD else f", at the threshold {spec.threshold_words}"
 
 
-def load_any_model(
-    model: Path,
-    spec_file: Path,
-    activation: str | None,
-    ignore_scores: bool = False,
-    threshold: float | None = None,
-    outputs: str | None = None,
-    *,
-    trust_pickle: bool = False,
-) -> tuple[Spec, Network | RunModel]:
-    """Read the spec and the model, which decides at the threshold; refuse them if their numbers of columns differ.
-
-    A file of scikit-learn is the network at the end of its pipeline, if the spec encodes people as the steps before it
-    do; otherwise the pipeline is run as a whole. Pickles are opened only with `trust_pickle`.
-
-    With `ignore_scores`, the spec names no column of scores, so that nothing compares the model with them. A
-    `threshold` replaces that of the spec, and `outputs` says what the model gives, if that is not clear.
-    """
-    spec = load_spec(spec_file, threshold)
-    if is_pipeline(model):
-        net = read_pipeline_model(model, spec, outputs, trust_pickle)[0]
-    else:
-        net = load_model(model, activation, outputs=outputs)
-    if isinstance(net, RunModel):
-        try:
-            net = net.bind(spec)
-        except FairmendError as error:
-            raise FairmendError(f"{model}, {spec_file}: {error}") from error
-        return without_scores(spec) if ignore_scores else spec, net
-    return _fitted(model, spec_file, spec, net, ignore_scores)
-
-
 _PIPELINES = (".skops", ".joblib", ".pkl", ".pickle")
 
 
@@ -96,37 +209,6 @@ def read_pipeline_model(
         return load_model(fitted, outputs=outputs, spec=spec), fitted
     except FairmendError as error:
         raise FairmendError(f"{file}: {error}") from error
-
-
-def load_network_of(
-    command: str,
-    model: Path,
-    spec_file: Path,
-    activation: str | None,
-    ignore_scores: bool = False,
-    threshold: float | None = None,
-    *,
-    trust_pickle: bool = False,
-) -> tuple[Spec, Network]:
-    """Read the spec and a network, as `load_any_model` does; refuse a model that is only run, which has no bounds."""
-    spec = load_spec(spec_file, threshold)
-    if is_pipeline(model):
-        net = require_network(read_pipeline_model(model, spec, trust_pickle=trust_pickle)[0], command)
-    else:
-        net = require_network(model, command, activation=activation)
-    return _fitted(model, spec_file, spec, net, ignore_scores)
-
-
-def _fitted(model: Path, spec_file: Path, spec: Spec, net: Network, ignore_scores: bool) -> tuple[Spec, Network]:
-    """Return the spec and a network that fits it, which decides at its threshold."""
-    require_fit(net, spec, f"{model}: the network", str(spec_file))
-    spec.require_outputs(net.outputs, f"{model}: the network", str(spec_file))
-    return without_scores(spec) if ignore_scores else spec, network_of_spec(net, spec)
-
-
-def add_about(spec: Spec, about: Path | None) -> Spec:
-    """Return the spec with what the file of --about says about the model."""
-    return spec if about is None else spec.with_about(spec.about.updated(load_about(about)))
 
 
 def load_spec(spec_file: Path, threshold: float | None = None) -> Spec:
@@ -155,7 +237,6 @@ def load_people(
     rows: int | None = None,
     seed: int = 0,
     out_of_range: str = "refuse",
-    *,
     keep_going: bool = False,
 ) -> People:
     """Return all people in the data, or `rows` people drawn at random; leave out files that cannot be read if asked to.

@@ -1,21 +1,34 @@
-"""What workflows write: a report, and a certificate that was checked before."""
+"""What workflows return and write: a result with its document, a report, and a certificate that was checked before."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from fairmend import CheckResult, check
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
+from fairmend.evaluate.document import Document, Origin
+from fairmend.evaluate.document_parts import Context
+from fairmend.evaluate.people import People
+from fairmend.models import RunModel
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.formats import form_changes, write_network
 from fairmend.prove.certificate import Certificate
 from fairmend.report import Report
 from fairmend.report.report import DATA_NAME, PAGE_NAME, PagedDocument
+from fairmend.spec import Spec
+from fairmend.tables import describe_broken
+from fairmend.workflows.inputs import is_pipeline
 from fairmend_check.errors import CheckError
 from fairmend_check.readers.read_model import read_model
+
+ResultT = TypeVar("ResultT")
+DocumentT = TypeVar("DocumentT", bound=Document, covariant=True)
 
 WIDENED = "spec.toml"  # the spec in the folder of a report, if its ranges were widened
 REPORT_FILES = {
@@ -24,6 +37,62 @@ REPORT_FILES = {
 }
 
 _SELF_CONTAINED = (".onnx", ".h5", ".hdf5", ".keras")  # files that name their layers and activations
+
+
+@dataclass(frozen=True, eq=False)
+class FilesResult(Generic[ResultT, DocumentT]):
+    """What a command found in files, and what it wrote.
+
+    Attributes
+    ----------
+    result : what the function of the same name returns: `fairmend.audit` for `audit_files`
+    document : the result as data, as --json prints it, with what only the page of a report needs, if there is one
+    files : what was written, by what it is, such as "report" and "widened_spec"; None where nothing was
+    spec, network : spec and model as they were used: with wider ranges, and at the threshold
+    """
+
+    result: ResultT
+    document: DocumentT
+    files: Mapping[str, Path | None]
+    spec: Spec
+    network: Network | RunModel
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Signs that the spec is wrong, and files that were left out; those first that make all figures doubtful."""
+        return tuple(self.document.warnings)
+
+    @property
+    def report(self) -> Report:
+        """The report, drawn from the document."""
+        document = self.document
+        if not isinstance(document, PagedDocument) or self.files.get("report") is None:
+            raise FairmendError(f"the {document.kind} was made without a report. Pass report, a folder")
+        return Report(document)
+
+    def _repr_html_(self) -> str | None:
+        """Show the report in a notebook, or without one the result, if that has more to show than a line."""
+        shown = getattr(self.result if self.files.get("report") is None else self.report, "_repr_html_", None)
+        return None if shown is None else shown()
+
+
+def people_context(
+    people: People, origin: Origin, title: str, doubts: Sequence[str], files: Mapping[str, Path]
+) -> Context:
+    """Return what a document says about people who were read at once; `doubts` are signs that the spec is wrong."""
+    warnings = [*describe_broken(people.broken), *doubts]
+    return Context(origin, title, people.labels, warnings, people.out_of_range, people.broken, files)
+
+
+def require_certificate_possible(certificate: Path | None, model: Path) -> None:
+    """Refuse a file for a certificate before the long work: in no folder, or about a file that is not checked."""
+    if certificate is not None and not certificate.absolute().parent.is_dir():
+        raise FairmendError(f"{certificate}: no such folder; choose another --certificate")
+    if certificate is not None and is_pipeline(model):
+        raise FairmendError(
+            f"{model}: a certificate is about a file that fairmend check reads; save the network as ONNX first, in "
+            'Python: fairmend.load_network(pipeline).save("model.onnx")'
+        )
 
 
 def write_report(folder: Path, document: PagedDocument) -> None:

@@ -10,11 +10,12 @@ import pandas as pd
 
 from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
+from fairmend.evaluate.document import UtilityFigures
 from fairmend.evaluate.encoding.candidates import columns_of
 from fairmend.evaluate.encoding.given import MatrixMatch, ScoreMatch, match_matrix, match_scores, read_score_column
 from fairmend.evaluate.encoding.search import changes_that_verify
 from fairmend.evaluate.split import read_classes
-from fairmend.evaluate.utility import RegressionUtility, Utility, regression_utility, utility
+from fairmend.evaluate.utility import auc_by_chance, regression_utility, utility
 from fairmend.network import Model, Network
 from fairmend.prove.fit import why_no_codes
 from fairmend.spec import Spec
@@ -43,8 +44,7 @@ class SpecCheck:
 
     inputs          the number of columns that the network reads
     width_mismatch  why the network does not fit; empty if it fits
-    utility         accuracy of the network on the data, if both fit and the data has labels
-    regression      its errors, if the label is a number to predict
+    utility         how well the network predicts the labels in the data, if all three fit
     warnings        signs that the spec is wrong although everything fits
     scores          how the network compares with the scores that the model gave, if they are given
     matrix          how the encoding compares with the matrix that the model read, if it is given
@@ -57,8 +57,7 @@ class SpecCheck:
     sizes: NeighbourhoodSizes | None = None
     inputs: int | None = None
     width_mismatch: str = ""
-    utility: Utility | None = None
-    regression: RegressionUtility | None = None
+    utility: UtilityFigures | None = None
     warnings: tuple[str, ...] = ()
     scores: ScoreMatch | None = None
     matrix: MatrixMatch | None = None
@@ -93,15 +92,16 @@ def check_spec(
     problems = () if frame is None else tuple(_find_problems(spec, frame))
     mismatch = misfit if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
     mismatch = mismatch or ("" if net is None else why_no_codes(net, spec))
-    known, errors, warnings = None, None, []
+    known, warnings = None, []
     if net is not None and frame is not None and not mismatch and not problems and spec.regression:
         if spec.label is not None and net.outputs == 1:
-            errors = regression_utility(net, spec.as_inputs(frame, net.dtype), spec.labels(frame))
+            known = regression_utility(net.logits(spec.as_inputs(frame, net.dtype)), spec.labels(frame))
     elif net is not None and frame is not None and not mismatch and not problems:
-        X = spec.as_inputs(frame, net.dtype)
+        X, auc, by_chance = spec.as_inputs(frame, net.dtype), None, None
         if spec.label is not None:
-            known = utility(net, X, read_classes(spec, net, frame, "the data"))
-        auc, by_chance = (None, None) if known is None else (known.auc, known.auc_by_chance)
+            y = read_classes(spec, net, frame, "the data")
+            known = utility(net, X, y)
+            auc, by_chance = known.auc, auc_by_chance(y, net.outputs)
         warnings = spec_warnings(net.predict(X), auc, spec.classes, by_chance=by_chance)
     readable = frame is not None and not any(
         problem.feature in {feature.name for feature in spec.features} for problem in problems
@@ -124,7 +124,6 @@ def check_spec(
         None if net is None else net.inputs,
         mismatch,
         known,
-        errors,
         tuple(warnings),
         matched,
         compared,

@@ -278,6 +278,29 @@ def grouped(frame: pd.DataFrame, column: str, groups: Mapping[str, str], path: P
     return _checked(place, known, frame, column, path, f"one of {', '.join(groups)}")
 
 
+def encode_columns(
+    frame: pd.DataFrame,
+    columns: Iterable[str],
+    path: Path,
+    *,
+    categories: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, Column]:
+    """Return columns as their networks read them: the place among categories or groups, or else a whole number.
+
+    The categories of a column are words of a text, in order.
+    """
+    encoded = {}
+    for column in columns:
+        if groups is not None and column in groups:
+            encoded[column] = grouped(frame, column, groups[column], path)
+        elif column in categories:
+            encoded[column] = codes(frame, column, categories[column].split(), path)
+        else:
+            encoded[column] = whole_numbers(frame, column, path)
+    return encoded
+
+
 def bins(values: Column, edges: Sequence[float] | NDArray[np.float64]) -> Column:
     """Return the number of edges below each value (rows,); a bin includes its upper edge."""
     below = np.searchsorted(np.asarray(edges, np.float64), values.astype(np.float64), side="left")

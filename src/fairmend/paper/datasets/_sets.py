@@ -20,6 +20,7 @@ from fairmend.paper.datasets._raw import (
     assemble,
     bins,
     codes,
+    encode_columns,
     find_file,
     grouped,
     read_table,
@@ -106,14 +107,9 @@ def load_adult(data_dir: str | os.PathLike[str] | None = None, download: bool = 
     table = table[~(table == "?").any(axis=1)].reset_index(drop=True)
     table["income"] = table["income"].str.rstrip(".")
     path = paths[0].parent  # of which file a row came is no longer known
-    encoded = {}
-    for column in ADULT_BOUNDS:
-        if column in ADULT_CATEGORIES:
-            encoded[column] = codes(table, column, ADULT_CATEGORIES[column].split(), path)
-            continue
-        encoded[column] = whole_numbers(table, column, path)
-        if column in ADULT_HIGHEST:
-            encoded[column] = bins(encoded[column], np.linspace(0, ADULT_HIGHEST[column], 21)[1:-1])
+    encoded = encode_columns(table, ADULT_BOUNDS, path, categories=ADULT_CATEGORIES)
+    for column, highest in ADULT_HIGHEST.items():
+        encoded[column] = bins(encoded[column], np.linspace(0, highest, 21)[1:-1])
     label = codes(table, "income", ["<=50K", ">50K"], path) == 1
     return assemble("adult", encoded, label, ADULT_BOUNDS, test_size=ADULT_TEST_SIZE, seed=ADULT_SEED)
 
@@ -249,14 +245,9 @@ def load_german(data_dir: str | os.PathLike[str] | None = None, download: bool =
     """Read and encode the raw file; 700 training rows and 300 test rows."""
     path = find_file(GERMAN_FILE, data_dir, download)
     table = read_table(path, GERMAN_RAW.split(), header=None, sep=" ")
-    encoded = {"sex": grouped(table, "personal_status", GERMAN_SEX, path)}
-    for column in GERMAN_BOUNDS:
-        if column in GERMAN_GROUPS:
-            encoded[column] = grouped(table, column, GERMAN_GROUPS[column], path)
-        elif column in GERMAN_CATEGORIES:
-            encoded[column] = codes(table, column, GERMAN_CATEGORIES[column].split(), path)
-        elif column != "sex":
-            encoded[column] = whole_numbers(table, column, path)
+    read = [column for column in GERMAN_BOUNDS if column != "sex"]
+    encoded = encode_columns(table, read, path, categories=GERMAN_CATEGORIES, groups=GERMAN_GROUPS)
+    encoded["sex"] = grouped(table, "personal_status", GERMAN_SEX, path)
     encoded["age"] = (encoded["age"] >= GERMAN_OLDER).astype("float32")
     label = codes(table, "credit", ["1", "2"], path) == 0
     return assemble(
@@ -338,14 +329,9 @@ def load_bank(data_dir: str | os.PathLike[str] | None = None, download: bool = T
     table = read_table(path, [*BANK_BOUNDS, "y"], sep=";")
     for column, mode in BANK_MODES.items():
         table[column] = table[column].replace("unknown", mode)
-    encoded = {}
-    for column in BANK_BOUNDS:
-        if column in BANK_CATEGORIES:
-            encoded[column] = codes(table, column, BANK_CATEGORIES[column].split(), path)
-        else:
-            encoded[column] = whole_numbers(table, column, path)
-        if column in BANK_EDGES:
-            encoded[column] = bins(encoded[column], BANK_EDGES[column]) + 1
+    encoded = encode_columns(table, BANK_BOUNDS, path, categories=BANK_CATEGORIES)
+    for column, edges in BANK_EDGES.items():
+        encoded[column] = bins(encoded[column], edges) + 1
     label = codes(table, "y", ["no", "yes"], path) == 1
     return assemble("bank", encoded, label, BANK_BOUNDS, test_size=BANK_TEST_SIZE, seed=BANK_SEED)
 

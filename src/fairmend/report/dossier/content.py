@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from fairmend.base.text import count, exact_number, listed, number, percent, ratio
 from fairmend.evaluate.document import (
+    REGRESSION_ERRORS,
+    UTILITY_NAMES,
     AuditDocument,
     CheckDocument,
     OutcomeTable,
@@ -22,7 +24,6 @@ from fairmend.evaluate.document import (
 )
 from fairmend.evaluate.proxies import describe_proxy
 from fairmend.report.dossier.rules import AI_ACT, BASES, CREDIT, HIRING, INSURANCE, Excerpt
-from fairmend.report.page import REGRESSION_ERRORS
 from fairmend.report.report import PagedDocument
 
 PROVEN, RECOMPUTABLE, NOT_CLAIMED = "proven", "recomputable", "not claimed"
@@ -470,17 +471,13 @@ def _accuracy(document: PagedDocument) -> Iterator[Statement]:
     if isinstance(document, QuantifyDocument):
         return
     utility = document.utility if isinstance(document, AuditDocument) else document.after.utility
-    named = [("accuracy", "accuracy"), ("balanced accuracy", "balanced_accuracy"), ("AUC", "auc")]
+    known = {} if utility is None else {key: getattr(utility, key) for key in UTILITY_NAMES}
     shares = [
-        f"{name} {percent(getattr(utility, key))}"
-        for name, key in named
-        if utility and getattr(utility, key) is not None
+        f"{name} {percent(known[key])}"
+        for name, key in (("accuracy", "accuracy"), ("balanced accuracy", "balanced_accuracy"), ("AUC", "auc"))
+        if known.get(key) is not None
     ]
-    shares += [
-        f"{name} {number(getattr(utility, key))}"
-        for name, key in REGRESSION_ERRORS
-        if utility and getattr(utility, key) is not None
-    ]
+    shares += [f"{name} {number(known[key])}" for name, key in REGRESSION_ERRORS if known.get(key) is not None]
     if not shares:
         yield Statement(NOT_CLAIMED, "Point 2(g), metrics of accuracy: the data have no labels. Name them in [label].")
         return
