@@ -1,5 +1,6 @@
 """The .onnx reader: graphs of layers are read, everything else is refused."""
 
+import hashlib
 import os
 import warnings
 
@@ -82,8 +83,6 @@ def test_a_changed_weight_in_the_other_file_is_noticed(split):
 
 
 def test_the_sha256_of_the_file_is_that_of_the_onnx_file_alone(split, tmp_path):
-    import hashlib
-
     _, model = split
     content = case().content
     content["model"]["file_sha256"] = hashlib.sha256(model.read_bytes()).hexdigest()
@@ -213,10 +212,6 @@ def test_a_repeated_key_is_refused(split):
 
 
 def test_a_constant_may_be_stored_beside_the_model(tmp_path):
-    from support.onnx_files import runtime
-    from support.onnx_forgeries import SHOWN, floats, honest
-    from support.onnx_wire import attribute, field, node
-
     (tmp_path / "w.bin").write_bytes(floats(SHOWN["w"]))
     entries = (field(1, "location") + field(2, "w.bin"), field(1, "length") + field(2, "16"))
     tensor = field(1, 2) * 2 + field(2, 1) + b"".join(field(13, entry) for entry in entries) + field(14, 1)
@@ -300,10 +295,6 @@ def onnx_file(path, nodes, tensors, outputs=1):
     return path
 
 
-def read(content, folder=None):
-    return read_onnx(content, folder)
-
-
 def test_matmul_and_add_are_an_affine_layer(tmp_path):
     nodes = [
         helper.make_node("MatMul", ["x", "w1"], ["a"]),
@@ -384,8 +375,6 @@ def test_a_circle_is_refused(tmp_path):
 
 
 def test_the_oracle_of_these_tests_agrees_with_onnx_runtime(tmp_path):
-    from support.checker_cases import case
-
     for activation in ("relu", "leaky_relu", "tanh", "sigmoid", "identity"):
         made = case(activation=activation, outputs=3)
         made.network.save(tmp_path / "m.onnx")
@@ -398,7 +387,7 @@ def test_runtimes_take_any_trans_b_but_0_for_1():
     parts.nodes[0] = node("Gemm", "x w b", "a", attribute("transB", field(3, 2), kind=2))
     assert np.allclose(runtime(parts.content(), X), runtime(honest().content(), X))
     with pytest.raises(CheckError, match="transB = 2"):
-        read(parts.content())
+        read_onnx(parts.content(), None)
 
 
 def shown(slope=None):
@@ -438,7 +427,7 @@ def test_bytes_that_onnx_runtime_takes_for_its_own_format_are_refused():
     with pytest.raises(Exception, match="ORT model verification failed"):
         runtime(parts.content(), X)
     with pytest.raises(CheckError, match="bytes 4 to 7 are ORTM"):
-        read(parts.content())
+        read_onnx(parts.content(), None)
 
 
 def test_weights_that_the_caller_can_replace_are_a_condition():
@@ -448,14 +437,14 @@ def test_weights_that_the_caller_can_replace_are_a_condition():
     session = onnxruntime.InferenceSession(parts.content(), providers=["CPUExecutionProvider"])
     (replaced,) = session.run(None, {"x": X, "w": np.array(RUN["w"], np.float32)})
     assert not np.allclose(replaced, session.run(None, {"x": X})[0])
-    assert "callers that give a value to the other input only" in read(parts.content()).condition
+    assert "callers that give a value to the other input only" in read_onnx(parts.content(), None).condition
     for wrong, reason in (
         (value_info("w", 3), "the type or shape of 'w'"),
         (value_info("z", 2), "the input 'z' is not used"),
     ):
         parts.inputs[-1] = wrong
         with pytest.raises(CheckError, match=reason):
-            read(parts.content())
+            read_onnx(parts.content(), None)
 
 
 def two_inputs(path, first="x_cat"):
@@ -643,7 +632,7 @@ AMBIGUOUS = {
 def test_what_could_be_read_in_two_ways_is_refused(name):
     content, reason = AMBIGUOUS[name]
     with pytest.raises(CheckError, match=reason):
-        read(content)
+        read_onnx(content, None)
 
 
 def test_notes_in_a_file_are_no_reason_to_refuse_it():
@@ -658,6 +647,6 @@ def test_notes_in_a_file_are_no_reason_to_refuse_it():
     parts.graph_end = field(13, value_info("h", 2) + field(3, "doc") + field(4, note)) + field(16, note)
     parts.opsets += field(8, field(1, "ai.onnx.ml") + field(2, 3))
     parts.end = field(14, note)
-    model = read(parts.content())
+    model = read_onnx(parts.content(), None)
     assert np.array_equal(model.layers[0].weight, SHOWN["w"])
     assert np.allclose(runtime(parts.content(), X), runtime(honest().content(), X))
