@@ -158,6 +158,8 @@ class _Run:
             raise FairmendError(f"{self.steps.source}: the output does not depend on the input")
         if output.row_axis != 0 or len(output.dims) > 2:
             raise FairmendError(f"{self.steps.source}: the output has shape {output.shape()}; it must be (rows, n)")
+        if output.left_out is not None:
+            raise FairmendError(f"{self.steps.source}: the output holds -infinity where a mask says so")
         self.whole.update(output.opens)
         return self.steps.concatenate("the output", output.parts)
 
@@ -254,6 +256,7 @@ def _changed(context: Context, target: Any, result: Any) -> Any:
     target.memory.changed_by = context.where
     target.parts, target.dims, target.opens = result.parts, result.dims, result.opens
     target.integer, target.sigmoid_of, target.product_of = result.integer, result.sigmoid_of, result.product_of
+    target.left_out = result.left_out
     target.version = target.memory.version
     return target
 

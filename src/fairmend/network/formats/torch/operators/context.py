@@ -178,13 +178,17 @@ class Context:
 
     def view(self, x: RowTensor, dims: Dims) -> RowTensor:
         """Return the same numbers under other axes."""
-        return RowTensor(x.parts, dims, x.opens, x.memory, x.integer)
+        found = RowTensor(x.parts, dims, x.opens, x.memory, x.integer)
+        found.left_out = None if x.left_out is None else x.left_out.reshape(column_numbers(dims).shape)
+        return found
 
     def select(
         self, x: RowTensor, numbers: npt.NDArray[np.int64], dims: Dims, opens: dict[str, int] | None = None
     ) -> RowTensor:
         """Return the columns with these numbers, as a tensor with these axes."""
-        return RowTensor(self._parts(x, numbers.reshape(-1).tolist()), dims, opens or {}, x.memory, x.integer)
+        found = RowTensor(self._parts(x, numbers.reshape(-1).tolist()), dims, opens or {}, x.memory, x.integer)
+        found.left_out = None if x.left_out is None else x.left_out.reshape(-1)[numbers]
+        return found
 
     def _parts(self, x: RowTensor, numbers: list[int]) -> tuple[Value, ...]:
         """Return columns part by part, so that what was put side by side comes apart again."""

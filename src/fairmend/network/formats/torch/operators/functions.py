@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -184,7 +185,7 @@ def softmax(
 ) -> RowTensor:
     """Return the softmax over one axis, or its logarithm, which only the output may be."""
     left_out = x.left_out if isinstance(x, RowTensor) else None
-    tensor = c.numbers(x if left_out is None else c.view(x, x.dims))
+    tensor = c.numbers(x if left_out is None else replace(x, left_out=None))
     if dtype is not None or half_to_float not in (False, 3):
         raise c.error("is not supported with another dtype")
     axis = tensor.axis(dim) if isinstance(dim, int) else -1

@@ -33,7 +33,9 @@ def _same(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
 
 def copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Return a copy, which no change in place reaches."""
-    return RowTensor(x.parts, x.dims, x.opens, integer=x.integer) if isinstance(x, RowTensor) else x
+    if not isinstance(x, RowTensor):
+        return x
+    return RowTensor(x.parts, x.dims, x.opens, integer=x.integer, left_out=x.left_out)
 
 
 def _dropout(c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None) -> Any:
@@ -69,6 +71,8 @@ def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
 def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(x, Constant):
         return x if x.array.dtype.kind == "i" else Constant(np.trunc(x.array).astype(np.int64))
+    if isinstance(x, RowTensor) and x.left_out is not None:
+        c.numbers(x)
     return RowTensor(x.parts, x.dims, x.opens, x.memory, integer=True) if isinstance(x, RowTensor) else x
 
 
@@ -364,6 +368,8 @@ def concatenated(c: Context, tensors: Any, dim: Any = 0) -> Any:
         return Constant(np.concatenate([tensor.array for tensor in tensors], dim))
     if not all(isinstance(tensor, RowTensor) for tensor in tensors):
         raise c.error("puts a constant beside tensors that depend on the input")
+    if any(tensor.left_out is not None for tensor in tensors):
+        raise c.error("reads masked scores, -infinity, which only a softmax may read")
     first = tensors[0]
     axis = moved_axis(c, first, dim, "puts tensors side by side")
     for tensor in tensors:
