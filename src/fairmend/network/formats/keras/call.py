@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
+from fairmend.network.formats.axes import ROWS, Axes, contraction
 from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
 from fairmend.network.formats.keras.config import Layer
-from fairmend.network.formats.onnx.axes import ROWS, Axes, contraction
 from fairmend.network.operations.ties import Tie
 
 Weights = Sequence[npt.NDArray[Any]]

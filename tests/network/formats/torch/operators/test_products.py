@@ -58,7 +58,10 @@ CASES = {
     "a mask of booleans": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, attn_mask=m.seen), 12),
     "a mask that is added": (lambda m, a, b: ((a @ b.mT) / 2 + m.added).softmax(-1) @ b, 12),
     "a mask that is filled in": (lambda m, a, b: (a @ b.mT).masked_fill(~m.seen, -torch.inf).softmax(-1) @ b, 12),
-    "a mask that is filled in place": (lambda m, a, b: (a @ b.mT).masked_fill_(~m.seen, -torch.inf).softmax(-1) @ b, 12),
+    "a mask filled in place": (
+        lambda m, a, b: (a @ b.mT).masked_fill_(~m.seen, -torch.inf).softmax(-1) @ b,
+        12,
+    ),
     "masked scores that are copied": (lambda m, a, b: ((a @ b.mT) + m.added).clone().softmax(-1) @ b, 12),
     "masked scores that are moved": (
         lambda m, a, b: ((a @ b.mT) + m.added).view(-1, 3, 1, 3).transpose(1, 3).softmax(1)[:, :, 0].mT @ b,
