@@ -38,7 +38,6 @@ from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 Bools = npt.NDArray[np.bool_]
 Labels = Sequence[Hashable]
 MOST = 2**26  # numbers of a row that are chosen or repeated
-MOST_TERMS = 2**13  # that a sum along axes adds up
 MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
 MASKED = "reads masked scores, -infinity, which only a softmax may read"
@@ -86,6 +85,7 @@ class Place(Generic[T]):
 
     steps: GraphBuilder
     where: str
+    most_terms = 2**13  # that a sum along axes adds up
 
     def refuse(self, why: str) -> FairmendError:
         """Return the error that names this place."""
@@ -152,7 +152,7 @@ class Place(Generic[T]):
         """Return what a move does to the numbers of a tensor, given as what it does to an array of all rows."""
         try:
             numbers, dims = follow(x.dims, move)
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, TypeError) as error:
             raise self.refuse(why or f"would mix the {x.width} numbers of different rows of {x.shape()}") from error
         return self.select(x, numbers, dims)
 
@@ -229,7 +229,7 @@ class Place(Generic[T]):
 
     def total(self, x: T, axes: Sequence[int], *, mean: bool = False, keep: bool = False) -> T:
         """Return the sum or the mean along axes, which stay with size 1 if they are kept."""
-        parts = self._along(self.numbers(x), axes, keep, MOST_TERMS, "adds up")
+        parts = self._along(self.numbers(x), axes, keep, self.most_terms, "adds up")
         found = self.add(parts)
         return self.scaled(found, divisor=float(len(parts))) if mean and len(parts) > 1 else found
 
@@ -282,10 +282,10 @@ class Place(Generic[T]):
 
     def product(self, a: T, b: T, how: Contraction) -> T:
         """Return the product of the matrices in two tensors."""
-        left = self.steps.columns(self.flat(a), self.where, how.first)
-        right = self.steps.columns(self.flat(b), self.where, how.second)
+        left = self.flat(self.select(a, np.array(how.first), (a.dims[a.row_axis], len(how.first))))
+        right = self.flat(self.select(b, np.array(how.second), (b.dims[b.row_axis], len(how.second))))
         made = self.steps.product(left, right, self.where, *how.sizes)
-        return self.made(self.steps.columns(made, self.where, how.result), how.dims)
+        return self.select(self.made(made, how.dims), np.array(how.result), how.dims)
 
     def times(self, a: T, b: T) -> T:
         """Return the product number by number; axes of size 1 are stretched."""
