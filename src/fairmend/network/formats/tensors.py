@@ -129,8 +129,6 @@ class Place(Generic[T]):
             chooses = f"makes {numbers.size:,} numbers of a row; at most {MOST:,} are read"
             raise self.refuse(chooses if numbers.size else "chooses no numbers")
         flat = numbers.reshape(-1)
-        if np.array_equal(flat, np.arange(x.width)):
-            return self.view(x, dims)
         found = self.derived(x, self._parts(x, flat.tolist()), dims)
         found.left_out = None if x.left_out is None else x.left_out.reshape(-1)[flat].reshape(lengths(dims))
         return found
@@ -150,11 +148,22 @@ class Place(Generic[T]):
 
     def moved(self, x: T, move: Callable[[Ints], Any], why: str = "") -> T:
         """Return what a move does to the numbers of a tensor, given as what it does to an array of all rows."""
+        return self._placed(x, *self._followed(x, move, why))
+
+    def chosen(self, x: T, move: Callable[[Ints], Any], why: str = "") -> T:
+        """Return the numbers of a tensor that a move chooses, as new numbers even if they are all of them."""
+        return self.select(x, *self._followed(x, move, why))
+
+    def _followed(self, x: T, move: Callable[[Ints], Any], why: str) -> tuple[Ints, Dims]:
         try:
-            numbers, dims = follow(x.dims, move)
+            return follow(x.dims, move)
         except (ValueError, IndexError, TypeError) as error:
             raise self.refuse(why or f"would mix the {x.width} numbers of different rows of {x.shape()}") from error
-        return self.select(x, numbers, dims)
+
+    def _placed(self, x: T, numbers: Ints, dims: Dims) -> T:
+        """Return the columns with these numbers; all of them in order are a view."""
+        whole = np.array_equal(numbers.reshape(-1), np.arange(x.width))
+        return self.view(x, dims) if whole else self.select(x, numbers, dims)
 
     def within(self, x: T, axis: int, move: Callable[[Ints], Any]) -> T:
         """Return what a move does to the numbers of a tensor, which keeps the rows along one axis."""
@@ -178,7 +187,7 @@ class Place(Generic[T]):
         """Return a tensor with its axes of size 1 repeated, to these sizes; axes before the first have size 1."""
         if x.dims == dims:
             return x
-        return self.select(x, np.broadcast_to(column_numbers(x.dims), lengths(dims)), dims)
+        return self._placed(x, np.broadcast_to(column_numbers(x.dims), lengths(dims)), dims)
 
     def together(self, tensors: Sequence[T]) -> list[T]:
         """Return tensors with the same axes: those of size 1 are stretched."""
@@ -198,8 +207,9 @@ class Place(Generic[T]):
             raise self.refuse(f"puts tensors of shapes {shapes} side by side along axis {axis}")
         starts = np.cumsum([0, *(each.width for each in tensors)]).tolist()
         numbers = [column_numbers(each.dims, start) for each, start in zip(tensors, starts, strict=False)]
+        together = np.concatenate(numbers, axis)
         flat = self.derived(first, self._side_by_side(tensors), (first.dims[first.row_axis], starts[-1]))
-        return self.within(flat, first.row_axis, lambda _: np.concatenate(numbers, axis))
+        return self._placed(flat, together, with_rows(together.shape, first.row_axis, first.dims[first.row_axis]))
 
     def _side_by_side(self, tensors: Sequence[T]) -> tuple[Value, ...]:
         return (self.steps.concatenate(self.where, [self.flat(self.numbers(each)) for each in tensors]),)

@@ -263,7 +263,7 @@ def _multi_head(
         if id(x) not in projected:
             projected[id(x)] = linear(c, x, in_weight, in_bias)
         part = slice(number * size, (number + 1) * size)
-        own = c.moved(projected[id(x)], lambda array, part=part: array[..., part])  # type: ignore[misc]
+        own = c.chosen(projected[id(x)], lambda array, part=part: array[..., part])  # type: ignore[misc]
         own = own if batch_first else c.transposed(own, [1, 0, 2])
         split = c.view(own, (ROWS, own.dims[1], heads, size // heads))
         turned.append(c.transposed(split, [0, 2, 1, 3]))
@@ -286,7 +286,7 @@ def _glu(c: Context, x: Any, dim: int = -1) -> Any:
     axis = tensor.axis(dim)
     if axis == tensor.row_axis or lengths(tensor.dims)[axis] % 2:
         raise c.refuse(f"halves axis {dim} of a tensor of shape {tensor.shape()}")
-    value, gate = (c.moved(tensor, lambda array, k=k: np.split(array, 2, axis)[k]) for k in (0, 1))  # type: ignore[misc]
+    value, gate = (c.chosen(tensor, lambda array, k=k: np.split(array, 2, axis)[k]) for k in (0, 1))  # type: ignore[misc]
     return times(c, value, c.function(gate, "sigmoid"))
 
 

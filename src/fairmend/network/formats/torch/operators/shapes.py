@@ -120,11 +120,15 @@ def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
 
 
 def _permute(c: Context, x: Any, *axes: Any, dims: Any = None) -> Any:
-    return c.move(x, lambda array: array.transpose(_sizes(axes if axes else (dims,))))
+    rank = len(c.sizes(x))
+    order = [axis % rank for axis in _sizes(axes if axes else (dims,))]
+    return x.moved(lambda array: array.transpose(order)) if isinstance(x, Constant) else c.transposed(x, order)
 
 
 def _transpose(c: Context, x: Any, dim0: int, dim1: int) -> Any:
-    return c.move(x, lambda array: array.swapaxes(dim0, dim1))
+    order = list(range(len(c.sizes(x))))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return _permute(c, x, order)
 
 
 def _t(c: Context, x: Any) -> Any:
@@ -167,10 +171,11 @@ def _getitem(c: Context, x: Any, index: Any) -> Any:
         opens = _demand(c, tensor, choice, size)
         if isinstance(choice, int) and not -size <= choice < size:
             raise c.refuse(f"chooses {choice} of an axis of {size}")
-    found = c.moved(tensor, lambda array: array[choices], f"chooses nothing, or what {tensor.shape()} does not have")
-    found.opens = opens if chosen else found.opens
-    if not chosen and tensor.open_axis is not None:
-        found.open_axis = new.index(tensor.open_axis)
+    why = f"chooses nothing, or what {tensor.shape()} does not have"
+    if chosen:
+        return replace(c.chosen(tensor, lambda array: array[choices], why), opens=opens)
+    found = c.moved(tensor, lambda array: array[choices], why)
+    found.open_axis = None if tensor.open_axis is None else new.index(tensor.open_axis)
     return found
 
 
@@ -243,8 +248,8 @@ def _split(c: Context, x: Any, split_size_or_sections: Any = None, dim: int = 0,
 
 
 def _part(c: Context, x: Any, axis: int, part: Any) -> Any:
-    found = c.move(x, lambda array: array[(slice(None),) * axis + (part,)])
-    return replace(found, opens={}) if isinstance(found, RowTensor) else found
+    index = (slice(None),) * axis + (part,)
+    return x.moved(lambda array: array[index]) if isinstance(x, Constant) else c.chosen(x, lambda array: array[index])
 
 
 def _chunk(c: Context, x: Any, chunks: int, dim: int = 0) -> Any:
@@ -320,6 +325,12 @@ def _unflatten(c: Context, x: Any, dim: int, sizes: Any) -> Any:
     axis = dim % len(c.sizes(x))
     why = f"makes {tuple(sizes)} of an axis of {c.sizes(x)[axis]}"
     return c.move(x, lambda array: array.reshape((*array.shape[:axis], *sizes, *array.shape[axis + 1 :])), why)
+
+
+def _movedim(c: Context, x: Any, source: int, destination: int) -> Any:
+    order = list(range(len(c.sizes(x))))
+    order.insert(destination % len(order), order.pop(source % len(order)))
+    return _permute(c, x, order)
 
 
 def _stack(c: Context, tensors: Any, dim: int = 0) -> Any:
@@ -403,10 +414,7 @@ SHAPES: dict[str, Operator] = {
     **dict.fromkeys(("repeat", "tile"), _repeat),
     "repeat_interleave": _repeat_interleave,
     "unflatten": _unflatten,
-    **dict.fromkeys(
-        ("movedim", "moveaxis"),
-        lambda c, x, source, destination: c.move(x, lambda array: np.moveaxis(array, source, destination)),
-    ),
+    **dict.fromkeys(("movedim", "moveaxis"), _movedim),
     **dict.fromkeys(("size", "sym_size"), _size),
     **dict.fromkeys(("dim", "ndimension"), _rank),
     "getattr": _getattr,
