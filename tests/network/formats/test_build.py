@@ -24,6 +24,66 @@ def batch_norm(units):
     return Norm("bn", mean, variance, gain, shift, 1e-5, "bn")
 
 
+def chain(*steps, columns=3):
+    """Return the network of steps that follow each other: a layer (weight, bias, name), a norm or a function."""
+    build = GraphBuilder("m")
+    value = build.input(columns)
+    for step in steps:
+        if isinstance(step, tuple):
+            value = build.linear(value, "layer", *step)
+        elif isinstance(step, Norm):
+            value = build.norm(value, step)
+        elif isinstance(step, Activation):
+            value = build.function(value, step.name, step)
+        else:
+            value = step(build, value)
+    return build.network(value)
+
+
+def softmax(build, value):
+    return build.softmax(value, "softmax")
+
+
+def squeeze(build, value):
+    return build.collapse(value, "squeeze", single=True)
+
+
+A, V = (W[4, 3], B[4], "a"), (W[1, 4], None, None)
+
+
+def test_norms_and_scales_are_folded_on_either_side():
+    mean, variance, gain, shift = RNG.normal(size=3), RNG.uniform(0.5, 2, 3), RNG.normal(size=3), RNG.normal(size=3)
+    scale = scaling("scale", 2.0, np.array([1.0, -1.0, 0.5, 2.0]))
+    network = chain(Norm("norm", mean, variance, gain, shift, 1e-3), A, scale, RELU, scale, V)
+    assert network.depth == 2
+    normed = (X - mean) / np.sqrt(variance + 1e-3) * gain + shift
+    hidden = relu((normed @ W[4, 3].T + B[4]) * 2 + scale.shift) * 2 + scale.shift
+    np.testing.assert_allclose(network.logits(X), (hidden @ W[1, 4].T)[:, 0], rtol=1e-5)
+
+
+def test_a_chain_has_names_of_its_own_and_the_identity_between_layers_and_its_closing_is_kept_aside():
+    assert chain(A, V).activations == (Activation("identity"),)
+    assert chain(A, RELU, (*V[:2], "b")).names == ("a", "b")
+    assert chain(A, RELU, (*V[:2], "a")).names == ("layers.0", "layers.1")
+    assert chain(A, softmax).closing == "softmax"
+    assert chain(A, RELU, V, squeeze, Activation("sigmoid")).closing == "sigmoid"
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([RELU], "m: holds no affine layer"),
+        ([A, scaling("s", np.ones(3), np.zeros(3))], "s is 3 wide, and the affine layer beside it 4"),
+        ([A, softmax, softmax], "softmax follows the closing softmax"),
+        ([A, squeeze], "would mix the 4 outputs"),
+        ([A, V, V], "m: .* takes 4 values, but the layer before it gives 1"),
+    ],
+)
+def test_what_is_no_chain_is_refused_where_it_stands(steps, words):
+    with pytest.raises(FairmendError, match=words):
+        chain(*steps)
+
+
 def test_a_skip_stays_a_skip():
     build = GraphBuilder("m")
     first = build.linear(build.input(3), "a", W[4, 3], B[4], "a")

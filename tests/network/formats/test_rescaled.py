@@ -54,7 +54,7 @@ def test_the_checker_reads_what_fairmend_reads(tmp_path, form):
     assert model.rescaling.ends == pytest.approx(network.rescaling.ends)
     assert (model.rescaling.least, model.rescaling.most) == pytest.approx(network.rescaling.limits, abs=1e-6)
     assert model.rescaling.both == network.rescaling.both
-    assert np.array_equal(model.weights[-1], network.head.weight)
+    assert np.array_equal(model.layers[-1].weight, network.head.weight)
 
 
 @pytest.mark.runs_models

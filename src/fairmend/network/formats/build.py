@@ -149,6 +149,19 @@ class GraphBuilder:
         """Add batch normalisation or scaling."""
         return self._add(_Scaled((norm,)), (x,), x.width, norm.where, norm.name)
 
+    def scale(
+        self,
+        x: Value,
+        where: str,
+        *,
+        mean: npt.ArrayLike = 0.0,
+        divisor: npt.ArrayLike | None = None,
+        gain: npt.ArrayLike = 1.0,
+        shift: npt.ArrayLike = 0.0,
+    ) -> Value:
+        """Add (x − mean)·gain + shift, or with a divisor in place of the gain."""
+        return self.norm(x, scaling(where, gain if divisor is None else 1 / np.asarray(divisor), shift, mean))
+
     def function(self, x: Value, where: str, activation: Activation) -> Value:
         """Add an elementwise function; the identity adds nothing."""
         if activation.name == "identity":

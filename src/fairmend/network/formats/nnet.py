@@ -27,7 +27,8 @@ import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
-from fairmend.network.formats.chain import Linear, Nonlinear, Step, build_network, scaling
+from fairmend.network.folding import Norm
+from fairmend.network.formats.build import GraphBuilder, scaling
 
 _TITLE = "// Neural Network File Format by Kyle Julian, Stanford 2016"
 _NOTE = "// fairmend "
@@ -56,7 +57,7 @@ def read(path: Path, activation: Activation) -> Network:
     source = str(path)
     comments, rows = _lines(path, source)
     note = _note(comments, source)
-    network = build_network(_steps(rows, note, source), source)
+    network = _network(rows, note, source)
     form = NnetForm(_condition(rows, note, network.inputs, source))
     try:
         return Network(network.affines, network.activations, note.closing, network.names, form=form)
@@ -141,7 +142,7 @@ def _note(comments: list[str], source: str) -> _Note:
         raise FairmendError(f"{source}: fairmend's note in the file is damaged ({error!r}); save it again") from error
 
 
-def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
+def _network(rows: list[str], note: _Note, source: str) -> Network:
     if len(rows) < _HEADER:
         raise FairmendError(f"{source}: has {len(rows)} lines of numbers; a .nnet file starts with {_HEADER}")
     depth, inputs, outputs, widest = _whole(rows[0], 4, "the first line of numbers", source)
@@ -160,24 +161,31 @@ def _steps(rows: list[str], note: _Note, source: str) -> list[Step]:
     names = note.names if note.names is not None and len(note.names) == depth else [None] * depth
     box = [_floats(rows[i], inputs, f"the line of {what}", source) for i, what in ((3, "minima"), (4, "maxima"))]
     scale = [_floats(rows[i], inputs + 1, f"the line of {what}", source) for i, what in ((5, "means"), (6, "ranges"))]
-    steps: list[Step] = []
+    layers = []
     start = _HEADER
     for i, (before, after) in enumerate(pairwise(widths)):
         where = f"layer {i}"
         weight = np.stack([_floats(row, before, where, source) for row in rows[start : start + after]])
         bias = np.concatenate([_floats(row, 1, where, source) for row in rows[start + after : start + 2 * after]])
         start += 2 * after
-        if i:
-            steps.append(Nonlinear(where, Activation("relu")))
         with np.errstate(over="ignore"):  # Network refuses what became infinite, by name
-            steps.append(Linear(where, weight.astype(note.dtype), bias.astype(note.dtype), names[i]))
+            layers.append((where, weight.astype(note.dtype), bias.astype(note.dtype), names[i]))
     first, last = _normalisation(box, scale, source)
     if first and not (rows[5].endswith(",") and rows[6].endswith(",")):
         raise FairmendError(
             f"{source}: the lines of means and ranges must end in a comma, without which some programs lose the last "
             "number; add it"
         )
-    return [*first, *steps, *last]
+    builder = GraphBuilder(source)
+    value = builder.input(inputs)
+    for norm in first:
+        value = builder.norm(value, norm)
+    for i, layer in enumerate(layers):
+        value = builder.function(value, layer[0], Activation("relu")) if i else value
+        value = builder.linear(value, *layer)
+    for norm in last:
+        value = builder.norm(value, norm)
+    return builder.network(value)
 
 
 def _condition(rows: list[str], note: _Note, inputs: int, source: str) -> str:
@@ -195,7 +203,7 @@ def _condition(rows: list[str], note: _Note, inputs: int, source: str) -> str:
     return " ".join(found)
 
 
-def _normalisation(box: list[Float64], scale: list[Float64], source: str) -> tuple[list[Step], list[Step]]:
+def _normalisation(box: list[Float64], scale: list[Float64], source: str) -> tuple[list[Norm], list[Norm]]:
     """Return the normalisation of an ACAS Xu file before and after the layers; nothing for other files."""
     (lower, upper), (mean, reach) = box, scale
     if not (reach != 0).all():

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.network.formats.chain import Linear, Nonlinear, Softmax, Step, build_network, unsupported
+from fairmend.network.formats.build import GraphBuilder, unsupported
 
 _NETWORKS = ("MLPClassifier", "MLPRegressor")
 _LOGISTIC = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier")
@@ -37,11 +37,7 @@ _SUPPORTED = (
 )
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "logistic": "sigmoid", "identity": "identity"}
-_CLOSINGS: dict[str, list[Step]] = {
-    "logistic": [Nonlinear("the output", Activation("sigmoid"))],
-    "softmax": [Softmax("the output")],
-    "identity": [],
-}
+_CLOSINGS = ("logistic", "softmax", "identity")
 
 
 def is_estimator(source: Any) -> bool:
@@ -118,13 +114,17 @@ def read_estimator(estimator: Any) -> Network:
     if closing not in _CLOSINGS:
         raise unsupported(source, "the output layer", f"ends in {closing}, as with loss={estimator.loss!r}")
     hidden = Activation(_ACTIVATIONS[estimator.activation])
-    steps: list[Step] = []
+    builder = GraphBuilder(source)
+    value = builder.input(len(estimator.coefs_[0]))
     for i, (weight, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
         where = f"layer {i}"
-        if i and hidden.name != "identity":
-            steps.append(Nonlinear(where, hidden))
-        steps.append(Linear(where, np.asarray(weight).T, np.asarray(bias), f"layers.{i}"))
-    return build_network([*steps, *_CLOSINGS[closing]], source)
+        value = builder.function(value, where, hidden) if i else value
+        value = builder.linear(value, where, np.asarray(weight).T, np.asarray(bias), f"layers.{i}")
+    if closing == "softmax":
+        value = builder.softmax(value, "the output")
+    elif closing == "logistic":
+        value = builder.function(value, "the output", Activation("sigmoid"))
+    return builder.network(value)
 
 
 def _read_linear(model: Any) -> Network:

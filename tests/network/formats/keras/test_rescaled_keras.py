@@ -45,7 +45,7 @@ def test_both_readers_read_what_keras_computes(tmp_path, close, suffix):
     assert network.scores(X).reshape(given.shape) == pytest.approx(given, rel=1e-6)
     assert model.rescaling.ends == network.rescaling.ends
     assert model.rescaling.both is network.rescaling.both is (close is pair)
-    assert np.array_equal(model.weights[-1], network.head.weight)
+    assert np.array_equal(model.layers[-1].weight, network.head.weight)
     head = Affine(np.ones_like(network.head.weight), network.head.bias)
     changed = network.with_affines([*network.affines[:-1], head])
     changed.save(tmp_path / f"changed{suffix}")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from fairmend.network.formats.axes import Count
 from fairmend.network.formats.onnx.arrays import compute
-from fairmend.network.formats.onnx.axes import Count
 from support.onnx_files import node
 
 

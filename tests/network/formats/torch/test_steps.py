@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
+from fairmend.network import Activation
 from fairmend.network.formats.torch.steps import Steps, layer_name, norm_name, pruned, replay
 
 RNG = np.random.default_rng(0)
@@ -18,7 +19,7 @@ TENSORS = {
 def described():
     steps = Steps("model", TENSORS)
     x = steps.input(2)
-    hidden = steps.function(steps.affine(x, "a", "a.weight", "a.bias"), "relu", "relu")
+    hidden = steps.function(steps.affine(x, "a", "a.weight", "a.bias"), "relu", Activation("relu"))
     steps.scale(hidden, "unused", gain=2.0)
     product = steps.affine(hidden, "W", "W", None, transposed=True)
     return pruned(steps, steps.scale(product, "c", shift="c").step)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
+from fairmend.network.formats.axes import ROWS, shown
 from fairmend.network.formats.build import SUPPORTED, GraphBuilder, unsupported
 from fairmend.network.formats.keras.call import LayerCall, Tensor
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, Call, Layer, ModelConfig
@@ -44,11 +45,12 @@ def build_network(
     given, start = [], 0
     for layer, shape, width in zip(declared, known, widths, strict=True):
         value = reader.builder.columns(row, layer.where, range(start, start + width))
-        given.append(Tensor(value, shape, raw=True, whole=_is_whole(layer, source)))
+        given.append(Tensor((value,), (ROWS, *shape), raw=True, whole=_is_whole(layer, source)))
         start += width
     output = reader.run(model, given, ())
-    if math.prod(output.shape[:-1]) != 1:
-        raise FairmendError(f"{source}: the model gives rows of shape {output.shape}; it must give (rows, outputs)")
+    if math.prod(output.row[:-1]) != 1:
+        gives = f"the model gives rows of shape {shown(output.row)}"
+        raise FairmendError(f"{source}: {gives}; it must give (rows, outputs)")
     return reader.builder.network(output.value, form)
 
 
@@ -103,11 +105,10 @@ class _Reader:
         declared = [each for name in layer.model.inputs for each in layer.model.layers if each.name == name]
         for own, tensor in zip(declared, inputs, strict=True):
             shape, source = _row_shape(own, self.builder.source), self.builder.source
-            fits = len(shape) == len(tensor.shape) and all(
-                a in (None, b) for a, b in zip(shape, tensor.shape, strict=True)
-            )
+            row = tensor.row
+            fits = len(shape) == len(row) and all(a in (None, b) for a, b in zip(shape, row, strict=True))
             if own.name and (not fits or _is_whole(own, source) != tensor.whole):  # Keras would cast or stretch it
-                raise unsupported(source, where, f"declares rows of shape {shape}, and reads some of {tensor.shape}")
+                raise unsupported(source, where, f"declares rows of shape {shape}, and reads some of {shown(row)}")
         return self.run(layer.model, inputs, path)
 
 

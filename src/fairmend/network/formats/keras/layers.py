@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation
 from fairmend.network.folding import Norm
-from fairmend.network.formats.build import scaling
+from fairmend.network.formats.axes import ROWS, shown
 from fairmend.network.formats.keras.call import LayerCall, Tensor
 from fairmend.network.formats.keras.config import FLOAT32_ONLY, PREFIX, Layer
 from fairmend.network.formats.keras.functions import named_activation
-from fairmend.network.formats.keras.tokens import TOKEN_LAYERS, einsum_axes, product, softmax
+from fairmend.network.formats.keras.tokens import TOKEN_LAYERS, einsum_axes, softmax
 from fairmend.network.formats.keras.weights import INNER
 
 _KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
@@ -84,20 +83,20 @@ def _pass(call: LayerCall) -> Tensor:
 
 def _flatten(call: LayerCall) -> Tensor:
     tensor = call.one()
-    if call.get("data_format") not in (None, "channels_last") and len(tensor.shape) > 1:
+    if call.get("data_format") not in (None, "channels_last") and len(tensor.row) > 1:
         raise call.refuse("turns the axes around (data_format)")
-    return replace(tensor, shape=(tensor.value.width,))
+    return call.view(tensor, (ROWS, tensor.width))
 
 
 def _reshape(call: LayerCall) -> Tensor:
     tensor, shape = call.one(), call.get("target_shape")
-    width = tensor.value.width
+    width = tensor.width
     if not isinstance(shape, list) or not all(type(size) is int and size >= -1 for size in shape):
         raise call.refuse(f"has the target_shape {str(shape)[:80]}")
     known = math.prod(size for size in shape if size != -1)
     if shape.count(-1) > 1 or known < 1 or width % known or (width != known and -1 not in shape):
         raise call.refuse(f"makes rows of shape {str(shape)[:80]} of {width} numbers")
-    return replace(tensor, shape=tuple(width // known if size == -1 else size for size in shape))
+    return call.view(tensor, (ROWS, *(width // known if size == -1 else size for size in shape)))
 
 
 def _dense(call: LayerCall) -> Tensor:
@@ -120,8 +119,8 @@ def _einsum_dense(call: LayerCall) -> Tensor:
     if biased and parts[1].shape != shape:
         raise call.damaged(f"has a bias of shape {parts[1].shape} for {shape}")
     weight = parts[0].reshape(math.prod(parts[0].shape[:bound]), -1).T
-    if tensor.shape[-bound:] != parts[0].shape[:bound] or len(shape) != new:
-        raise call.damaged(f"has a kernel of shape {parts[0].shape} for rows of shape {tensor.shape}")
+    if tensor.row[-bound:] != parts[0].shape[:bound] or len(shape) != new:
+        raise call.damaged(f"has a kernel of shape {parts[0].shape} for rows of shape {shown(tensor.row)}")
     made = call.affine(tensor, weight, parts[1].reshape(-1) if biased else None, call.name, bound, shape)
     return activate(replace(call, inputs=(made,)))
 
@@ -138,7 +137,7 @@ def activate(call: LayerCall) -> Tensor:
     if given == "softmax":
         return softmax(call, call.one(), -1)
     if given == "log_softmax":
-        return call.with_value(call.builder.softmax(call.row(), call.where))
+        return call.with_value(call.steps.softmax(call.row(), call.where))
     activation = None
     if isinstance(given, str):
         try:
@@ -147,21 +146,11 @@ def activate(call: LayerCall) -> Tensor:
             raise call.refuse(str(error)) from error
     if activation is None:
         raise call.refuse(f"has the activation {str(given)[:80]}, which is not supported")
-    return _function(call, activation)
-
-
-def _function(call: LayerCall, activation: Activation) -> Tensor:
-    tensor = call.numbers(call.one())
-    return Tensor(call.builder.function(tensor.value, call.where, activation), tensor.shape)
+    return call.function(call.one(), activation.name, activation.slope, activation.parameters)
 
 
 def _made(call: LayerCall, name: str, slope: float = 0.0, parameters: Sequence[float] = ()) -> Tensor:
-    """Add a function with the numbers of a layer, which may not fit it."""
-    try:
-        activation = Activation(name, slope, tuple(parameters))
-    except FairmendError as error:
-        raise call.refuse(f"is not supported: {error}") from error
-    return _function(call, activation)
+    return call.function(call.one(), name, slope, parameters)
 
 
 def _relu(call: LayerCall) -> Tensor:
@@ -187,7 +176,7 @@ def _leaky_relu(call: LayerCall) -> Tensor:
 
 def _prelu(call: LayerCall) -> Tensor:
     (slopes,) = call.arrays(1)
-    width, shared = call.numbers(call.one()).value.width, call.get("shared_axes")
+    width, shared = call.numbers(call.one()).width, call.get("shared_axes")
     if shared not in (None, [], [1], 1) or slopes.size not in (1, width) or (slopes.size != width and not shared):
         raise call.refuse(f"has {slopes.size} slopes for {width} numbers, shared over the axes {str(shared)[:80]}")
     flat = slopes.reshape(-1)
@@ -204,15 +193,17 @@ def _elu(call: LayerCall) -> Tensor:
 
 def _softmax(call: LayerCall) -> Tensor:
     tensor, axis = call.one(), call.get("axis", -1)
-    rank = len(tensor.shape)
+    rank = len(tensor.row)
     if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
-        raise call.refuse(f"is over axis {str(axis)[:80]} of rows of shape {tensor.shape}, and not over one of a row")
+        raise call.refuse(
+            f"is over axis {str(axis)[:80]} of rows of shape {shown(tensor.row)}, and not over one of a row"
+        )
     return softmax(call, tensor, axis if axis < 0 else axis - 1 - rank)
 
 
 def _batch_norm(call: LayerCall) -> Tensor:
     tensor = call.numbers(call.one())
-    last = len(tensor.shape)
+    last = len(tensor.row)
     if call.get("axis", -1) not in (-1, last, [-1], [last]):
         raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
     if call.get("renorm") or call.get("virtual_batch_size") or "mode" in call.layer.config:
@@ -221,11 +212,11 @@ def _batch_norm(call: LayerCall) -> Tensor:
     found = list(call.arrays(2 + sum(map(bool, parts))))
     gain, shift = (found.pop(0) if part else None for part in parts)
     norm = Norm(call.where, found[0], found[1], gain, shift, call.number("epsilon", 1e-3), call.name)
-    return call.with_value(call.builder.norm(call.row(), norm))
+    return call.with_value(call.steps.norm(call.row(), norm))
 
 
 def _normalization(call: LayerCall) -> Tensor:
-    last = len(call.one().shape)
+    last = len(call.one().row)
     if call.get("axis", -1) not in (None, -1, last, [-1], [last], []):
         raise call.refuse(f"is over axis {call.get('axis')}, not the last one")
     given = [call.get("mean"), call.get("variance")]
@@ -235,20 +226,21 @@ def _normalization(call: LayerCall) -> Tensor:
     if not np.all(variance >= 0):
         raise call.refuse("has a negative variance, whose root is not a number")
     deviation = np.maximum(np.sqrt(variance), _TINY)
-    parts = (deviation, mean) if call.get("invert") else (1 / deviation, np.zeros(()), mean)
-    return _by_columns(call, *parts)
+    if call.get("invert"):
+        return _by_columns(call, gain=deviation, shift=mean)
+    return _by_columns(call, gain=1 / deviation, shift=np.zeros(()), mean=mean)
 
 
 def _rescaling(call: LayerCall) -> Tensor:
     gain, shift = (_row_of_numbers(call, call.get(key, default)) for key, default in (("scale", 1), ("offset", 0)))
-    return _by_columns(call, gain, shift)
+    return _by_columns(call, gain=gain, shift=shift)
 
 
-def _by_columns(call: LayerCall, *parts: npt.NDArray[np.float64]) -> Tensor:
+def _by_columns(call: LayerCall, **parts: npt.NDArray[np.float64]) -> Tensor:
     """Add a scaling of the columns of the last axis: one number for all, or one for each."""
-    tensor = call.numbers(call.one())
-    wide = [part if part.size == 1 else np.tile(part, math.prod(tensor.shape[:-1])) for part in parts]
-    return replace(tensor, value=call.builder.norm(tensor.value, scaling(call.where, *wide)), raw=False)
+    tensor = call.one()
+    tokens = math.prod(tensor.row[:-1])
+    return call.scaled(tensor, **{k: part if part.size == 1 else np.tile(part, tokens) for k, part in parts.items()})
 
 
 def _row_of_numbers(call: LayerCall, given: Any) -> npt.NDArray[np.float64]:
@@ -262,78 +254,53 @@ def _row_of_numbers(call: LayerCall, given: Any) -> npt.NDArray[np.float64]:
     return values.reshape(()) if values.size == 1 else values.reshape(-1)
 
 
-def _add(call: LayerCall) -> Tensor:
-    tensors = _alike(call)
-    return Tensor(call.builder.add(call.where, [tensor.value for tensor in tensors]), tensors[0].shape)
-
-
-def _average(call: LayerCall) -> Tensor:
-    return call.scaled(_add(call), 1 / len(call.inputs))
-
-
 def _subtract(call: LayerCall) -> Tensor:
     tensors = _alike(call)
     if len(tensors) != 2:
         raise call.refuse(f"reads the outputs of {len(tensors)} layers instead of two")
-    return _difference(call, *tensors)
-
-
-def _difference(call: LayerCall, first: Tensor, second: Tensor) -> Tensor:
-    return Tensor(call.builder.add(call.where, [first.value, call.scaled(second, -1.0).value]), first.shape)
+    return call.add([tensors[0], call.scaled(tensors[1], gain=-1.0)])
 
 
 def _multiply(call: LayerCall) -> Tensor:
     found, *others = _alike(call)
     for other in others:
-        found = product(call, found, other)
+        found = _product(call, found, other)
     return found
+
+
+def _product(call: LayerCall, first: Tensor, second: Tensor) -> Tensor:
+    """Add the product of two values of one shape, number by number."""
+    return call.function(first, "square") if first.value == second.value else call.times(first, second)
 
 
 def _maximum(call: LayerCall) -> Tensor:
-    """Add the larger of two values, b + relu(a - b), or the smaller, a - relu(a - b)."""
     found, *others = _alike(call)
-    is_largest = call.layer.kind == "Maximum"
     for other in others:
-        apart = _difference(call, found, other)
-        more = Tensor(call.builder.function(apart.value, call.where, Activation("relu")), apart.shape)
-        parts = (other, more) if is_largest else (found, call.scaled(more, -1.0))
-        found = Tensor(call.builder.add(call.where, [part.value for part in parts]), found.shape)
+        found = call.larger(found, other, smallest=call.layer.kind == "Minimum")
     return found
 
 
-def _alike(call: LayerCall) -> tuple[Tensor, ...]:
+def _alike(call: LayerCall) -> list[Tensor]:
     """Return what the layer reads, stretched to one shape as Keras does; where axes are missing, the first are."""
     tensors = call.several()
-    rank = max(len(tensor.shape) for tensor in tensors)
-    is_layer = not call.layer.kind.startswith(PREFIX)
-    wide = [(1,) * (rank - len(tensor.shape)) + tensor.shape for tensor in tensors]
-    try:
-        shape = np.broadcast_shapes(*wide)
-    except ValueError:
-        shape = ()
-    if not shape or (not is_layer and len({len(tensor.shape) for tensor in tensors}) > 1):
-        shapes = ", ".join(str(tensor.shape) for tensor in tensors)[:200]
+    ranks = [len(tensor.row) for tensor in tensors]
+    wide = [
+        call.view(tensor, (ROWS, *(1,) * (max(ranks) - rank), *tensor.row))
+        for tensor, rank in zip(tensors, ranks, strict=True)
+    ]
+    if not max(ranks) or (call.layer.kind.startswith(PREFIX) and len(set(ranks)) > 1):
+        shapes = ", ".join(shown(tensor.row) for tensor in tensors)[:200]
         raise call.refuse(f"reads rows of different shapes: {shapes}")
-    return tuple(call.stretched(replace(tensor, shape=own), shape) for tensor, own in zip(tensors, wide, strict=True))
+    return call.together(wide)
 
 
 def _concatenate(call: LayerCall) -> Tensor:
     tensors, axis = call.several(), call.get("axis", -1)
-    ranks = {len(tensor.shape) for tensor in tensors}
+    ranks = {len(tensor.row) for tensor in tensors}
     rank = min(ranks)
     if len(ranks) > 1 or rank == 0 or type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
         raise call.refuse(f"joins rows of other shapes than fit its axis {str(axis)[:80]}")
-    along = axis % (rank + 1) - 1
-    others = {tensor.shape[:along] + tensor.shape[along + 1 :] for tensor in tensors}
-    if len(others) > 1:
-        raise call.refuse(f"joins rows of shapes {', '.join(str(tensor.shape) for tensor in tensors)[:200]}")
-    value = call.builder.concatenate(call.where, [tensor.value for tensor in tensors])
-    numbers, start = [], 0
-    for tensor in tensors:
-        numbers.append(np.arange(start, start + tensor.value.width).reshape(tensor.shape))
-        start += tensor.value.width
-    joined = np.concatenate(numbers, axis=along)
-    return call.moved(Tensor(value, (start,)), lambda _: joined)
+    return replace(call.joined(tensors, axis % (rank + 1)), raw=False)
 
 
 def _embedding(call: LayerCall) -> Tensor:
@@ -347,8 +314,8 @@ def _embedding(call: LayerCall) -> Tensor:
         )
     if not tensor.raw:
         raise call.refuse("looks up something else than a column of the input, unchanged")
-    value = call.builder.lookup(tensor.value, call.where, table, call.name)
-    return Tensor(value, (*tensor.shape, table.shape[1]))
+    value = call.steps.lookup(tensor.value, call.where, table, call.name)
+    return call.made(value, (*tensor.dims, table.shape[1]))
 
 
 def _arithmetic(call: LayerCall) -> Tensor:
@@ -362,22 +329,17 @@ def _arithmetic(call: LayerCall) -> Tensor:
         raise call.refuse("combines a value with something else than a number")
     is_first = constants[0] is not None
     if kind in ("Divide", "TrueDivide") and is_first:
-        return call.scaled(_inverse(call, tensor), number)
+        return call.scaled(call.function(tensor, "reciprocal"), gain=number)
     if kind in ("Divide", "TrueDivide") and number == 0:
         raise call.refuse("divides by 0")
     gain = {"Multiply": number, "Negative": -1.0, "Subtract": -1.0 if is_first else 1.0, "Add": 1.0}.get(kind)
     shift = {"Add": number, "Subtract": number if is_first else -number}.get(kind, 0.0)
-    norm = scaling(call.where, 1 / number if gain is None else gain, shift)
-    return Tensor(call.builder.norm(tensor.value, norm), tensor.shape)
+    return call.scaled(tensor, gain=1 / number if gain is None else gain, shift=shift)
 
 
 def _quotient(call: LayerCall) -> Tensor:
     first, second = _alike(call)
-    return product(call, first, _inverse(call, second))
-
-
-def _inverse(call: LayerCall, tensor: Tensor) -> Tensor:
-    return Tensor(call.builder.function(tensor.value, call.where, Activation("reciprocal")), tensor.shape)
+    return _product(call, first, call.function(second, "reciprocal"))
 
 
 def _columns(call: LayerCall) -> Tensor:
@@ -390,18 +352,18 @@ def _columns(call: LayerCall) -> Tensor:
         limits = [config.get(key) for key in ("start", "stop", "step")] if isinstance(config, dict) else [each]
         plain = all(type(part) is int or (part is None and len(limits) == 3) for part in limits)
         parts.append((slice(*limits) if len(limits) == 3 else limits[0]) if plain else None)
-    if len(parts) < 2 or parts[0] != slice(None) or None in parts or len(parts) > len(tensor.shape) + 1:
+    if len(parts) < 2 or parts[0] != slice(None) or None in parts or len(parts) > len(tensor.dims):
         raise call.refuse("chooses something else than columns, x[:, start:stop] or x[:, token]")
     if any(isinstance(part, slice) and part.step not in (None, 1) for part in parts):
         raise call.refuse("chooses something else than columns, x[:, start:stop] or x[:, token]")
-    sizes = zip(parts[1:], tensor.shape, strict=False)
+    sizes = zip(parts[1:], tensor.row, strict=False)
     if any(type(part) is int and not -size <= part < size for part, size in sizes):
-        raise call.refuse(f"chooses what rows of shape {tensor.shape} do not have")
-    return call.moved(tensor, lambda numbers: numbers[tuple(parts[1:])])
+        raise call.refuse(f"chooses what rows of shape {shown(tensor.row)} do not have")
+    return call.moved(tensor, lambda rows: rows[tuple(parts)], "chooses no columns")
 
 
 _OF_VALUES: dict[str, Callable[[LayerCall], Tensor]] = {
-    "Add": _add,
+    "Add": lambda call: call.add(_alike(call)),
     "Subtract": _subtract,
     "Multiply": _multiply,
     "Divide": _quotient,
@@ -422,8 +384,8 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     "BatchNormalization": _batch_norm,
     "Normalization": _normalization,
     "Rescaling": _rescaling,
-    "Add": _add,
-    "Average": _average,
+    "Add": lambda call: call.add(_alike(call)),
+    "Average": lambda call: call.scaled(call.add(_alike(call)), gain=1 / len(call.inputs)),
     "Multiply": _multiply,
     "Maximum": _maximum,
     "Minimum": _maximum,

@@ -4,61 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network import Activation
+from fairmend.network.formats.axes import ROWS, shown
 from fairmend.network.formats.keras.call import LayerCall, Tensor
 from fairmend.network.formats.keras.weights import PARTS, split_parts
 
 Bools = npt.NDArray[np.bool_]
-_AXES = "tuvwxyz"
 _ARRAYS = ("__numpy__", "__tensor__")  # how Keras writes a constant
-
-
-def product(call: LayerCall, first: Tensor, second: Tensor) -> Tensor:
-    """Add the product of two values of one shape, number by number."""
-    if first.value == second.value:
-        return Tensor(call.builder.function(first.value, call.where, Activation("square")), first.shape)
-    names = _AXES[: len(first.shape)]
-    return call.product(first, second, f"{names},{names}->{names}")
 
 
 def softmax(call: LayerCall, tensor: Tensor, axis: int) -> Tensor:
     """Add a softmax over an axis, counted from the last, -1."""
     x = call.numbers(tensor)
-    if not x.shape:
+    if not x.row:
         raise call.refuse("reads rows of one number without an axis")
-    last = call.moved(x, lambda numbers: np.moveaxis(numbers, axis, -1))
-    made = Tensor(call.builder.softmax(last.value, call.where, last.shape[-1]), last.shape)
-    return call.moved(made, lambda numbers: np.moveaxis(numbers, -1, axis))
+    return call.softmax(x, axis % len(x.dims))
 
 
 def _normalised(call: LayerCall) -> Tensor:
     """Add (x - mean) / sqrt(variance + epsilon) over the last axes, or the same by the root mean square."""
     tensor, centred = call.numbers(call.one()), call.layer.kind == "LayerNormalization"
-    axes = _last_axes(call, len(tensor.shape))
+    axes = _last_axes(call, len(tensor.row))
     if call.get("rms_scaling"):
         raise call.refuse("has rms_scaling, which divides by the deviation without subtracting the mean")
     parts = [call.get(part, True) for part in ("scale", "center")] if centred else [True, False]
     found = list(call.arrays(sum(map(bool, parts))))
-    shape = tensor.shape[-axes:]
+    shape = tensor.row[-axes:]
     if any(array.shape != shape for array in found):
         raise call.damaged(f"has numbers of shape {found[0].shape} for the axes {shape}")
     epsilon = call.number("epsilon", 1e-3 if centred else 1e-6)
-    value = call.builder.normalise(tensor.value, call.where, math.prod(shape), epsilon, centred=centred)
-    gain, shift = (found.pop(0) if part else None for part in parts)
-    made = Tensor(value, tensor.shape)
-    if gain is None and shift is None:
-        return made
-    return call.scaled(made, 1.0 if gain is None else _wide(gain, made), 0.0 if shift is None else _wide(shift, made))
-
-
-def _wide(array: npt.NDArray[Any], tensor: Tensor) -> npt.NDArray[np.float64]:
-    return np.broadcast_to(array, tensor.shape).reshape(-1).astype(np.float64)
+    made = call.normalised(tensor, -axes, epsilon, centred=centred)
+    learned = {
+        name: np.broadcast_to(found.pop(0), tensor.row).reshape(-1).astype(np.float64)
+        for name, part in zip(("gain", "shift"), parts, strict=True)
+        if part
+    }
+    return call.scaled(made, **learned) if learned else made
 
 
 def _last_axes(call: LayerCall, rank: int) -> int:
@@ -82,38 +67,39 @@ def _dot(call: LayerCall) -> Tensor:
     axes = given if isinstance(given, list) else [given, given]
     named = []
     for axis, tensor, letters in zip(axes, (first, second), ("abcdef", "uvwxyz"), strict=True):
-        rank = len(tensor.shape)
+        rank = len(tensor.row)
         if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank) or rank > len(letters):
-            raise call.refuse(f"is over the axes {str(given)[:80]} of rows of shapes {first.shape} and {second.shape}")
+            raise call.refuse(
+                f"is over the axes {str(given)[:80]} of rows of shapes {shown(first.row)} and {shown(second.row)}"
+            )
         along = axis % rank if axis < 0 else axis - 1
         named.append(letters[:along] + "s" + letters[along + 1 : rank])
     rest = "".join(named).replace("s", "")
-    made = call.product(first, second, f"{named[0]},{named[1]}->{rest}")
-    return made if made.shape else replace(made, shape=(1,))
+    made = call.named_product(first, second, f"{named[0]},{named[1]}->{rest}")
+    return made if made.row else call.view(made, (ROWS, 1))
 
 
 def _permute(call: LayerCall) -> Tensor:
     tensor, dims = call.one(), call.get("dims")
     order = [dim - 1 for dim in dims if type(dim) is int] if isinstance(dims, list) else []
-    if sorted(order) != list(range(len(tensor.shape))):
-        raise call.refuse(f"has the dims {str(dims)[:80]} for rows of shape {tensor.shape}")
-    return call.moved(tensor, lambda numbers: numbers.transpose(order))
+    if sorted(order) != list(range(len(tensor.row))):
+        raise call.refuse(f"has the dims {str(dims)[:80]} for rows of shape {shown(tensor.row)}")
+    return call.transposed(tensor, [0, *(axis + 1 for axis in order)])
 
 
 def _repeat(call: LayerCall) -> Tensor:
     tensor, times = call.one(), call.get("n")
-    if type(times) is not int or not 0 < times <= 2**16 or len(tensor.shape) != 1:
-        raise call.refuse(f"repeats rows of shape {tensor.shape} {str(times)[:80]} times")
-    return call.moved(tensor, lambda numbers: np.tile(numbers, (times, 1)))
+    if type(times) is not int or not 0 < times <= 2**16 or len(tensor.row) != 1:
+        raise call.refuse(f"repeats rows of shape {shown(tensor.row)} {str(times)[:80]} times")
+    return call.moved(tensor, lambda rows: np.tile(rows[:, None], (1, times, 1)))
 
 
 def _pooled(call: LayerCall) -> Tensor:
     """Add the mean over the tokens."""
     tensor = call.numbers(call.one())
-    if len(tensor.shape) != 2 or call.get("data_format") not in (None, "channels_last"):
-        raise call.refuse(f"reads rows of shape {tensor.shape}, or has its channels first")
-    made = call.mean(tensor, 0)
-    return made if call.get("keepdims") else replace(made, shape=made.shape[1:])
+    if len(tensor.row) != 2 or call.get("data_format") not in (None, "channels_last"):
+        raise call.refuse(f"reads rows of shape {shown(tensor.row)}, or has its channels first")
+    return call.total(tensor, [1], mean=True, keep=bool(call.get("keepdims")))
 
 
 def einsum_axes(call: LayerCall, kernel: npt.NDArray[Any]) -> tuple[int, int]:
@@ -132,9 +118,9 @@ def einsum_axes(call: LayerCall, kernel: npt.NDArray[Any]) -> tuple[int, int]:
         raise call.refuse(f"has the equation {equation[:80]!r}, which is not a matrix for the last axes of each token")
     if call.get("bias_axes") not in (None, new):
         raise call.refuse(f"has a bias over the axes {str(call.get('bias_axes'))[:80]!r}, not over all that it adds")
-    rank = len(call.one().shape)
+    rank = len(call.one().row)
     if "..." not in free and len(free) + both != rank + 1:
-        raise call.refuse(f"has the equation {equation[:80]!r} for rows of shape {call.one().shape}")
+        raise call.refuse(f"has the equation {equation[:80]!r} for rows of shape {shown(call.one().row)}")
     return both, len(new)
 
 
@@ -174,26 +160,22 @@ def _attention(call: LayerCall) -> Tensor:
     """Add attention of several heads: softmax(q kᵀ / sqrt(key_dim)) v, and the layer after it."""
     read = call.options["read"]
     query, value, key = (call.numbers(call.inputs[read.get(name, read["value"])]) for name in ("query", "value", "key"))
-    if (
-        any(len(tensor.shape) != 2 for tensor in (query, value, key))
-        or len(key.shape) != 2
-        or key.shape[0] != value.shape[0]
-    ):
-        shapes = ", ".join(str(tensor.shape) for tensor in (query, value, key))
+    if any(len(tensor.row) != 2 for tensor in (query, value, key)) or key.row[0] != value.row[0]:
+        shapes = ", ".join(shown(tensor.row) for tensor in (query, value, key))
         raise call.refuse(f"reads rows of shapes {shapes}, not (tokens, width) with as many keys as values")
     if call.get("attention_axes") not in (None, [1], 1) or call.get("use_gate") or call.get("flash_attention"):
         raise call.refuse("is over other axes than the tokens, or has a gate (attention_axes, use_gate)")
     heads, size = call.get("num_heads"), call.get("key_dim")
     parts = split_parts(call.layer, call.arrays(len(PARTS[call.layer.kind]) * (1 + bool(call.get("use_bias", True)))))
     depth = call.get("value_dim") or size
-    mask = attention_mask(call, query.shape[0], value.shape[0])
+    mask = attention_mask(call, query.row[0], value.row[0])
     q, k, v = (
-        _projected(call, tensor, name, parts[name], (tensor.shape[1],), (heads, width))
+        _projected(call, tensor, name, parts[name], (tensor.row[1],), (heads, width))
         for tensor, name, width in ((query, "query", size), (key, "key", size), (value, "value", depth))
     )
-    scores = call.product(call.scaled(q, 1 / math.sqrt(size)), k, "thd,shd->hts")
+    scores = call.named_product(call.scaled(q, gain=1 / math.sqrt(size)), k, "thd,shd->hts")
     found = _weighed(call, scores, v, mask)
-    out = call.get("output_shape") or [query.shape[1]]
+    out = call.get("output_shape") or [query.row[1]]
     out = out if isinstance(out, list) else [out]
     return _projected(call, found, "attention_output", parts["attention_output"], (heads, depth), tuple(out))
 
@@ -218,15 +200,13 @@ def _weighed(call: LayerCall, scores: Tensor, values: Tensor, mask: Bools) -> Te
     firsts = [token for token in range(len(mask)) if not (mask[:token] == mask[token]).all(axis=1).any()]
     for first in firsts:
         rows, columns = np.flatnonzero((mask == mask[first]).all(axis=1)), np.flatnonzero(mask[first])
-        chosen = call.moved(scores, lambda n, r=rows, c=columns: n[:, r][:, :, c])  # type: ignore[misc]
+        chosen = call.moved(scores, lambda n, r=rows, c=columns: n[:, :, r][..., c])  # type: ignore[misc]
         weights = softmax(call, chosen, -1)
-        own = call.moved(values, lambda n, c=columns: n[c])  # type: ignore[misc]
-        found.append(call.product(weights, own, "hts,she->the"))
+        own = call.moved(values, lambda n, c=columns: n[:, c])  # type: ignore[misc]
+        found.append(call.named_product(weights, own, "hts,she->the"))
         order.append(rows)
-    value = call.builder.concatenate(call.where, [each.value for each in found])
-    together = Tensor(value, (len(mask), *found[0].shape[1:]))
     back = np.argsort(np.concatenate(order))
-    return call.moved(together, lambda numbers: numbers[back])
+    return call.moved(call.joined(found, 1), lambda rows: rows[:, back])
 
 
 TOKEN_LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {

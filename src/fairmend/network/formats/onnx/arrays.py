@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 
-from fairmend.network.formats.onnx.axes import Count
+from fairmend.network.formats.axes import Count
 
 Array = npt.NDArray[Any]
 Node = Any
@@ -48,6 +48,20 @@ def compute(node: Node, given: Given) -> list[Array] | None:
     if any(each.size > MOST or (each.dtype.kind == "f" and not np.isfinite(each).all()) for each in results):
         return None
     return [_known(each) for each in results]
+
+
+def run(node: Node, given: Given) -> Any:
+    """Return what a node that moves numbers gives of them; what cannot be is a ValueError, TypeError or IndexError."""
+    return _COMPUTED[node.op_type](node, [_plain(each) for each in given])
+
+
+def of_rows(array: Array, count: int) -> Array:
+    """Return sizes with so many rows."""
+    return _known(
+        np.frompyfunc(lambda each: each.times * count if isinstance(each, Count) else each, 1, 1)(array)
+        if has_rows(array)
+        else array
+    )
 
 
 def has_rows(array: Array) -> bool:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation
-from fairmend.network.formats.build import GraphBuilder, Value, scaling, unsupported
-from fairmend.network.formats.onnx.arrays import MOST, listed
-from fairmend.network.formats.onnx.axes import (
-    ROWS,
-    Contraction,
-    Count,
-    Dims,
-    Ints,
-    column_numbers,
-    lengths,
-    rows_axis,
-    shown,
-    with_rows,
-)
+from fairmend.network.formats.axes import ROWS, Contraction, Count, Dims, lengths, rows_axis, shown, with_rows
+from fairmend.network.formats.build import GraphBuilder, Value
+from fairmend.network.formats.onnx.arrays import attributes, listed, of_rows, run
 from fairmend.network.formats.onnx.graph import Graph, LayerNodes, Node, describe_node
+from fairmend.network.formats.tensors import Place, Tensor
 from fairmend.network.operations.ties import MOST_NUMBERS, Tie
 
 Array = npt.NDArray[Any]
@@ -34,20 +23,14 @@ Array = npt.NDArray[Any]
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a node gives: a value with axes of which one is that of the rows, mostly (rows, columns).
+@dataclass(eq=False)
+class Result(Tensor):
+    """What a node gives; ``cut`` says whether a cast to whole numbers may have cut off digits.
 
-    ``whole`` says whether it holds whole numbers, and ``cut`` whether a cast may have cut off digits to make them: then
-    only a look-up may read it. ``left_out`` says which numbers, in its axes, are -infinity instead: then only a softmax
-    may read it.
+    Then only a look-up may read it.
     """
 
-    value: Value
-    dims: Dims
-    whole: bool = False
     cut: bool = False
-    left_out: npt.NDArray[np.bool_] | None = None
 
     @property
     def is_row(self) -> bool:
@@ -73,10 +56,6 @@ class Conversion:
         self.biases: set[str] = set()  # what nodes give that add the bias of the layer before them
         self.row: Value  # the input
 
-    def refuse(self, node: Node, why: str) -> FairmendError:
-        """Return the error for a node that is not supported."""
-        return unsupported(self.graph.source, describe_node(node), why)
-
     def data(self, name: str, *, masked: bool = False) -> Result:
         """Return a result that depends on the input; raise the error of a node that is not supported."""
         found = self.results.get(name)
@@ -94,48 +73,9 @@ class Conversion:
                     "what it gives for a row must not depend on how many there are"
                 )
             if node is not None:
-                raise self.refuse(node, f"gives {name!r}, which is not its first output")
+                raise At(node, self).refuse(f"gives {name!r}, which is not its first output")
             raise FairmendError(f"{self.graph.source}: the value {name!r} is constant where the network reads data")
         return found
-
-    def numbers(self, node: Node, position: int = 0) -> Result:
-        """Return a result that a node computes with."""
-        if len(node.input) <= position or self.graph.constant(node.input[position]) is not None:
-            raise self.refuse(node, f"has input {position} that is constant")
-        return self._uncut(node, self.data(node.input[position]))
-
-    def _uncut(self, node: Node, found: Result) -> Result:
-        if found.cut:
-            raise self.refuse(node, "computes with numbers that a cast may have cut off")
-        return found
-
-    def columns(self, node: Node) -> Value:
-        """Return a result with the axes (rows, columns) that a node reads."""
-        found = self.numbers(node)
-        if not found.is_row:
-            raise self.refuse(node, f"reads a tensor {shown(found.dims)}, whose axes are not (rows, columns)")
-        return found.value
-
-    def constant(self, node: Node, position: int) -> Array | None:
-        """Return the constant at an input; None where the optional input is absent."""
-        if len(node.input) <= position or not node.input[position]:
-            return None
-        value = self.graph.constant(node.input[position])
-        if value is None:
-            raise self.refuse(node, f"has input {position} ({node.input[position]!r}) that is not constant")
-        return value
-
-    def required(self, node: Node, position: int) -> Array:
-        """Return the constant at an input that must be there."""
-        value = self.constant(node, position)
-        if value is None:
-            raise self.refuse(node, f"lacks input {position}")
-        return value
-
-    def sizes_at(self, node: Node, position: int) -> list[int | Count]:
-        """Return the sizes at an input, in which that of the rows may be."""
-        found = self.sizes.get(node.input[position]) if len(node.input) > position else None
-        return listed(self.required(node, position) if found is None else found)
 
     def known(self, node: Node) -> list[Array | None]:
         """Return the constants and sizes that a node reads, with None for what is absent or depends on the input."""
@@ -144,97 +84,133 @@ class Conversion:
             for name in node.input
         ]
 
-    def along(self, node: Node, axis: int, dims: Dims, why: str = "") -> int:
-        """Return an axis counted from the front; refuse that of the rows, and one that there is not."""
-        if not -len(dims) <= axis < len(dims) or axis % len(dims) == rows_axis(dims):
-            raise self.refuse(node, why or f"is along axis {axis} of {shown(dims)}")
-        return axis % len(dims)
 
-    def for_each(self, node: Node, value: Array, dims: Dims) -> Array:
-        """Return a constant that ONNX broadcasts over the rows: one number, or one for each number of a row."""
+class At(Place[Result]):
+    """A node of the graph: what it reads, and the operators on tensors."""
+
+    steps: GraphBuilder
+
+    def __init__(self, node: Node, to: Conversion) -> None:
+        """Name the node in messages."""
+        self.node, self.to, self.graph, self.steps = node, to, to.graph, to.builder
+        self.where, self.given = describe_node(node), attributes(node)
+
+    def data(self, position: int = 0) -> Result:
+        """Return a result that the node only moves, or looks up."""
+        return self.to.data(self.node.input[position])
+
+    def read(self, position: int = 0) -> Result:
+        """Return a result that the node computes with."""
+        if len(self.node.input) <= position or self.graph.constant(self.node.input[position]) is not None:
+            raise self.refuse(f"has input {position} that is constant")
+        return self.numbers(self.data(position))
+
+    def numbers(self, x: Result) -> Result:
+        """Return a result that may be computed with."""
+        if x.cut:
+            raise self.refuse("computes with numbers that a cast may have cut off")
+        return super().numbers(x)
+
+    def made(self, value: Value, dims: Dims, *of: Result) -> Result:
+        """Return a new value as the result of the node."""
+        return Result((value,), dims)
+
+    def product(self, a: Result, b: Result, how: Contraction) -> Result:
+        """Return the product of the matrices in two values."""
+        self._refuse_whole(a, b)
+        return super().product(a, b, how)
+
+    def row(self) -> Result:
+        """Return a result with the axes (rows, columns) that a node reads."""
+        found = self.read()
+        if not found.is_row:
+            raise self.refuse(f"reads a tensor {found.shape()}, whose axes are not (rows, columns)")
+        return found
+
+    def constant(self, position: int) -> Array | None:
+        """Return the constant at an input; None where the optional input is absent."""
+        if len(self.node.input) <= position or not self.node.input[position]:
+            return None
+        value = self.graph.constant(self.node.input[position])
+        if value is None:
+            raise self.refuse(f"has input {position} ({self.node.input[position]!r}) that is not constant")
+        return value
+
+    def required(self, position: int) -> Array:
+        """Return the constant at an input that must be there."""
+        value = self.constant(position)
+        if value is None:
+            raise self.refuse(f"lacks input {position}")
+        return value
+
+    def sizes_at(self, position: int) -> list[int | Count]:
+        """Return the sizes at an input, in which that of the rows may be."""
+        found = self.to.sizes.get(self.node.input[position]) if len(self.node.input) > position else None
+        return listed(self.required(position) if found is None else found)
+
+    def sizes(self, rows: int | None = None) -> list[Array | None]:
+        """Return the constants and sizes after the first input; with a number of rows, it stands in their place."""
+        known = self.to.known(self.node)[1:]
+        for name, array in zip(self.node.input[1:], known, strict=True):
+            if name and array is None:
+                raise self.refuse(f"has an input ({name!r}) that is not constant")
+        return known if rows is None else [None if each is None else of_rows(each, rows) for each in known]
+
+    def move(self, x: Result, why: str) -> Result:
+        """Return what the node, which only moves numbers, does to those of a value: what it does to any array."""
+        return self.moved(x, lambda numbers: run(self.node, [numbers, *self.sizes(numbers.size // x.width)]), why)
+
+    def spread(self, value: Array, dims: Dims, why: str) -> Array:
+        """Return a constant that ONNX broadcasts over the rows, for each number of a row."""
         wide = value.reshape((1,) * (len(dims) - value.ndim) + value.shape)
+        whole = lengths(dims)
         fits = wide.ndim == len(dims) and wide.shape[rows_axis(dims)] == 1
-        if value.dtype != self.graph.dtype or not fits or not _stretches(wide.shape, lengths(dims)):
-            raise self.refuse(node, f"combines {shown(dims)} with a constant of shape {value.shape}")
-        return wide.reshape(()) if wide.size == 1 else np.broadcast_to(wide, lengths(dims)).reshape(-1)
+        if not fits or any(size not in (1, most) for size, most in zip(wide.shape, whole, strict=True)):
+            raise self.refuse(why)
+        return np.broadcast_to(wide, whole).reshape(-1)
 
-    def per_number(self, node: Node, position: int, dims: Dims) -> npt.NDArray[np.float64]:
+    def for_each(self, value: Array, dims: Dims) -> Array:
+        """Return a constant of the type of the weights: one number, or one for each number of a row."""
+        why = f"combines {shown(dims)} with a constant of shape {value.shape}"
+        if value.dtype != self.graph.dtype:
+            raise self.refuse(f"{why}, which is of {value.dtype}")
+        wide = self.spread(value, dims, why)
+        return value.reshape(()) if value.size == 1 else wide
+
+    def per_number(self, position: int, dims: Dims) -> npt.NDArray[np.float64]:
         """Return the constant at an input for each number of a row."""
-        return self.for_each(node, self.required(node, position), dims).astype(np.float64)
+        return self.for_each(self.required(position), dims).astype(np.float64)
 
-    def check_added(self, node: Node, position: int) -> None:
+    def check_added(self, position: int) -> None:
         """Refuse one number that is 0 in float32, though it is not: ONNX Runtime leaves out the node that adds it."""
-        value = self.required(node, position)
+        value = self.required(position)
         if value.size == 1 and float(value.reshape(())) != 0 and abs(float(value.reshape(()))) <= _LOST:
             raise self.refuse(
-                node,
                 f"adds or subtracts {float(value.reshape(())):g}, which ONNX Runtime takes for 0; leave the node out",
             )
 
-    def constant_side(self, node: Node) -> int | None:
+    def constant_side(self) -> int | None:
         """Return which of two inputs is constant; None if neither is."""
-        sides = [position for position in (0, 1) if self.graph.constant(node.input[position]) is not None]
+        sides = [position for position in (0, 1) if self.graph.constant(self.node.input[position]) is not None]
         return sides[0] if sides else None
 
-    def norm(
-        self, node: Node, x: Result, gain: npt.ArrayLike, shift: npt.ArrayLike, mean: npt.ArrayLike = 0.0
-    ) -> Result:
-        """Return (x − mean)·gain + shift."""
-        return Result(self.builder.norm(x.value, scaling(describe_node(node), gain, shift, mean)), x.dims)
-
-    def function(self, node: Node, name: str, activation: Activation) -> Result:
-        """Return an elementwise function of a value; its axes stay as they are."""
-        found = self._uncut(node, self.data(name))
-        return Result(self.builder.function(found.value, describe_node(node), activation), found.dims)
-
-    def moved(self, node: Node, x: Result, numbers: Ints, axis: int) -> Result:
-        """Return the columns with these numbers, in an array of the new axes; ``axis`` is now that of the rows."""
-        if not numbers.size:
-            raise self.refuse(node, "chooses no numbers")
-        if numbers.size > MOST:
-            raise self.refuse(node, f"makes {numbers.size:,} numbers of a row; at most {MOST:,} are read")
-        rows = x.dims[rows_axis(x.dims)]
-        value = self.builder.columns(x.value, describe_node(node), numbers.reshape(-1).tolist())
-        return replace(x, value=value, dims=with_rows(numbers.shape, axis, rows))
-
-    def stretched(self, node: Node, x: Result, dims: Dims) -> Result:
-        """Return a value with its axes of size 1 stretched to others."""
-        numbers = np.broadcast_to(column_numbers(x.dims), lengths(dims))
-        return replace(self.moved(node, x, numbers, rows_axis(dims)), dims=dims)
-
-    def product(self, node: Node, first: Result, second: Result, how: Contraction | None) -> Result:
-        """Return the product of two values."""
-        where = describe_node(node)
-        self._refuse_whole(node, first, second)
-        if how is None:
-            raise self.refuse(
-                node,
-                f"multiplies {shown(first.dims)} and {shown(second.dims)}, which both depend on the input, other than "
-                "row by row",
-            )
-        a = self.builder.columns(first.value, where, how.first)
-        b = self.builder.columns(second.value, where, how.second)
-        made = self.builder.product(a, b, where, *how.sizes)
-        return Result(self.builder.columns(made, where, how.result), how.dims)
-
-    def _refuse_whole(self, node: Node, *values: Result) -> None:
+    def _refuse_whole(self, *values: Result) -> None:
         if any(value.whole for value in values):
-            raise self.refuse(node, "multiplies whole numbers; cast them to the type of the weights first")
+            raise self.refuse("multiplies whole numbers; cast them to the type of the weights first")
 
-    def linear(self, node: Node, weight: Array, bias: Array | None, name: str | None, places: LayerNodes) -> Result:
+    def linear(self, weight: Array, bias: Array | None, name: str | None, places: LayerNodes) -> Result:
         """Return an affine layer of the node's input; `places` says where the file stores it."""
         if weight.ndim != 2:
-            raise self.refuse(node, f"multiplies by a constant of shape {weight.shape}, not a matrix")
+            raise self.refuse(f"multiplies by a constant of shape {weight.shape}, not a matrix")
         dims = (ROWS, len(weight))
-        full = None if bias is None else self.full_bias(node, bias, dims)
+        full = None if bias is None else self.bias(bias, dims)
         name = self._layer_name(name)
-        x = self.columns(node)
+        x = self.row().value
         self.graph.layers[name] = places
-        return Result(self.builder.linear(x, describe_node(node), weight, full, name), dims)
+        return self.made(self.steps.linear(x, self.where, weight, full, name), dims)
 
     def mapped(
         self,
-        node: Node,
         x: Result,
         compute: Callable[[Array], Array],
         axis: int | None = None,
@@ -245,25 +221,23 @@ class Conversion:
         ``compute`` takes the values of several rows, along a new first axis; ``axis`` is then that of the rows.
         """
         width, sizes = x.value.width, lengths(x.dims)
-        self._refuse_whole(node, x)
+        self._refuse_whole(x)
         try:
             out = compute(np.zeros((0, *sizes), self.graph.dtype)).shape[1:]
         except ValueError as error:
-            raise self.refuse(node, f"has a constant that does not fit {shown(x.dims)}") from error
+            raise self.refuse(f"has a constant that does not fit {shown(x.dims)}") from error
         if width * max(width, math.prod(out)) > MOST_NUMBERS:
             raise self.refuse(
-                node,
                 f"is a layer of {width:,} times {math.prod(out):,} weights; at most {MOST_NUMBERS:,} are written out",
             )
         units = compute(np.eye(width, dtype=self.graph.dtype).reshape(width, *sizes))
         at = rows_axis(x.dims)
         dims = with_rows(out, at if axis is None else axis, x.dims[at])
         weight = np.ascontiguousarray(units.reshape(width, -1).T) + self.graph.dtype.type(0)  # -0.0 becomes 0.0
-        return Result(self._derived(node, x.value, weight, None), dims)
+        return self.made(self._derived(x.value, weight, None), dims)
 
     def tied(
         self,
-        node: Node,
         x: Result,
         tie: Callable[..., Tie],
         weight: Array,
@@ -275,52 +249,48 @@ class Conversion:
 
         ``weight`` is (outputs, inputs), or one for each block, and ``tie`` says how the matrix repeats it.
         """
-        self._refuse_whole(node, x)
+        self._refuse_whole(x)
         width = weight.shape[-2]
         dims = (*x.dims[:-1], width)
-        full = None if bias is None else self.full_bias(node, bias, dims)
+        full = None if bias is None else self.bias(bias, dims)
         once = bias is not None and bias.size in (1, width) and bias.size == (bias.shape or (1,))[-1]
         stored = None if full is None else full[:width] if once else full
         try:
             how = tie(outputs=width, inputs=weight.shape[-1], own_bias=full is not None and not once)
         except FairmendError as error:
-            raise self.refuse(node, str(error)) from error
+            raise self.refuse(str(error)) from error
         name = self._layer_name(name)
         self.graph.layers[name] = places
         weight = weight + self.graph.dtype.type(0)  # -0.0 becomes 0.0, as in other layers over axes
         if not how.shared and how.blocks == 1:
-            return Result(self.builder.linear(x.value, describe_node(node), weight, full, name), dims)
-        return Result(self.builder.tied(x.value, describe_node(node), how, weight, stored, name), dims)
+            return self.made(self.steps.linear(x.value, self.where, weight, full, name), dims)
+        return self.made(self.steps.tied(x.value, self.where, how, weight, stored, name), dims)
 
-    def constant_rows(self, node: Node, value: Array, dims: Dims, *, stored: bool) -> Result:
+    def constant_rows(self, value: Array, dims: Dims, *, stored: bool) -> Result:
         """Return a constant for every row, as an affine layer whose weights are 0."""
         if value.dtype != self.graph.dtype:
-            raise self.refuse(node, f"gives rows of {value.dtype}, unlike the input's {self.graph.dtype}")
+            raise self.refuse(f"gives rows of {value.dtype}, unlike the input's {self.graph.dtype}")
         count = math.prod(lengths(dims))
-        if count * self.row.width > MOST_NUMBERS:
-            raise self.refuse(node, f"makes rows of {count:,} numbers of a constant")
-        full = self.full_bias(node, value, dims)
+        if count * self.to.row.width > MOST_NUMBERS:
+            raise self.refuse(f"makes rows of {count:,} numbers of a constant")
+        full = self.bias(value, dims)
         if not stored or value.size != count:
-            weight = np.zeros((count, self.row.width), self.graph.dtype)
-            return Result(self._derived(node, self.row, weight, full), dims)
-        name, tie = self._layer_name(None), Tie(count, self.row.width, weighted=False)
-        self.graph.layers[name] = LayerNodes(node.output[0], True, node.output[0], 0)
+            weight = np.zeros((count, self.to.row.width), self.graph.dtype)
+            return self.made(self._derived(self.to.row, weight, full), dims)
+        name, tie = self._layer_name(None), Tie(count, self.to.row.width, weighted=False)
+        self.graph.layers[name] = LayerNodes(self.node.output[0], True, self.node.output[0], 0)
         none = np.zeros(0, self.graph.dtype)
-        return Result(self.builder.tied(self.row, describe_node(node), tie, none, full, name), dims)
+        return self.made(self.steps.tied(self.to.row, self.where, tie, none, full, name), dims)
 
-    def full_bias(self, node: Node, bias: Array, dims: Dims) -> Array:
-        """Return a bias, which ONNX broadcasts, for each number of a row."""
-        wide = bias.reshape((1,) * (len(dims) - bias.ndim) + bias.shape)
-        fits = wide.ndim == len(dims) and wide.shape[rows_axis(dims)] == 1
-        if not fits or not _stretches(wide.shape, lengths(dims)):
-            raise self.refuse(node, f"adds a constant of shape {bias.shape} to {shown(dims)}")
-        return np.broadcast_to(wide, lengths(dims)).reshape(-1)
+    def bias(self, bias: Array, dims: Dims) -> Array:
+        """Return a bias for each number of a row."""
+        return self.spread(bias, dims, f"adds a constant of shape {bias.shape} to {shown(dims)}")
 
-    def _derived(self, node: Node, x: Value, weight: Array, bias: Array | None) -> Value:
+    def _derived(self, x: Value, weight: Array, bias: Array | None) -> Value:
         """Add an affine layer whose matrix is not in the file."""
         name = self._layer_name(None)
         self.graph.derived[name] = weight, bias
-        return self.builder.linear(x, describe_node(node), weight, bias, name)
+        return self.steps.linear(x, self.where, weight, bias, name)
 
     def _layer_name(self, name: str | None) -> str:
         taken = {*self.graph.layers, *self.graph.derived}
@@ -328,7 +298,3 @@ class Conversion:
         while name in taken:
             name += "_"
         return name
-
-
-def _stretches(sizes: Sequence[int], to: Sequence[int]) -> bool:
-    return all(size in (1, whole) for size, whole in zip(sizes, to, strict=True))

@@ -11,14 +11,13 @@ from onnx import helper
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation
+from fairmend.network.formats.axes import ROWS, shown, sizes_of
 from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 from fairmend.network.formats.onnx.arrays import attributes, has_rows
-from fairmend.network.formats.onnx.axes import ROWS, shown, sizes_of
-from fairmend.network.formats.onnx.conversion import Conversion, Refused, Result
+from fairmend.network.formats.onnx.conversion import At, Conversion, Refused, Result
 from fairmend.network.formats.onnx.graph import Graph, Node, describe_node
 from fairmend.network.formats.onnx.normalisation import find_normalisation
 from fairmend.network.formats.onnx.operators import find_operator
-from fairmend.network.formats.onnx.operators.layers import normalised
 
 if TYPE_CHECKING:
     from fairmend.network.formats.onnx.graph import Graph, Node
@@ -216,7 +215,7 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
         last = graph.producer(graph.output)
         why = f"gives {shown(output.dims)} at the output, which is not (rows, outputs)"
         raise unsupported(graph.source, "the output" if last is None else describe_node(last), why)
-    if graph.ranked and output.value.width < 2:
+    if graph.ranked and output.width < 2:
         raise FairmendError(
             f"{graph.source}: the graph's label is the largest of 1 number, and so always the first class; "
             "convert the model with one output of scores"
@@ -228,19 +227,20 @@ def _convert(node: Node, to: Conversion) -> Result | None:
     """Return what a node gives; None for sizes and constants."""
     if _computes_sizes(node, to):
         return None
-    found = find_function(node, to.graph)
+    at, found = At(node, to), find_function(node, to.graph)
     if found is not None:
-        return to.function(node, *found)
+        return at.function(to.data(found[0]), found[1].name, parameters=found[1].parameters)
     norm = find_normalisation(node, to)
     if norm is not None:
-        return normalised(node, to, *norm)
+        x, axis, epsilon, centred = norm
+        return at.normalised(x, axis, epsilon, centred=centred)
     convert = find_operator(node)
     if convert is None:
         for name in node.input:
             if isinstance(to.results.get(name), Refused):
                 to.data(name)  # what comes first is to blame
-        raise to.refuse(node, "is not supported")
-    return convert(node, to)
+        raise at.refuse("is not supported")
+    return convert(at)
 
 
 def _computes_sizes(node: Node, to: Conversion) -> bool:
@@ -279,7 +279,7 @@ def _read_inputs(nodes: Sequence[Node], to: Conversion) -> None:
     start = 0
     for given, width in zip(inputs, widths, strict=True):
         part = to.builder.columns(row, f"input {given.name!r}", range(start, start + width))
-        to.results[given.name] = Result(part, (ROWS,) if given.single else (ROWS, width), given.whole)
+        to.results[given.name] = Result((part,), (ROWS,) if given.single else (ROWS, width), whole=given.whole)
         start += width
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fairmend.network.formats.onnx.arrays import attributes
-
-if TYPE_CHECKING:
-    from fairmend.network.formats.onnx.conversion import Conversion, Result
-    from fairmend.network.formats.onnx.graph import Graph, Node
+from fairmend.network.formats.onnx.conversion import At, Conversion, Result
+from fairmend.network.formats.onnx.graph import Graph, Node
 
 
 def find_normalisation(node: Node, to: Conversion) -> tuple[Result, int, float, bool] | None:
@@ -29,7 +25,7 @@ def find_normalisation(node: Node, to: Conversion) -> tuple[Result, int, float, 
             mean = _mean_of(square, to)
             if mean is None or not _is_square(mean[0], above, graph):
                 continue
-            found = to.numbers(node, list(node.input).index(above)) if above in node.input else to.data(above)
+            found = At(node, to).read(list(node.input).index(above)) if above in node.input else to.data(above)
             apart = graph.producer(above)
             centred = (
                 apart is not None
@@ -37,7 +33,7 @@ def find_normalisation(node: Node, to: Conversion) -> tuple[Result, int, float, 
                 and _mean_of(apart.input[1], to) == (apart.input[0], mean[1])
             )
             if centred and apart is not None:
-                found = to.numbers(apart)
+                found = At(apart, to).read()
             if mean[1] == tuple(range(mean[1][0], len(found.dims))):
                 return found, mean[1][0], float(epsilon.reshape(())), centred
     return None

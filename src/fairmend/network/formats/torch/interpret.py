@@ -14,9 +14,10 @@ from typing import Any
 from fairmend.base.errors import FairmendError
 from fairmend.network import Network
 from fairmend.network.form import Form
+from fairmend.network.formats.axes import ROWS
 from fairmend.network.formats.build import SUPPORTED, Value, unsupported
 from fairmend.network.formats.torch.operators import OPERATORS, Context, refusal
-from fairmend.network.formats.torch.operators.context import ROWS, InputWidthError, ManyRows, Memory, RowTensor
+from fairmend.network.formats.torch.operators.context import InputWidthError, Memory, RowTensor
 from fairmend.network.formats.torch.program import Call, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.steps import Entry, Steps, Tensors, pruned, replay
 
@@ -29,12 +30,6 @@ _PARTIAL = {
     *("to", "_to_copy", "type", "type_as", "float", "double", "long", "int", "contiguous", "detach", "clone", "cpu"),
     *("cuda", "alias", "nan_to_num", "_assert_tensor_metadata"),
 }
-
-
-# What may read a tensor whose rows are one axis with others.
-_MOVES = {"view", "reshape", "_unsafe_view", "transpose", "permute", "contiguous", "clone", "alias", "linear", "addmm"}
-_OF_LAST = {"softmax", "_softmax"}  # over an axis that they name
-_WITHIN_ROWS = {"matmul", "bmm", "mul", "div", "dropout", *_OF_LAST}
 
 
 @dataclass(frozen=True)
@@ -156,13 +151,15 @@ class _Run:
         output = self._resolve(self.program.output, "the output")
         if not isinstance(output, RowTensor):
             raise FairmendError(f"{self.steps.source}: the output does not depend on the input")
-        if output.integer:
+        if output.whole:
             raise FairmendError(
                 f"{self.steps.source}: the output is cast to whole numbers (.long() or .int()), which cuts off what is "
                 "after the point"
             )
-        if output.row_axis != 0 or len(output.dims) > 2:
+        if output.dims[0] != ROWS or len(output.dims) > 2:
             raise FairmendError(f"{self.steps.source}: the output has shape {output.shape()}; it must be (rows, n)")
+        if output.left_out is not None:
+            raise FairmendError(f"{self.steps.source}: the output holds -infinity where a mask says so")
         self.whole.update(output.opens)
         return self.steps.concatenate("the output", output.parts)
 
@@ -186,12 +183,7 @@ class _Run:
         if name.removeprefix("aten.") not in _PARTIAL:
             for tensor in _tensors((args, kwargs)):
                 self.whole.update(tensor.opens)
-        plain = name.removeprefix("aten.")
-        mixed = None
-        if plain not in _MOVES:
-            mixed, args, kwargs = _opened(context, plain, args, kwargs)
         result = operator(context, *args, **kwargs)
-        result = result if mixed is None else _closed(context, result, *mixed)
         if in_place or bound.arguments.get("inplace") is True:
             return _changed(context, args[0], result)
         return result
@@ -218,47 +210,17 @@ class _Run:
         return argument
 
 
-def _opened(context: Context, name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any], Any]:
-    """Return arguments in which the axis of the rows is apart from those that were one with it, and where it was.
-
-    Attention joins the rows and the heads so. Functions of each number, and of the last axes, are the same either way.
-    """
-    tensors = list(_tensors((args, kwargs)))
-    places = {(tensor.row_axis, tensor.dims[tensor.row_axis], len(tensor.dims)) for tensor in tensors if tensor.mixed}
-    if not places:
-        return None, args, kwargs
-    axis, row, rank = next(iter(places))
-    last = [args[1] if len(args) > 1 else kwargs.get("dim")] if name in _OF_LAST else [-1]
-    alike = len(places) == 1 and all(tensor.mixed for tensor in tensors)
-    if not alike or axis != 0 or name not in _WITHIN_ROWS or last not in ([-1], [rank - 1]):
-        raise context.error("reads a tensor in which other axes are one with that of the rows")
-
-    def opened(x: Any) -> Any:
-        return context.view(x, (row.before, ROWS, row.after, *x.dims[1:])) if isinstance(x, RowTensor) else x
-
-    args = [opened(x) for x in args]
-    if name in _OF_LAST:
-        args, kwargs = [args[0], -1, *args[2:]], {key: value for key, value in kwargs.items() if key != "dim"}
-    return (row,), args, {key: opened(value) for key, value in kwargs.items()}
-
-
-def _closed(context: Context, result: Any, row: ManyRows) -> Any:
-    """Return a result with the axes at its beginning joined again."""
-    if not isinstance(result, RowTensor) or result.dims[:3] != (row.before, ROWS, row.after):
-        raise context.error("reads a tensor in which other axes are one with that of the rows")
-    return context.view(result, (row, *result.dims[3:]))
-
-
 def _changed(context: Context, target: Any, result: Any) -> Any:
     """Put the result of a call into the tensor that it changes in place; views of that become stale."""
     if result is target:  # detach_() and requires_grad_() of a constant
         return target
     if not isinstance(target, RowTensor) or not isinstance(result, RowTensor):
-        raise context.error("changes a constant in place")
+        raise context.refuse("changes a constant in place")
     target.memory.version += 1
     target.memory.changed_by = context.where
     target.parts, target.dims, target.opens = result.parts, result.dims, result.opens
-    target.integer, target.sigmoid_of, target.product_of = result.integer, result.sigmoid_of, result.product_of
+    target.whole, target.sigmoid_of, target.product_of = result.whole, result.sigmoid_of, result.product_of
+    target.left_out = result.left_out
     target.version = target.memory.version
     return target
 

@@ -25,11 +25,11 @@ import numpy.typing as npt
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Network
 from fairmend.network.form import FormError
+from fairmend.network.formats.axes import Count
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.aten import ATEN, bind, only_computes
 from fairmend.network.formats.torch.interpret import interpret
 from fairmend.network.formats.torch.operators import OPERATORS
-from fairmend.network.formats.torch.operators.context import ROWS
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.state_dict import StateDictForm, to_tensors
 
@@ -313,7 +313,7 @@ def _calls(node: Mapping[str, Any], rows: set[int | None], source: str) -> list[
     first = [name for name, given in zip(declared, bound, strict=False) if name == given]
     args = tuple(bound.pop(name) for name in first)
     if f"aten.{function}" in _RESHAPES and len(args) == 2 and args[1] and args[1][0] in rows:
-        args = (args[0], [ROWS, *args[1][1:]])
+        args = (args[0], [Count(), *args[1][1:]])
     if not results:
         return []
     if len(results) == 1 and "as_tensors" not in node["outputs"][0]:

@@ -189,21 +189,17 @@ class Steps:
         entry = {"kind": "scale", **{name: part for name, part in parts.items() if part is not None}}
         return self._keep(self.builder.norm(x, norm), entry, (x,), where)
 
-    def function(
-        self, x: Value, where: str, name: str, slope: float = 0.0, parameters: str | Sequence[float] = ()
-    ) -> Value:
-        """Add an elementwise function; its parameters may be a tensor: the slopes of PReLU."""
-        if isinstance(parameters, str):
-            slopes = np.asarray(self._tensor(parameters), np.float64).reshape(-1)
-            numbers = tuple((np.repeat(slopes, x.width) if len(slopes) == 1 else slopes).tolist())
-        else:
-            numbers = tuple(float(number) for number in parameters)
-        activation = Activation(name, float(slope), numbers) if numbers else Activation(name, float(slope))
-        entry: Entry = {"kind": "function", "name": name}
-        entry |= {"slope": float(slope)} if slope else {}
-        if parameters:
-            entry["parameters"] = parameters if isinstance(parameters, str) else list(numbers)
+    def function(self, x: Value, where: str, activation: Activation) -> Value:
+        """Add an elementwise function."""
+        entry: Entry = {"kind": "function", **activation.entry}
         return self._keep(self.builder.function(x, where, activation), entry, (x,), where)
+
+    def prelu(self, x: Value, where: str, slopes: str) -> Value:
+        """Add a PReLU, whose slopes are a tensor."""
+        numbers = np.asarray(self._tensor(slopes), np.float64).reshape(-1)
+        wide = np.repeat(numbers, x.width) if len(numbers) == 1 else numbers
+        value = self.builder.function(x, where, Activation("prelu", 0.0, tuple(wide.tolist())))
+        return self._keep(value, {"kind": "function", "name": "prelu", "parameters": slopes}, (x,), where)
 
     def softmax(self, x: Value, where: str, size: int | None = None) -> Value:
         """Add a softmax over each group of so many columns; without a size, it or its logarithm is for the output."""
@@ -410,7 +406,9 @@ def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> V
     if kind == "scale":
         return steps.scale(x, where, **{part: [float(number) for number in rest[part]] for part in rest})
     if kind == "function":
-        return steps.function(x, where, **rest)
+        if rest["name"] == "prelu" and isinstance(rest["parameters"], str):
+            return steps.prelu(x, where, rest["parameters"])
+        return steps.function(x, where, Activation(**rest))
     if kind == "softmax":
         return steps.softmax(x, where, int(rest["size"]) if "size" in rest else None)
     if kind == "normalise":

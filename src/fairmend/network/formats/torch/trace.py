@@ -18,9 +18,9 @@ from torch import fx, nn
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
+from fairmend.network.formats.axes import Count
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
-from fairmend.network.formats.torch.operators.context import ROWS, ManyRows
 from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.pth import to_numpy
 
@@ -215,7 +215,7 @@ def _of_any_rows(one: Program, other: Program) -> Program | None:
 
 
 def _of_both(one: Any, other: Any) -> Any:
-    """Return an argument of two calls, with ROWS, or a multiple, in place of the numbers of rows."""
+    """Return an argument of two calls, with a Count in place of the numbers of rows."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return {key: _of_both(one[key], other[key]) for key in one}
     if isinstance(one, list | tuple) and type(one) is type(other) and len(one) == len(other):
@@ -230,7 +230,7 @@ def _of_both(one: Any, other: Any) -> Any:
     elif type(one) is int and type(other) is int and one > 0:
         times, rest = divmod(one, _COUNTS[0])
         if not rest and other == times * _COUNTS[1]:
-            return ROWS if times == 1 else ManyRows(1, times)
+            return Count(times)
     raise _NotOfRowsError
 
 

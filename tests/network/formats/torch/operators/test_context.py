@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
+from fairmend.network.formats.axes import ROWS, column_numbers
 from fairmend.network.formats.build import Value
-from fairmend.network.formats.torch.operators.context import (
-    ROWS,
-    Context,
-    InputWidthError,
-    Memory,
-    RowTensor,
-    column_numbers,
-)
+from fairmend.network.formats.torch.operators.context import Context, InputWidthError, Memory, RowTensor
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.steps import Steps
 
@@ -58,7 +52,7 @@ def test_a_width_that_is_not_known_is_asked_for():
 
 def test_arguments_of_the_wrong_kind_are_refused_by_the_name_of_the_call():
     c, x = made()
-    whole = RowTensor(x.parts, x.dims, integer=True)
+    whole = RowTensor(x.parts, x.dims, whole=True)
     for check, words in (
         (lambda: c.tensor(3), "depends on the input"),
         (lambda: c.numbers(whole), "whole numbers"),

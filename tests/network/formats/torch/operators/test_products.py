@@ -58,6 +58,15 @@ CASES = {
     "a mask of booleans": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, attn_mask=m.seen), 12),
     "a mask that is added": (lambda m, a, b: ((a @ b.mT) / 2 + m.added).softmax(-1) @ b, 12),
     "a mask that is filled in": (lambda m, a, b: (a @ b.mT).masked_fill(~m.seen, -torch.inf).softmax(-1) @ b, 12),
+    "a mask filled in place": (
+        lambda m, a, b: (a @ b.mT).masked_fill_(~m.seen, -torch.inf).softmax(-1) @ b,
+        12,
+    ),
+    "masked scores that are copied": (lambda m, a, b: ((a @ b.mT) + m.added).clone().softmax(-1) @ b, 12),
+    "masked scores that are moved": (
+        lambda m, a, b: ((a @ b.mT) + m.added).view(-1, 3, 1, 3).transpose(1, 3).softmax(1)[:, :, 0].mT @ b,
+        12,
+    ),
     "a number that is filled in": (lambda m, a, b: (a @ b.mT).masked_fill(m.seen, 2.0) @ b, 12),
     "multi-head with a mask": (
         lambda m, a, b: m.attention(*[a.transpose(0, 1)] * 3, attn_mask=~m.seen)[0].transpose(0, 1),
@@ -124,6 +133,11 @@ REFUSED = {
     ),
     "a mask of everything": (lambda m, a, b: (a @ b.mT + m.added.mT).softmax(-1) @ b, 12, "leaves out everything"),
     "masked scores elsewhere": (lambda m, a, b: torch.tanh(a @ b.mT + m.added) @ b, 12, "only a softmax may read"),
+    "masked scores side by side": (
+        lambda m, a, b: torch.cat([(a @ b.mT) + m.added, a @ b.mT], 1).softmax(-1) @ b,
+        24,
+        "only a softmax may read",
+    ),
     "random": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, dropout_p=0.5), 12, "stays random"),
     "largest of all": (lambda m, a, b: a.amax((1, 2)), 1, "is not over one axis"),
     "other biases": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairmend.network.formats.onnx.conversion import Conversion, Result
+from fairmend.network.formats.onnx.conversion import At, Result
 from fairmend.network.formats.onnx.graph import Node
 from fairmend.network.formats.onnx.operators import arithmetic, functions, layers, shapes
 
@@ -18,7 +18,7 @@ _OPERATORS = {**layers.OPERATORS, **arithmetic.OPERATORS, **functions.OPERATORS,
 _DOMAINS = {"Scaler": "ai.onnx.ml"}  # of all other operators: ONNX's own
 
 
-def find_operator(node: Node) -> Callable[[Node, Conversion], Result] | None:
+def find_operator(node: Node) -> Callable[[At], Result] | None:
     """Return the function that converts a node; None if its operator is not known."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     return _OPERATORS.get(node.op_type) if domain == _DOMAINS.get(node.op_type, "") else None

@@ -3,64 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network.formats.torch.operators.context import (
-    ROWS,
-    Context,
-    Dims,
-    Operator,
-    RowTensor,
-    column_numbers,
-    either,
-    on_constants,
-)
-from fairmend.network.formats.torch.operators.shapes import copied, expanded, moved_axis
+from fairmend.network.formats.axes import ROWS, Dims, broadcast, lengths
+from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
+from fairmend.network.formats.torch.operators.shapes import copied
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.steps import Number
-
-_MOST_TERMS = 256  # of a sum over an axis
 
 
 def _beside(c: Context, x: RowTensor, other: Any) -> tuple[RowTensor, Number]:
     """Return a tensor and the numbers of a constant beside it, for each column; axes of size 1 are repeated."""
     if isinstance(other, bool) or not isinstance(other, int | float | Constant):
-        raise c.error(f"combines a tensor with {type(other).__name__}")
+        raise c.refuse(f"combines a tensor with {type(other).__name__}")
     if not isinstance(other, Constant):
         return x, float(other)
     if other.number is not None and other.array.ndim <= len(x.dims):
         return x, c.reference(other)
     shape = other.array.shape
-    if len(x.dims) == 2 and x.row_axis == 0 and (other.array.ndim == 1 or (other.array.ndim == 2 and len(shape) == 1)):
+    if len(x.dims) == 2 and x.dims[0] == ROWS and other.array.ndim == 1:
         c.require_width(x, other.array.size)
         return x, c.reference(other)
     c.require_axis(x, shape)
-    dims = common_dims(c, x.dims, shape)
-    sizes = [1 if size is ROWS else size for size in dims]
-    wide = other.moved(lambda array: np.broadcast_to(array, sizes))
-    return expanded(c, c.view(x, (1,) * (len(dims) - len(x.dims)) + x.dims), dims), c.reference(wide)
+    dims = _common(c, x, shape)
+    wide = other.moved(lambda array: np.broadcast_to(array, lengths(dims)))
+    return c.stretched(x, dims), c.reference(wide)
 
 
-def common_dims(c: Context, first: Dims, second: Dims) -> Dims:
-    """Return the axes that two tensors get together: an axis of size 1 fits any other, but that of the rows."""
-    rank = max(len(first), len(second))
-    pairs = zip((1,) * (rank - len(first)) + tuple(first), (1,) * (rank - len(second)) + tuple(second), strict=True)
-    found = []
-    for one, other in pairs:
-        if one is not other and one != other and 1 not in (one, other):
-            raise c.error(f"combines shapes {_shown(first)} and {_shown(second)}")
-        found.append(other if one == 1 else one)
-    if sum(size is ROWS for size in found) != 1:
-        raise c.error(f"combines shapes {_shown(first)} and {_shown(second)}, which PyTorch broadcasts over the rows")
-    return tuple(found)
-
-
-def _shown(dims: Dims) -> str:
-    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})"
+def _common(c: Context, x: RowTensor, shape: tuple[int, ...]) -> Dims:
+    """Return the axes that a tensor gets together with a constant of this shape."""
+    try:
+        return broadcast(x.dims, shape)
+    except ValueError as error:
+        raise c.refuse(str(error)) from error
 
 
 def _is_number(value: Any, number: float) -> bool:
@@ -76,7 +54,7 @@ def _times(c: Context, factor: Any, other: Any) -> Any:
 
 def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     if isinstance(x, RowTensor) and isinstance(other, RowTensor):
-        return _sum_of(c, (x, _times(c, alpha, other)))
+        return c.add([c.numbers(x), c.numbers(_times(c, alpha, other))])
     if not isinstance(x, RowTensor):
         x, other, alpha = other, x, 1 if alpha == 1 else c.number(None, "an alpha")
     other = _times(c, alpha, other)
@@ -95,19 +73,20 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
 def masked(c: Context, x: RowTensor, mask: npt.NDArray[np.bool_]) -> RowTensor:
     """Return a tensor with -infinity where a constant mask says so, which a softmax leaves out."""
     c.require_axis(x, mask.shape)
-    dims = common_dims(c, x.dims, mask.shape)
-    if dims != x.dims or x.mixed:
-        raise c.error(f"has a mask of shape {mask.shape} for scores of shape {x.shape()}")
-    found = c.view(x, dims)
-    found.left_out = np.broadcast_to(mask, column_numbers(dims).shape)
-    return found
+    _require_mask(c, x, mask)
+    return c.masked(x, mask)
+
+
+def _require_mask(c: Context, x: RowTensor, mask: npt.NDArray[np.bool_]) -> None:
+    if _common(c, x, mask.shape) != x.dims:
+        raise c.refuse(f"has a mask of shape {mask.shape} for a tensor of shape {x.shape()}")
 
 
 def masked_fill(c: Context, x: Any, mask: Any, value: Any) -> RowTensor:
     """Return a tensor with a number at the places of a constant mask; -infinity is for a softmax to leave out."""
     tensor = c.numbers(x)
     if not isinstance(mask, Constant) or mask.array.dtype != np.bool_:
-        raise c.error("has a mask that depends on the input, or is not one of booleans")
+        raise c.refuse("has a mask that depends on the input, or is not one of booleans")
     c.keeps(mask)
     if isinstance(value, Constant) and value.array.size == 1:
         c.keeps(value)
@@ -115,11 +94,8 @@ def masked_fill(c: Context, x: Any, mask: Any, value: Any) -> RowTensor:
     if isinstance(value, float) and value == -math.inf:
         return masked(c, tensor, mask.array)
     number = c.number(value, "a number to fill in")
-    dims = common_dims(c, tensor.dims, mask.array.shape)
-    if dims != tensor.dims or tensor.mixed:
-        raise c.error(f"has a mask of shape {mask.array.shape} for a tensor of shape {tensor.shape()}")
-    filled = np.broadcast_to(mask.array, column_numbers(dims).shape).reshape(-1)
-    return c.scaled(tensor, gain=np.where(filled, 0.0, 1.0).tolist(), shift=np.where(filled, number, 0.0).tolist())
+    _require_mask(c, tensor, mask.array)
+    return c.filled(tensor, mask.array, number)
 
 
 def add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
@@ -162,62 +138,20 @@ def _neg(c: Context, x: Any) -> Any:
     return c.scaled(x, gain=-1.0)
 
 
-def _sum_of(c: Context, tensors: Sequence[RowTensor]) -> RowTensor:
-    """Return the sum of tensors; axes of size 1 are repeated."""
-    dims = tensors[0].dims
-    for tensor in tensors:
-        c.numbers(tensor)
-        if tensor.dims != tensors[0].dims:
-            _fit(c, tensors[0], tensor)
-        dims = common_dims(c, dims, tensor.dims)
-    wide = [expanded(c, c.view(each, (1,) * (len(dims) - len(each.dims)) + each.dims), dims) for each in tensors]
-    value = c.steps.add(c.where, [c.flat(tensor) for tensor in wide])
-    opens = next((tensor.opens for tensor in tensors if tensor.opens), {})
-    if not all(tensor.opens for tensor in tensors):
-        opens = {}
-    return RowTensor((value,), dims, opens)
-
-
-def _fit(c: Context, first: RowTensor, second: RowTensor) -> None:
-    """Make an input fit whose width is not known yet."""
-    if len(first.dims) == len(second.dims) == 2:
-        if first.opens:
-            c.require_width(first, second.width)
-        if second.opens:
-            c.require_width(second, first.width)
-
-
 def _reduced(mean: bool) -> Operator:
     """Return the sum or the mean over axes other than that of the rows."""
 
     def operator(c: Context, x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         if isinstance(x, list | tuple):
-            x = copied(c, x[0]) if len(x) == 1 else _sum_of(c, x)
+            x = copied(c, x[0]) if len(x) == 1 else c.add([c.numbers(each) for each in x])
         tensor = c.numbers(x)
         if dim is None or dtype is not None:
-            raise c.error("adds up over all axes, which mixes rows; name the axis")
+            raise c.refuse("adds up over all axes, which mixes rows; name the axis")
         for each in [dim] if isinstance(dim, int) else sorted(dim, reverse=True):
-            axis = moved_axis(c, tensor, each, "adds up")
-            tensor = _over_axis(c, tensor, axis, mean, keepdim)
+            tensor = c.total(tensor, [c.over(tensor, each, "adds up")], mean=mean, keep=keepdim)
         return tensor
 
     return operator
-
-
-def sum_over(c: Context, x: RowTensor, axis: int) -> RowTensor:
-    """Return the sum over one axis."""
-    return _over_axis(c, x, moved_axis(c, x, axis, "adds up"), mean=False, keepdim=False)
-
-
-def _over_axis(c: Context, x: RowTensor, axis: int, mean: bool, keepdim: bool) -> RowTensor:
-    size = x.dims[axis]
-    if size > _MOST_TERMS:
-        raise c.error(f"adds up {size} columns; write it as an affine layer")
-    dims = (*x.dims[:axis], *((1,) if keepdim else ()), *x.dims[axis + 1 :])
-    numbers = column_numbers(x.dims)
-    terms = [c.select(x, np.take(numbers, number, axis), dims) for number in range(size)]
-    total = terms[0] if size == 1 else _sum_of(c, terms)
-    return c.scaled(total, divisor=float(size)) if mean and size > 1 else total
 
 
 def _batch_norm(
@@ -233,14 +167,14 @@ def _batch_norm(
 ) -> RowTensor:
     tensor = c.matrix(x)
     if training or running_mean is None or running_var is None:
-        raise c.error("keeps no running statistics, so a row's output depends on the other rows")
+        raise c.refuse("keeps no running statistics, so a row's output depends on the other rows")
     parts = (running_mean, running_var, weight, bias)
     mean, variance, gain, shift = (None if part is None else c.key(part, "numbers") for part in parts)
     c.require_width(tensor, running_mean.array.size)
     assert mean is not None
     assert variance is not None
     value = c.steps.batch_norm(c.flat(tensor), c.where, mean, variance, gain, shift, c.number(eps, "an epsilon"))
-    return RowTensor((value,), tensor.dims)
+    return c.made(value, tensor.dims)
 
 
 def _aten_batch_norm(
@@ -277,9 +211,9 @@ def _grouped_norm(
         if constant is None:
             continue
         if not isinstance(constant, Constant):
-            raise c.error("has numbers that depend on the input")
+            raise c.refuse("has numbers that depend on the input")
         parts[name] = c.reference(_tiled(constant, repeats, value.width))
-    return RowTensor((c.steps.scale(value, c.where, **parts) if parts else value,), x.dims)
+    return c.made(c.steps.scale(value, c.where, **parts) if parts else value, x.dims)
 
 
 def _tiled(constant: Constant, repeats: int, width: int) -> Constant:
@@ -306,8 +240,8 @@ def _normalised(c: Context, x: Any, shape: Any) -> tuple[RowTensor, int]:
     tensor, sizes = c.numbers(x), tuple(shape) if isinstance(shape, list | tuple) else (shape,)
     if len(tensor.dims) == 2 and len(sizes) == 1:
         c.require_width(tensor, sizes[0])
-    if ROWS in tensor.dims[-len(sizes) :] or tensor.dims[-len(sizes) :] != sizes:
-        raise c.error(f"normalises the last axes {sizes} of a tensor of shape {tensor.shape()}")
+    if tensor.dims[-len(sizes) :] != sizes:
+        raise c.refuse(f"normalises the last axes {sizes} of a tensor of shape {tensor.shape()}")
     return tensor, math.prod(sizes)
 
 
@@ -315,11 +249,11 @@ def _group_norm(
     c: Context, x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5
 ) -> RowTensor:
     tensor = c.numbers(x)
-    if tensor.row_axis != 0 or len(tensor.dims) < 2 or tensor.dims[1] % num_groups:
-        raise c.error(f"normalises {num_groups} groups of a tensor of shape {tensor.shape()}")
+    if tensor.dims[0] != ROWS or len(tensor.dims) < 2 or lengths(tensor.dims)[1] % num_groups:
+        raise c.refuse(f"normalises {num_groups} groups of a tensor of shape {tensor.shape()}")
     if len(tensor.dims) == 2 and weight is not None:
         c.require_width(tensor, weight.array.size)
-    inner = math.prod(tensor.dims[2:])
+    inner = math.prod(lengths(tensor.dims)[2:])
     return _grouped_norm(c, tensor, tensor.width // num_groups, eps, weight, bias, inner)
 
 
@@ -340,10 +274,10 @@ def _embedding(
     sparse: Any = False,
 ) -> RowTensor:
     if max_norm is not None:
-        raise c.error("changes its table while it is read (max_norm)")
+        raise c.refuse("changes its table while it is read (max_norm)")
     table = c.key(weight, "tables")
     if not weight.in_order or weight.array.ndim != 2:
-        raise c.error(f"has a table of shape {weight.array.shape}")
+        raise c.refuse(f"has a table of shape {weight.array.shape}")
     return _looked_up(c, x, table, weight.array.shape[1])
 
 
@@ -353,14 +287,14 @@ def _aten_embedding(c: Context, weight: Any, x: Any, padding_idx: Any = -1, *res
 
 def _one_hot(c: Context, x: Any, num_classes: Any = -1) -> RowTensor:
     if not isinstance(num_classes, int) or num_classes < 1:
-        raise c.error("does not say how many classes there are (num_classes)")
+        raise c.refuse("does not say how many classes there are (num_classes)")
     return _looked_up(c, x, num_classes, num_classes)
 
 
 def _looked_up(c: Context, x: Any, table: str | int, width: int) -> RowTensor:
     """Look up each number of a tensor; the rows of the table are the last axis."""
-    tensor = c.tensor(x)
-    if not tensor.integer and tensor.memory.owner:
+    tensor = c.tensor(x) if c.tensor(x).left_out is None else c.numbers(x)
+    if not tensor.whole and tensor.memory.owner:
         c.indices.add(tensor.memory.owner)
     columns = [c.steps.columns(c.flat(tensor), c.where, [column]) for column in range(tensor.width)]
     parts = tuple(c.steps.lookup(column, c.where, table) for column in columns)

@@ -2,58 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
-from fairmend.network.formats.build import Value, unsupported
+from fairmend.network.formats.axes import ROWS, Dims, contraction, lengths, sizes_of
+from fairmend.network.formats.build import Value
+from fairmend.network.formats.tensors import MASKED, Place, Tensor
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.steps import Number, Steps
-
-# Tensors of a traced model: one row of numbers for each row of the input, under any shape.
-#
-# A tensor is a row of numbers (the values of the graph side by side, in `parts`) and the sizes of its axes; ROWS stands
-# for the axis of the rows. Reshaping changes the sizes alone, and choosing, stacking or transposing is a choice of
-# columns: NumPy does it with the numbers 0, 1, 2, … of the columns.
-
-
-class _Rows:
-    """The number of rows, whatever it is."""
-
-    def __repr__(self) -> str:
-        """Show it as in messages: (rows, 13)."""
-        return "rows"
-
-
-ROWS: Final = _Rows()
-
-
-@dataclass(frozen=True)
-class ManyRows:
-    """An axis of the rows and others in one, as (before, rows, after); only reshaping takes it apart again.
-
-    As a size it says how many times the rows there are: before · after.
-    """
-
-    before: int = 1
-    after: int = 1
-
-    @property
-    def times(self) -> int:
-        """How many numbers of one row are along the axis."""
-        return self.before * self.after
-
-    def __repr__(self) -> str:
-        """Show it as in messages: 2*rows."""
-        return f"{self.times}*rows"
-
-
-Dims = tuple[Any, ...]  # each an int, or ROWS
 
 
 class InputWidthError(Exception):
@@ -78,44 +39,24 @@ class Memory:
 
 
 @dataclass(eq=False)
-class RowTensor:
-    """Numbers for each row: `parts` side by side, with the axes `dims`, of which one is ROWS.
+class RowTensor(Tensor):
+    """Numbers for each row, and what a call may ask about where they come from.
 
-    `opens` says by how many columns the tensor grows with each column of an input whose width is not known yet.
-    An `integer` tensor was cast to whole numbers, and only a look-up may read it. `sigmoid_of` is set on a sigmoid,
-    and `product_of` on the product of a tensor and a constant. `open_axis` is the axis of such columns. `left_out` says
-    which numbers, in the axes of the tensor, are -infinity instead: only a softmax may read them.
+    `opens` says by how many columns the tensor grows with each column of an input whose width is not known yet, and
+    `open_axis` is the axis of such columns. `sigmoid_of` is set on a sigmoid, and `product_of` on the product of a
+    tensor and a constant.
     """
 
-    parts: tuple[Value, ...]
-    dims: Dims
     opens: Mapping[str, int] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
-    integer: bool = False
     sigmoid_of: tuple[Value, ...] = ()
     product_of: tuple[tuple[Value, ...], Any] | None = None
     open_axis: int | None = None
-    left_out: npt.NDArray[np.bool_] | None = None
     version: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Note the state of the memory."""
         self.version = self.memory.version
-
-    @property
-    def width(self) -> int:
-        """How many numbers there are for each row."""
-        return sum(part.width for part in self.parts)
-
-    @property
-    def row_axis(self) -> int:
-        """The axis of the rows."""
-        return next(axis for axis, size in enumerate(self.dims) if size is ROWS or isinstance(size, ManyRows))
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the axis of the rows is one with others."""
-        return isinstance(self.dims[self.row_axis], ManyRows)
 
     @property
     def stale(self) -> bool:
@@ -125,16 +66,6 @@ class RowTensor:
     def axis(self, axis: int) -> int:
         """Return an axis that may be counted from the end."""
         return axis + len(self.dims) if axis < 0 else axis
-
-    def shape(self) -> str:
-        """Return the shape for messages."""
-        return f"({', '.join(map(str, self.dims))}{',' if len(self.dims) == 1 else ''})"
-
-
-def column_numbers(dims: Sequence[Any], start: int = 0) -> npt.NDArray[np.int64]:
-    """Return the numbers of the columns of a tensor, in an array of its shape; the axis of rows has length 1."""
-    sizes = [1 if size is ROWS else size.times if isinstance(size, ManyRows) else int(size) for size in dims]
-    return np.arange(start, start + math.prod(sizes)).reshape(sizes)
 
 
 @dataclass(frozen=True)
@@ -146,58 +77,111 @@ class Positive:
 
 
 @dataclass
-class Context:
+class Context(Place[RowTensor]):
     """A call. ``exact`` collects the inputs whose width a layer confirms, ``indices`` those that only tables read."""
 
-    steps: Steps
+    steps: Steps  # type: ignore[assignment]
     where: str
     exact: set[str]
     indices: set[str]
+    most_terms = 256
 
-    def error(self, why: str) -> FairmendError:
-        """Return the error that names this call."""
-        return unsupported(self.steps.source, self.where, why)
+    def made(self, value: Value, dims: Dims, *of: RowTensor) -> RowTensor:
+        """Return a new value as a tensor; it grows as those that it is computed of."""
+        opens = of[0].opens if of and all(each.opens for each in of) else {}
+        return RowTensor((value,), dims, opens)
 
-    def flat(self, x: RowTensor) -> Value:
-        """Return the numbers of a tensor as one value."""
-        return self.steps.concatenate(self.where, x.parts)
+    def derived(self, x: RowTensor, parts: tuple[Value, ...], dims: Dims) -> RowTensor:
+        """Return numbers of a tensor under other axes."""
+        return RowTensor(parts, dims, x.opens if parts == x.parts else {}, x.memory, whole=x.whole)
 
-    def elementwise(self, x: Any, name: str, slope: float = 0.0, parameters: Any = ()) -> RowTensor:
-        """Return an elementwise function of a tensor."""
-        tensor = self.numbers(x)
+    def stretched(self, x: RowTensor, dims: Dims) -> RowTensor:
+        """Return a tensor with its axes of size 1 repeated, to these sizes."""
+        found = super().stretched(x, dims)
+        if found is not x:
+            found.opens = {name: factor * found.width // x.width for name, factor in x.opens.items()}
+            found.open_axis = x.open_axis if len(dims) == len(x.dims) else None
+        return found
+
+    def joined(self, tensors: Sequence[RowTensor], axis: int) -> RowTensor:
+        """Return tensors side by side along one axis; what is put side by side in order stays in parts."""
+        found = super().joined(tensors, axis)
+        opens: dict[str, int] = {}
+        for name, factor in (each for tensor in tensors for each in tensor.opens.items()):
+            opens[name] = opens.get(name, 0) + factor
+        apart = sum(len(tensor.parts) for tensor in tensors)
+        return RowTensor(found.parts, found.dims, opens if len(found.parts) == apart else {}, whole=found.whole)
+
+    def _side_by_side(self, tensors: Sequence[RowTensor]) -> tuple[Value, ...]:
+        if any(tensor.left_out is not None for tensor in tensors):
+            raise self.refuse(MASKED)
+        return tuple(part for tensor in tensors for part in tensor.parts)
+
+    def add(self, tensors: Sequence[RowTensor]) -> RowTensor:
+        """Return the sum of tensors; an input whose width is not known yet is made to fit."""
+        for each in tensors:
+            if each.dims != tensors[0].dims and len(each.dims) == len(tensors[0].dims) == 2:
+                for one, other in ((tensors[0], each), (each, tensors[0])):
+                    if one.opens:
+                        self.require_width(one, other.width)
+        return super().add(tensors)
+
+    def _along(self, x: RowTensor, axes: Sequence[int], keep: bool, most: int, what: str) -> list[RowTensor]:
+        """Return the parts of a tensor along axes; each is one of as many as there are, and grows no more."""
+        return [replace(part, opens={}) for part in super()._along(x, axes, keep, most, what)]
+
+    def prelu(self, x: RowTensor, slopes: str) -> RowTensor:
+        """Return a PReLU, with the tensor of its slopes."""
         try:
-            value = self.steps.function(self.flat(tensor), self.where, name, slope, parameters)
+            value = self.steps.prelu(self.flat(x), self.where, slopes)
         except FairmendError as error:
-            raise self.error(f"is not supported: {error}") from error
-        return RowTensor((value,), tensor.dims, tensor.opens)
+            raise self.refuse(f"is not supported: {error}") from error
+        return self.made(value, x.dims, x)
 
-    def scaled(self, x: Any, **parts: Number) -> RowTensor:
-        """Return a tensor times and plus numbers."""
-        tensor = self.numbers(x)
-        return RowTensor((self.steps.scale(self.flat(tensor), self.where, **parts),), tensor.dims, tensor.opens)
-
-    def view(self, x: RowTensor, dims: Dims) -> RowTensor:
-        """Return the same numbers under other axes."""
-        return RowTensor(x.parts, dims, x.opens, x.memory, x.integer)
-
-    def select(
-        self, x: RowTensor, numbers: npt.NDArray[np.int64], dims: Dims, opens: dict[str, int] | None = None
+    def layer(
+        self, x: RowTensor, names: Sequence[Any], weight: Constant, own: Sequence[Any], out: Sequence[Any], bias: Any
     ) -> RowTensor:
-        """Return the columns with these numbers, as a tensor with these axes."""
-        return RowTensor(self._parts(x, numbers.reshape(-1).tolist()), dims, opens or {}, x.memory, x.integer)
+        """Return an affine layer: the products with weights whose axes have names, as those of the tensor have."""
+        axes = dict(zip(names, x.dims, strict=True)), dict(zip(own, weight.array.shape, strict=True))
+        try:
+            how = contraction(*axes, out)
+        except ValueError as error:
+            raise self.refuse(f"{error} ({x.shape()} and {weight.array.shape})") from error
+        groups, tokens, outputs, inputs = how.sizes
+        moved = weight.moved(lambda array: array.reshape(-1)[how.second].reshape(groups, outputs, inputs))
+        offset = None if bias is None else self.key(bias, "biases")
+        key = self.key(moved, "weights")
+        if not (moved.in_order or moved.transposed):
+            raise self.refuse(
+                f"has weights that are a part of {key!r}, or have its axes in another order than (…, out, in)"
+            )
+        if bias is not None and not bias.in_order:
+            raise self.refuse(f"has biases that are a part of {offset!r}")
+        turned = not moved.in_order
+        stored = weight.stored or weight.array.shape
+        plain = groups == 1 and stored == ((inputs, outputs) if turned else (outputs, inputs))
+        left = self.flat(self.select(x, np.array(how.first), (ROWS, len(how.first))))
+        value = self.steps.affine(left, self.where, key, offset, turned, None if plain else groups, tokens)
+        return self.select(self.made(value, how.dims), np.array(how.result), how.dims)
 
-    def _parts(self, x: RowTensor, numbers: list[int]) -> tuple[Value, ...]:
-        """Return columns part by part, so that what was put side by side comes apart again."""
-        ends = np.cumsum([part.width for part in x.parts])
-        owners = np.searchsorted(ends, numbers, side="right").tolist()
-        runs: list[tuple[int, list[int]]] = []
-        for owner, number in zip(owners, numbers, strict=True):
-            if not runs or runs[-1][0] != owner:
-                runs.append((owner, []))
-            runs[-1][1].append(number - (int(ends[owner]) - x.parts[owner].width))
-        if len(runs) > len(x.parts):
-            return (self.steps.columns(self.flat(x), self.where, numbers),)
-        return tuple(self.steps.columns(x.parts[owner], self.where, chosen) for owner, chosen in runs)
+    def move(self, x: Any, move: Callable[[npt.NDArray[Any]], Any], why: str = "") -> Any:
+        """Return what a move does to the numbers of a tensor, or of a constant."""
+        if not isinstance(x, Constant):
+            return self.moved(self.tensor(x), move, why)
+        try:
+            return x.moved(move)
+        except (ValueError, IndexError, TypeError) as error:
+            raise self.refuse(why or f"does not fit a constant of shape {x.array.shape}") from error
+
+    def sizes(self, x: Any) -> tuple[Any, ...]:
+        """Return the sizes of a tensor's axes, or of a constant's."""
+        return tuple(x.array.shape) if isinstance(x, Constant) else tuple(sizes_of(self.tensor(x).dims))
+
+    def over(self, x: Any, dim: int, what: str) -> int:
+        """Return an axis counted from the front, which is not that of the rows."""
+        if isinstance(x, Constant):
+            return dim % max(1, x.array.ndim)
+        return self.along(x, dim, f"{what} over axis {dim} of a tensor of shape {x.shape()}, which mixes rows")
 
     def constant(self, x: Constant, dims: Dims) -> RowTensor:
         """Return a constant of the state dict as a tensor that has it in every row."""
@@ -206,30 +190,27 @@ class Context:
         flat = x.moved(lambda array: array.reshape(-1))
         assert flat.key is not None
         whole = self.steps.affine(self.steps.row, self.where, None, flat.key)
-        found = RowTensor((whole,), (ROWS, whole.width))
         places = np.arange(whole.width) if flat.places is None else flat.places
-        return self.select(found, places, dims)
+        return self.select(self.made(whole, (ROWS, whole.width)), places, dims)
 
     def tensor(self, x: Any) -> RowTensor:
         """Return a tensor that depends on the input; refuse anything else."""
         if not isinstance(x, RowTensor):
-            raise self.error("is not called with a tensor that depends on the input")
+            raise self.refuse("is not called with a tensor that depends on the input")
         return x
 
     def numbers(self, x: Any) -> RowTensor:
         """Return a tensor that was not cast to whole numbers."""
         tensor = self.tensor(x)
-        if tensor.integer:
-            raise self.error("computes with whole numbers (.long() or .int()), which only an embedding may read")
-        if tensor.left_out is not None:
-            raise self.error("reads masked scores, -infinity, which only a softmax may read")
-        return tensor
+        if tensor.whole:
+            raise self.refuse("computes with whole numbers (.long() or .int()), which only an embedding may read")
+        return super().numbers(tensor)
 
     def matrix(self, x: Any) -> RowTensor:
         """Return a tensor of shape (rows, n)."""
         tensor = self.numbers(x)
-        if len(tensor.dims) != 2 or tensor.row_axis != 0:
-            raise self.error(f"reads a tensor of shape {tensor.shape()}; it must be (rows, n)")
+        if len(tensor.dims) != 2 or tensor.dims[0] != ROWS:
+            raise self.refuse(f"reads a tensor of shape {tensor.shape()}; it must be (rows, n)")
         return tensor
 
     def require_width(self, x: RowTensor, width: int) -> None:
@@ -252,17 +233,18 @@ class Context:
         ((name, _),) = x.opens.items()
         place = x.open_axis - len(x.dims) + len(shape)
         wanted = shape[place] if 0 <= place < len(shape) else 1
-        if wanted == x.dims[x.open_axis]:
+        size = lengths(x.dims)[x.open_axis]
+        if wanted == size:
             self.exact.add(name)
         elif wanted > 1 and name not in self.exact:
-            raise InputWidthError(name, wanted - x.dims[x.open_axis], exact=True)
+            raise InputWidthError(name, wanted - size, exact=True)
 
     def key(self, constant: Any, what: str) -> str:
         """Return the key of a constant in the state dict."""
         if not isinstance(constant, Constant):
-            raise self.error(f"has {what} that depend on the input (a product of activations)")
+            raise self.refuse(f"has {what} that depend on the input (a product of activations)")
         if constant.key is None:
-            raise self.error(
+            raise self.refuse(
                 f"has {what} that are not in the state dict; make them a parameter, or a buffer with register_buffer()"
             )
         return constant.key
@@ -284,7 +266,7 @@ class Context:
             self.steps.copied.update(() if value.key is None else (value.key,))
             return value.number
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(f"has {what} that is not one number")
+            raise self.refuse(f"has {what} that is not one number")
         return float(value)
 
 
@@ -297,7 +279,7 @@ def on_constants(compute: Callable[..., Any]) -> Operator:
 
     def operator(c: Context, *args: Any, **kwargs: Any) -> Constant:
         if kwargs or not all(isinstance(arg, int | float | Constant) for arg in args):
-            raise c.error("is not supported")
+            raise c.refuse("is not supported")
         arrays = [arg.array if isinstance(arg, Constant) else arg for arg in args]
         c.steps.copied.update(arg.key for arg in args if isinstance(arg, Constant) and arg.key is not None)
         with np.errstate(all="ignore"):

@@ -1,25 +1,20 @@
-"""Functions that choose, move and reshape numbers, and those that leave them as they are."""
+"""Functions that choose, move and reshape numbers, and those that leave them as they are.
+
+A function of NumPy says what most of them do, for tensors and for constants of the model alike.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairmend.network.formats.torch.operators.context import (
-    ROWS,
-    Context,
-    Dims,
-    InputWidthError,
-    ManyRows,
-    Operator,
-    RowTensor,
-    column_numbers,
-)
+from fairmend.network.formats.axes import ROWS, Count, lengths
+from fairmend.network.formats.torch.operators.context import Context, InputWidthError, Operator, RowTensor
 from fairmend.network.formats.torch.program import Constant
 
 _OPEN = 2**62  # torch.export writes an open end of a slice as a number above this one
@@ -33,12 +28,14 @@ def _same(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
 
 def copied(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     """Return a copy, which no change in place reaches."""
-    return RowTensor(x.parts, x.dims, x.opens, integer=x.integer) if isinstance(x, RowTensor) else x
+    if not isinstance(x, RowTensor):
+        return x
+    return RowTensor(x.parts, x.dims, x.opens, whole=x.whole, left_out=x.left_out)
 
 
 def _dropout(c: Context, x: Any, p: float = 0.5, training: Any = True, inplace: bool = False, train: Any = None) -> Any:
     if training if train is None else train:
-        raise c.error("stays random (call eval() before the export, or pass training=self.training)")
+        raise c.refuse("stays random (call eval() before the export, or pass training=self.training)")
     return _same(c, x)
 
 
@@ -51,15 +48,15 @@ def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
     for target in (*targets, kwargs.get("dtype")):
         like = target.array.dtype.name if isinstance(target, Constant) else target  # x.to(other), x.type_as(other)
         name = str(like).removeprefix("torch.")
-        if name in ("int64", "int32", "long", "int") or (isinstance(target, RowTensor) and target.integer):
+        if name in ("int64", "int32", "long", "int") or (isinstance(target, RowTensor) and target.whole):
             return _integer(c, x)
         if name in ("float", "double"):
             name = {"float": "float32", "double": "float64"}[name]
         if name in ("float16", "bfloat16", "half", "bool", "int8", "uint8", "int16") or (
             name in _FLOATS and name != c.steps.dtype.name
         ):
-            raise c.error(f"casts to {name}; the weights are {c.steps.dtype}")
-        if name in _FLOATS and isinstance(x, RowTensor):
+            raise c.refuse(f"casts to {name}; the weights are {c.steps.dtype}")
+        if name in _FLOATS and isinstance(x, RowTensor) and x.left_out is None:
             c.numbers(x)
         if name in _FLOATS and isinstance(x, Constant) and x.array.dtype.name != name:
             return Constant(x.array.astype(name))
@@ -69,14 +66,11 @@ def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
 def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(x, Constant):
         return x if x.array.dtype.kind == "i" else Constant(np.trunc(x.array).astype(np.int64))
-    return RowTensor(x.parts, x.dims, x.opens, x.memory, integer=True) if isinstance(x, RowTensor) else x
-
-
-def _reshape(c: Context, x: Any, *sizes: Any, shape: Any = None, size: Any = None) -> Any:
-    wanted = _sizes(sizes if sizes else (shape if shape is not None else size,))
-    if isinstance(x, Constant):
-        return x.moved(lambda array: array.reshape(wanted))
-    return _reshaped(c, c.tensor(x), list(wanted))
+    if not isinstance(x, RowTensor):
+        return x
+    if x.left_out is not None:
+        c.numbers(x)
+    return RowTensor(x.parts, x.dims, x.opens, x.memory, whole=True)
 
 
 def _sizes(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -84,123 +78,61 @@ def _sizes(sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else tuple(sizes)
 
 
-def _reshaped(c: Context, x: RowTensor, sizes: list[Any]) -> RowTensor:
-    """Return the tensor under axes of these sizes, of which one has the rows."""
-    wanted = [1 if size is None else size for size in sizes]
-    if -1 in wanted:
-        known = math.prod(_times(size) for size in wanted if not isinstance(size, int) or size != -1)
-        rest = x.width // known if known else 0
-        fixed = any(not isinstance(size, int) for size in wanted)
-        wanted[wanted.index(-1)] = rest if fixed else ManyRows(1, rest) if rest != 1 else ROWS
-    if all(isinstance(size, int) for size in wanted):
-        raise c.error(f"makes {sizes[0] if sizes else 1} rows of any number of rows; write x.view(x.size(0), …)")
-    if math.prod(map(_times, wanted)) != x.width:
-        if wanted[0] is ROWS:
-            c.require_width(x, math.prod(map(_times, wanted)))
-        raise c.error(f"makes {tuple(sizes)} of a tensor of shape {x.shape()}")
-    return c.view(x, _regrouped(c, x, wanted))
-
-
-def _times(size: Any) -> int:
-    return 1 if size is ROWS else size.times if isinstance(size, ManyRows) else int(size)
-
-
-def _regrouped(c: Context, x: RowTensor, wanted: Sequence[Any]) -> Dims:
-    """Return the axes of these sizes; that of the rows may take in others beside it."""
-    axis = x.row_axis
-    row = x.dims[axis]
-    before = math.prod(x.dims[:axis]) * (row.before if isinstance(row, ManyRows) else 1)
-    place = next(i for i, size in enumerate(wanted) if not isinstance(size, int))
-    ahead, times = math.prod(wanted[:place]), _times(wanted[place])
-    first = before // ahead if before % ahead == 0 else 0
-    if not first or times % first:
-        raise c.error(f"would mix the {x.width} outputs of different rows")
-    joined = ROWS if times == 1 else ManyRows(first, times // first)
-    return (*wanted[:place], joined, *wanted[place + 1 :])
+def _reshape(c: Context, x: Any, *sizes: Any, shape: Any = None, size: Any = None) -> Any:
+    wanted = _sizes(sizes if sizes else (shape if shape is not None else size,))
+    if isinstance(x, Constant):
+        return c.move(x, lambda array: array.reshape(wanted))
+    tensor = c.tensor(x)
+    if -1 not in wanted and not any(isinstance(each, Count) for each in wanted):
+        raise c.refuse(f"makes {wanted[0] if wanted else 1} rows of any number of rows; write x.view(x.size(0), …)")
+    width = math.prod(each.times if isinstance(each, Count) else each for each in wanted)
+    if -1 not in wanted and wanted[0] == Count() and width != tensor.width:
+        c.require_width(tensor, width)
+    return c.reshaped(tensor, wanted, f"would mix the {tensor.width} outputs of different rows of {tensor.shape()}")
 
 
 def _flatten(c: Context, x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    if isinstance(x, Constant):
-        shape, axes = x.array.shape, max(1, x.array.ndim)
-        return x.moved(lambda array: array.reshape((*shape[: start_dim % axes], -1, *shape[end_dim % axes + 1 :])))
-    tensor = c.tensor(x)
-    start, end = tensor.axis(start_dim), tensor.axis(end_dim)
-    if start <= tensor.row_axis <= end:
-        if tensor.width > 1:
-            raise c.error(f"would mix the {tensor.width} outputs of different rows")
-        return c.view(tensor, (*tensor.dims[:start], ROWS, *tensor.dims[end + 1 :]))
-    joined = math.prod(tensor.dims[start : end + 1])
-    return c.view(tensor, (*tensor.dims[:start], joined, *tensor.dims[end + 1 :]))
+    rank = max(1, len(c.sizes(x)))
+    start, end = start_dim % rank, end_dim % rank
+    why = f"would mix the {x.width} outputs of different rows" if isinstance(x, RowTensor) else ""
+    if why and start <= x.row_axis <= end and x.width > 1:
+        raise c.refuse(why)
+    return c.move(x, lambda array: array.reshape((*array.shape[:start], -1, *array.shape[end + 1 :])), why)
 
 
 def _squeeze(c: Context, x: Any, dim: Any = None) -> Any:
-    if isinstance(x, Constant):
-        listed = range(x.array.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-        axes = tuple(axis for axis in listed if x.array.shape[axis] == 1)
-        return x.moved(lambda array: np.squeeze(array, axes))
-    tensor = c.tensor(x)
-    chosen = range(len(tensor.dims)) if dim is None else [dim] if isinstance(dim, int) else dim
-    dropped = {tensor.axis(axis) for axis in chosen}
-    if dim is not None and len(tensor.opens) == 1 and all(tensor.dims[axis] == 1 for axis in dropped):
-        c.exact.update(tensor.opens)  # the model says that there is one column
-    if dim is not None and tensor.row_axis in dropped:
-        raise c.error(f"over axis {dim} is not supported: it is that of the rows")
-    return c.view(tensor, tuple(size for i, size in enumerate(tensor.dims) if i not in dropped or size != 1))
+    sizes = c.sizes(x)
+    chosen = range(len(sizes)) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = tuple(axis for axis in chosen if sizes[axis] == 1)
+    if isinstance(x, RowTensor) and dim is not None:
+        if len(x.opens) == 1 and len(axes) == len(chosen):
+            c.exact.update(x.opens)  # the model says that there is one column
+        if x.row_axis in {x.axis(axis) for axis in chosen}:
+            raise c.refuse(f"over axis {dim} is not supported: it is that of the rows")
+    return c.move(x, lambda array: np.squeeze(array, axes))
 
 
 def _unsqueeze(c: Context, x: Any, dim: int) -> Any:
-    if isinstance(x, Constant):
-        return x.moved(lambda array: np.expand_dims(array, dim))
-    tensor = c.tensor(x)
-    at = dim if dim >= 0 else dim + len(tensor.dims) + 1
-    wide = c.view(tensor, (*tensor.dims[:at], 1, *tensor.dims[at:]))
-    wide.open_axis = None if tensor.open_axis is None else tensor.open_axis + (tensor.open_axis >= at)
-    return wide
+    found = c.move(x, lambda array: np.expand_dims(array, dim))
+    if isinstance(x, RowTensor) and x.open_axis is not None:
+        found.open_axis = x.open_axis + (x.open_axis >= dim % len(found.dims))
+    return found
 
 
 def _permute(c: Context, x: Any, *axes: Any, dims: Any = None) -> Any:
-    order = _sizes(axes if axes else (dims,))
-    if isinstance(x, Constant):
-        return x.moved(lambda array: array.transpose(order))
-    tensor = c.tensor(x)
-    order = tuple(tensor.axis(axis) for axis in order)
-    numbers = column_numbers(tensor.dims).transpose(order)
-    return c.select(tensor, numbers, tuple(tensor.dims[axis] for axis in order))
+    rank = len(c.sizes(x))
+    order = [axis % rank for axis in _sizes(axes if axes else (dims,))]
+    return x.moved(lambda array: array.transpose(order)) if isinstance(x, Constant) else c.transposed(x, order)
 
 
 def _transpose(c: Context, x: Any, dim0: int, dim1: int) -> Any:
-    rank = x.array.ndim if isinstance(x, Constant) else len(c.tensor(x).dims)
-    order = list(range(rank))
+    order = list(range(len(c.sizes(x))))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     return _permute(c, x, order)
 
 
 def _t(c: Context, x: Any) -> Any:
-    rank = x.array.ndim if isinstance(x, Constant) else len(c.tensor(x).dims)
-    return x if rank < 2 else _transpose(c, x, 0, 1)
-
-
-def moved_axis(c: Context, x: RowTensor, dim: int, what: str) -> int:
-    """Return an axis other than that of the rows."""
-    axis = x.axis(dim)
-    if not 0 <= axis < len(x.dims) or axis == x.row_axis:
-        raise c.error(f"{what} over axis {dim} of a tensor of shape {x.shape()}, which mixes rows")
-    return axis
-
-
-def _chosen(c: Context, x: RowTensor, axis: int, choice: Any) -> RowTensor:
-    """Return a choice along one axis: an int drops the axis; a slice or a list keeps it."""
-    size = x.dims[axis]
-    opens = _demand(c, x, choice, size)
-    try:
-        numbers = column_numbers(x.dims)[(slice(None),) * axis + (choice,)]
-    except IndexError as error:
-        raise c.error(f"chooses {choice} of an axis of {size}") from error
-    if isinstance(choice, int):
-        return c.select(x, numbers, (*x.dims[:axis], *x.dims[axis + 1 :]))
-    if numbers.shape[axis] == 0:
-        raise c.error(f"chooses nothing of an axis of {size}")
-    return c.select(x, numbers, (*x.dims[:axis], numbers.shape[axis], *x.dims[axis + 1 :]), opens)
+    return x if len(c.sizes(x)) < 2 else _transpose(c, x, 0, 1)
 
 
 def _demand(c: Context, x: RowTensor, choice: Any, size: int) -> dict[str, int]:
@@ -215,7 +147,7 @@ def _demand(c: Context, x: RowTensor, choice: Any, size: int) -> dict[str, int]:
         least += 1 if grows and ends else 0
         opens = dict(x.opens) if grows and choice.step in (None, 1) else {}
     else:
-        listed = [choice] if isinstance(choice, int) else [int(number) for number in choice]
+        listed = [choice] if isinstance(choice, int) else np.asarray(choice).reshape(-1).tolist()
         least = max(number + 1 if number >= 0 else -number for number in listed)
         opens = {}
     if least > size and name not in c.exact:
@@ -226,136 +158,108 @@ def _demand(c: Context, x: RowTensor, choice: Any, size: int) -> dict[str, int]:
 def _getitem(c: Context, x: Any, index: Any) -> Any:
     if isinstance(x, list | tuple):
         return x[index]
-    if isinstance(x, Constant):
-        parts = index if isinstance(index, tuple) else (index,)
-        choice = tuple(i.array if isinstance(i, Constant) else i for i in parts)
-        return x.moved(lambda array: array[choice])
-    tensor = c.tensor(x)
     given = list(index) if isinstance(index, tuple) else [index]
-    if Ellipsis in given:
-        at = given.index(Ellipsis)
-        missing = len(tensor.dims) - sum(each is not None for each in given) + 1
-        given[at : at + 1] = [slice(None)] * missing
+    choices = tuple(each if each is None or each is Ellipsis else _choice(c, each) for each in given)
+    if isinstance(x, Constant):
+        return c.move(x, lambda array: array[choices])
+    tensor, opens = c.tensor(x), {}
+    chosen, new = _by_axis(c, tensor, choices)
+    for axis, choice in chosen:
+        size = lengths(tensor.dims)[axis]
+        if axis == tensor.row_axis:
+            raise c.refuse("chooses among the rows")
+        opens = _demand(c, tensor, choice, size)
+        if isinstance(choice, int) and not -size <= choice < size:
+            raise c.refuse(f"chooses {choice} of an axis of {size}")
+    why = f"chooses nothing, or what {tensor.shape()} does not have"
+    if chosen:
+        return replace(c.chosen(tensor, lambda array: array[choices], why), opens=opens)
+    found = c.moved(tensor, lambda array: array[choices], why)
+    found.open_axis = None if tensor.open_axis is None else new.index(tensor.open_axis)
+    return found
+
+
+def _by_axis(c: Context, x: RowTensor, choices: Sequence[Any]) -> tuple[list[tuple[int, Any]], list[int | None]]:
+    """Return the axes that an index chooses from, with what it chooses, and which axis each one of the result was.
+
+    A mask is for as many axes as it has.
+    """
+    counts = [0 if each is None else each.ndim if getattr(each, "dtype", None) == np.bool_ else 1 for each in choices]
+    given = len(x.dims) - sum(counts) + sum(each is Ellipsis for each in choices)
+    found: list[tuple[int, Any]] = []
+    new: list[int | None] = []
     axis = 0
-    for each in given:
-        if each is None:
-            tensor, axis = _unsqueeze(c, tensor, axis), axis + 1
-            continue
-        choice = _choice(c, each)
-        if axis >= len(tensor.dims):
-            raise c.error(f"has more indices than a tensor of shape {tensor.shape()} has axes")
-        if tensor.dims[axis] is ROWS:
-            if choice != slice(None):
-                raise c.error("chooses among the rows")
-        elif not (isinstance(choice, slice) and choice == slice(None)):
-            tensor = _chosen(c, tensor, axis, choice)
-        axis += 0 if isinstance(choice, int) else 1
-    return tensor
+    for choice, count in zip(choices, counts, strict=True):
+        count = given if choice is Ellipsis else count
+        if axis + count > len(x.dims):
+            raise c.refuse(f"has more indices than a tensor of shape {x.shape()} has axes")
+        if count and choice is not Ellipsis and not (isinstance(choice, slice) and choice == slice(None)):
+            found += [(axis + k, choice if count == 1 else slice(None)) for k in range(count)]
+        new += [None] if choice is None else range(axis, axis + count)
+        axis += count
+    return found, [*new, *range(axis, len(x.dims))]
 
 
 def _choice(c: Context, index: Any) -> Any:
-    """Return an index as an int, a slice or a list of ints."""
+    """Return an index as an int, a slice, or an array of whole numbers or booleans."""
     if isinstance(index, slice):
         parts = (index.start, index.stop, index.step)
         if not all(part is None or isinstance(part, int) for part in parts):
-            raise c.error("has a slice whose ends are not numbers")
+            raise c.refuse("has a slice whose ends are not numbers")
         start = None if index.start == 0 else index.start
         stop = None if isinstance(index.stop, int) and index.stop > _OPEN else index.stop
         return slice(start, stop, None if index.step == 1 else index.step)
-    if isinstance(index, Constant) and index.array.dtype.kind == "i" and index.array.ndim <= 1:
-        return index.array.tolist()
+    if isinstance(index, Constant) and index.array.dtype.kind in "ib":
+        return index.array
     if isinstance(index, int) and not isinstance(index, bool):
         return index
     if isinstance(index, list | tuple) and all(type(number) is int for number in index):
-        return list(index)
-    raise c.error("has an index that is not fixed")
+        return np.array(index)
+    raise c.refuse("has an index that is not fixed")
 
 
-def _along(axes: int, dim: int, choice: Any) -> tuple[Any, ...]:
-    """Return the index that makes a choice along one of so many axes."""
+def _along(c: Context, x: Any, dim: int, choice: Any) -> Any:
+    """Return a choice along one axis."""
+    axes = len(c.sizes(x))
     if not -axes <= dim < axes:
-        raise IndexError(f"axis {dim} of a tensor with {axes} axes")
-    return (slice(None),) * (dim % axes) + (choice,)
+        raise c.refuse(f"is over axis {dim} of {axes}")
+    return _getitem(c, x, (*(slice(None),) * (dim % axes), choice))
 
 
 def _slice(c: Context, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    if isinstance(x, Constant):
-        return x.moved(lambda array: array[_along(array.ndim, dim, slice(start, end, step))])
-    tensor = c.tensor(x)
-    return _getitem(c, tensor, _along(len(tensor.dims), dim, slice(start, end, step)))
-
-
-def _select(c: Context, x: Any, dim: int, index: Any) -> Any:
-    if isinstance(x, Constant):
-        return _taken(x, index, dim)
-    tensor = c.tensor(x)
-    return _getitem(c, tensor, _along(len(tensor.dims), dim, index))
-
-
-def _narrow(c: Context, x: Any, dim: int, start: int, length: int) -> Any:
-    return _slice(c, x, dim, start, start + length)
+    return _along(c, x, dim, slice(start, end, step))
 
 
 def _index(c: Context, x: Any, indices: Any) -> Any:
     """Return aten.index: an index, or None for all, for each axis; a mask is one for as many axes as it has."""
-    (place, mask), *more = [(i, each) for i, each in enumerate(indices) if each is not None] or [(0, None)]
-    if isinstance(x, RowTensor) and isinstance(mask, Constant) and mask.array.dtype == bool and not more:
-        shape = mask.array.shape
-        if x.dims[place : place + len(shape)] != shape:
-            raise c.error(f"has a mask of shape {shape} for a tensor of shape {x.shape()}")
-        flat = c.view(x, (*x.dims[:place], math.prod(shape), *x.dims[place + len(shape) :]))
-        return _select(c, flat, place, Constant(np.flatnonzero(mask.array)))
     return _getitem(c, x, tuple(slice(None) if each is None else each for each in indices))
 
 
 def _split(c: Context, x: Any, split_size_or_sections: Any = None, dim: int = 0, split_size: Any = None) -> Any:
-    if isinstance(x, Constant):
-        return _split_constant(x, split_size_or_sections if split_size_or_sections is not None else split_size, dim)
-    tensor = c.tensor(x)
-    axis = moved_axis(c, tensor, dim, "splits")
     sizes = split_size_or_sections if split_size_or_sections is not None else split_size
-    if isinstance(sizes, int):
-        return _pieces(c, tensor, axis, range(sizes, tensor.dims[axis], sizes))
-    if len(tensor.dims) == 2:
-        c.require_width(tensor, sum(sizes))
-    elif sum(sizes) != tensor.dims[axis]:
-        raise c.error(f"splits an axis of {tensor.dims[axis]} into {list(sizes)}")
-    return _pieces(c, tensor, axis, np.cumsum(sizes)[:-1].tolist())
+    axis = c.over(x, dim, "splits")
+    total = c.sizes(x)[axis]
+    if not isinstance(sizes, int) and isinstance(x, RowTensor) and len(x.dims) == 2:
+        c.require_width(x, sum(sizes))
+    elif not isinstance(sizes, int) and sum(sizes) != total:
+        raise c.refuse(f"splits an axis of {total} into {list(sizes)}")
+    ends = [*range(0, total, sizes), total] if isinstance(sizes, int) else [0, *np.cumsum(sizes).tolist()]
+    return tuple(_part(c, x, axis, slice(start, end)) for start, end in pairwise(ends))
 
 
-def _split_constant(x: Constant, sizes: Any, dim: int) -> tuple[Constant, ...]:
-    total = x.array.shape[dim]
-    cuts = range(sizes, total, sizes) if isinstance(sizes, int) else np.cumsum(sizes)[:-1].tolist()
-    ends = [0, *cuts, total]
-    numbers = [np.arange(start, stop) for start, stop in pairwise(ends)]
-    return tuple(_taken(x, chosen, dim) for chosen in numbers)
-
-
-def _taken(x: Constant, numbers: Any, dim: int) -> Constant:
-    """Return a choice of numbers along one axis of a constant."""
-    return x.moved(lambda array: np.take(array, numbers, dim))
+def _part(c: Context, x: Any, axis: int, part: Any) -> Any:
+    index = (slice(None),) * axis + (part,)
+    return x.moved(lambda array: array[index]) if isinstance(x, Constant) else c.chosen(x, lambda array: array[index])
 
 
 def _chunk(c: Context, x: Any, chunks: int, dim: int = 0) -> Any:
-    if isinstance(x, Constant):
-        return _split_constant(x, -(-x.array.shape[dim] // chunks), dim)
-    tensor = c.tensor(x)
-    axis = moved_axis(c, tensor, dim, "splits")
-    return _split(c, x, -(-tensor.dims[axis] // chunks), axis)
+    axis = c.over(x, dim, "splits")
+    return _split(c, x, -(-c.sizes(x)[axis] // chunks), axis)
 
 
 def _unbind(c: Context, x: Any, dim: int = 0) -> Any:
-    if isinstance(x, Constant):
-        return tuple(_select(c, x, dim, number) for number in range(x.array.shape[dim]))
-    tensor = c.tensor(x)
-    axis = moved_axis(c, tensor, dim, "splits")
-    return tuple(_chosen(c, tensor, axis, number) for number in range(tensor.dims[axis]))
-
-
-def _pieces(c: Context, x: RowTensor, axis: int, cuts: Sequence[int]) -> tuple[RowTensor, ...]:
-    pieces: list[npt.NDArray[np.int64]] = np.split(column_numbers(x.dims), list(cuts), axis)
-    before, after = x.dims[:axis], x.dims[axis + 1 :]
-    return tuple(c.select(x, numbers, (*before, numbers.shape[axis], *after)) for numbers in pieces)
+    axis = c.over(x, dim, "splits")
+    return tuple(_part(c, x, axis, number) for number in range(c.sizes(x)[axis]))
 
 
 def concatenated(c: Context, tensors: Any, dim: Any = 0) -> Any:
@@ -363,103 +267,69 @@ def concatenated(c: Context, tensors: Any, dim: Any = 0) -> Any:
     if all(isinstance(tensor, Constant) for tensor in tensors):
         return Constant(np.concatenate([tensor.array for tensor in tensors], dim))
     if not all(isinstance(tensor, RowTensor) for tensor in tensors):
-        raise c.error("puts a constant beside tensors that depend on the input")
-    first = tensors[0]
-    axis = moved_axis(c, first, dim, "puts tensors side by side")
-    for tensor in tensors:
-        same = len(tensor.dims) == len(first.dims) and all(
-            i == axis or size == other for i, (size, other) in enumerate(zip(first.dims, tensor.dims, strict=False))
-        )
-        if not same:
-            raise c.error(f"puts tensors of shapes {first.shape()} and {tensor.shape()} side by side")
-    parts = tuple(part for tensor in tensors for part in tensor.parts)
-    opens: dict[str, int] = {}
-    for tensor in tensors:
-        for name, factor in tensor.opens.items():
-            opens[name] = opens.get(name, 0) + factor
-    integer = all(tensor.integer for tensor in tensors)
-    if not integer and any(tensor.integer for tensor in tensors):
-        raise c.error("puts whole numbers (.long() or .int()) beside other numbers")
-    starts = np.cumsum([0, *(tensor.width for tensor in tensors)])
-    numbers = np.concatenate([column_numbers(t.dims, s) for t, s in zip(tensors, starts, strict=False)], axis)
-    dims = (*first.dims[:axis], sum(tensor.dims[axis] for tensor in tensors), *first.dims[axis + 1 :])
-    joined = RowTensor(parts, dims, opens, integer=integer)
-    if (np.diff(numbers.reshape(-1)) == 1).all():
-        return joined
-    return c.select(joined, numbers, dims)
+        raise c.refuse("puts a constant beside tensors that depend on the input")
+    if len({tensor.whole for tensor in tensors}) > 1:
+        raise c.refuse("puts whole numbers (.long() or .int()) beside other numbers")
+    return c.joined(tensors, c.over(tensors[0], dim, "puts tensors side by side"))
 
 
 def _expand(c: Context, x: Any, *sizes: Any, size: Any = None, implicit: Any = False) -> Any:
     """Return a tensor repeated along its axes of size 1; -1 keeps an axis. A constant may get the axis of the rows."""
-    wanted = list(_sizes(sizes if sizes else (size,)))
-    dims = x.array.shape if isinstance(x, Constant) else c.tensor(x).dims
-    old = (1,) * (len(wanted) - len(dims)) + tuple(dims)
-    if len(old) != len(wanted):
-        raise c.error(f"expands {len(dims)} axes to {len(wanted)}")
-    new = tuple(was if want == -1 else want for was, want in zip(old, wanted, strict=True))
-    if not all(was in (1, want) for was, want in zip(old, new, strict=True)):
-        raise c.error(f"expands shape {tuple(dims)} to {new}")
+    wanted = _sizes(sizes if sizes else (size,))
+    given = c.sizes(x)
+    old = (1,) * (len(wanted) - len(given)) + given
+    new = tuple(was if want == -1 else want for was, want in zip(old, wanted, strict=False))
+    if len(old) != len(wanted) or not all(was in (1, want) for was, want in zip(old, new, strict=True)):
+        raise c.refuse(f"expands shape {given} to {tuple(wanted)}")
     if isinstance(x, Constant):
-        x = x.moved(lambda array: np.broadcast_to(array, [1 if each is ROWS else each for each in new]))
-        return c.constant(x, new) if ROWS in new else x
-    if ROWS not in old or [i for i, each in enumerate(old) if each is ROWS] != [
-        i for i, each in enumerate(new) if each is ROWS
-    ]:
-        raise c.error(f"expands shape {tuple(dims)} to {new}, which mixes rows")
-    return expanded(c, x if x.dims == old else c.view(x, old), new)
+        return _in_every_row(c, x.moved(lambda array: np.broadcast_to(array, _of_one_row(new))), new)
+    dims = (1,) * (len(wanted) - len(given)) + x.dims
+    if any(isinstance(want, Count) and not isinstance(was, Count) for was, want in zip(old, new, strict=True)):
+        raise c.refuse(f"expands shape {given} to {new}, which mixes rows")
+    wide = tuple(was if isinstance(want, Count) else want for was, want in zip(dims, new, strict=True))
+    return c.stretched(x if x.dims == dims else c.view(x, dims), wide)
 
 
-def expanded(c: Context, x: RowTensor, dims: Dims) -> RowTensor:
-    """Return a tensor with its axes of size 1 repeated, to these sizes."""
-    if x.dims == dims:
+def _of_one_row(sizes: Sequence[Any]) -> list[int]:
+    return [1 if isinstance(size, Count) else size for size in sizes]
+
+
+def _in_every_row(c: Context, x: Constant, sizes: Sequence[Any]) -> Any:
+    """Return a constant, in every row if the number of rows is among the sizes."""
+    if not any(isinstance(size, Count) for size in sizes):
         return x
-    numbers = np.broadcast_to(column_numbers(x.dims), [1 if size is ROWS else size for size in dims])
-    if x.width == numbers.size:
-        return c.view(x, dims)
-    wide = c.select(x, numbers, dims, {name: factor * numbers.size // x.width for name, factor in x.opens.items()})
-    wide.open_axis = x.open_axis
-    return wide
+    return c.constant(x, tuple(ROWS if isinstance(size, Count) else size for size in sizes))
 
 
 def _repeat(c: Context, x: Any, *counts: Any, repeats: Any = None) -> Any:
     """Return a tensor put side by side with itself so many times, axis by axis."""
-    times = list(_sizes(counts if counts else (repeats,)))
-    if isinstance(x, Constant):
-        found = x.moved(lambda array: np.tile(array, [1 if each is ROWS else each for each in times]))
-        dims = tuple(ROWS if each is ROWS else size for each, size in zip(times, found.array.shape, strict=True))
-        return c.constant(found, dims) if ROWS in times else found
-    tensor = c.tensor(x)
-    tensor = c.view(tensor, (1,) * (len(times) - len(tensor.dims)) + tensor.dims)
-    if times[tensor.row_axis] != 1:
-        raise c.error("repeats the rows")
-    dims = tuple(size if size is ROWS else size * times[axis] for axis, size in enumerate(tensor.dims))
-    return c.select(tensor, np.tile(column_numbers(tensor.dims), times), dims)
+    times = _sizes(counts if counts else (repeats,))
+    if not isinstance(x, Constant):
+        return c.move(x, lambda array: np.tile(array, times), "repeats the rows")
+    found = x.moved(lambda array: np.tile(array, _of_one_row(times)))
+    return _in_every_row(
+        c,
+        found,
+        [each if isinstance(each, Count) else size for each, size in zip(times, found.array.shape, strict=True)],
+    )
 
 
 def _repeat_interleave(c: Context, x: Any, repeats: Any, dim: Any = None, output_size: Any = None) -> Any:
-    tensor = c.tensor(x)
     if not isinstance(repeats, int) or dim is None:
-        raise c.error("repeats by other than one number along one axis")
-    axis = moved_axis(c, tensor, dim, "repeats")
-    dims = (*tensor.dims[:axis], tensor.dims[axis] * repeats, *tensor.dims[axis + 1 :])
-    return c.select(tensor, np.repeat(column_numbers(tensor.dims), repeats, axis), dims)
+        raise c.refuse("repeats by other than one number along one axis")
+    axis = c.over(c.tensor(x), dim, "repeats")
+    return c.move(x, lambda array: np.repeat(array, repeats, axis))
 
 
 def _unflatten(c: Context, x: Any, dim: int, sizes: Any) -> Any:
-    dims = x.array.shape if isinstance(x, Constant) else c.tensor(x).dims
-    axis, wanted = dim % len(dims), list(sizes)
-    if -1 in wanted:
-        wanted[wanted.index(-1)] = dims[axis] // math.prod(size for size in wanted if size != -1)
-    new = (*dims[:axis], *wanted, *dims[axis + 1 :])
-    if dims[axis] is ROWS or math.prod(wanted) != dims[axis]:
-        raise c.error(f"makes {tuple(sizes)} of an axis of {dims[axis]}")
-    return x.moved(lambda array: array.reshape(new)) if isinstance(x, Constant) else c.view(x, new)
+    axis = dim % len(c.sizes(x))
+    why = f"makes {tuple(sizes)} of an axis of {c.sizes(x)[axis]}"
+    return c.move(x, lambda array: array.reshape((*array.shape[:axis], *sizes, *array.shape[axis + 1 :])), why)
 
 
 def _movedim(c: Context, x: Any, source: int, destination: int) -> Any:
-    rank = _rank(c, x)
-    order = [axis for axis in range(rank) if axis != source % rank]
-    order.insert(destination % rank, source % rank)
+    order = list(range(len(c.sizes(x))))
+    order.insert(destination % len(order), order.pop(source % len(order)))
     return _permute(c, x, order)
 
 
@@ -473,30 +343,30 @@ def _hstack(c: Context, tensors: Any) -> Any:
 
 
 def _size(c: Context, x: Any, dim: Any = None) -> Any:
-    dims = x.array.shape if isinstance(x, Constant) else c.tensor(x).dims
-    return dims if dim is None else dims[dim]
+    return c.sizes(x) if dim is None else c.sizes(x)[dim]
 
 
 def _rank(c: Context, x: Any) -> int:
-    return x.array.ndim if isinstance(x, Constant) else len(c.tensor(x).dims)
+    return len(c.sizes(x))
+
+
+_ATTRIBUTES: dict[str, Callable[[Context, Any], Any]] = {
+    "shape": _size,
+    "ndim": _rank,
+    "device": lambda c, x: "the device",
+    "dtype": lambda c, x: "the dtype",
+    "data": _same,
+    "T": _t,
+    "mT": lambda c, x: _transpose(c, x, -2, -1),
+}
 
 
 def _getattr(c: Context, x: Any, name: str) -> Any:
-    if name == "shape":
-        return _size(c, x)
-    if name == "ndim":
-        return _rank(c, x)
-    if name in ("device", "dtype"):
-        return f"the {name}"
-    if name == "data":
-        return _same(c, x)
-    if name == "T":
-        return _t(c, x)
     if name == "values" and isinstance(x, tuple):  # of the largest along an axis, beside their indices
         return x[0]
-    if name == "mT":
-        return _transpose(c, x, -2, -1)
-    raise c.error(f"reads {name!r}, which is not supported")
+    if name not in _ATTRIBUTES:
+        raise c.refuse(f"reads {name!r}, which is not supported")
+    return _ATTRIBUTES[name](c, x)
 
 
 def _nothing(c: Context, *args: Any, **kwargs: Any) -> None:
@@ -529,10 +399,9 @@ SHAPES: dict[str, Operator] = {
     **dict.fromkeys(("t", "numpy_T"), _t),
     "getitem": _getitem,
     "slice": _slice,
-    "select": _select,
-    "narrow": _narrow,
+    **dict.fromkeys(("select", "index_select"), lambda c, x, dim, index: _along(c, x, dim, index)),
+    "narrow": lambda c, x, dim, start, length: _along(c, x, dim, slice(start, start + length)),
     "index": _index,
-    "index_select": lambda c, x, dim, index: _select(c, x, dim, index),
     **dict.fromkeys(("split", "split_with_sizes"), _split),
     "chunk": _chunk,
     "unbind": _unbind,
