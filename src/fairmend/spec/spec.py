@@ -434,18 +434,10 @@ class Spec:
         """
         from fairmend.spec.draft.from_data import draft_from_data
 
-        names = [protected] if isinstance(protected, str) else protected
         wanted = _as_claim(claim)
+        delta, on = wanted.delta, wanted.on
         return draft_from_data(
-            data,
-            names,
-            label,
-            positive,
-            drop=drop,
-            inputs=inputs,
-            scale=scale,
-            delta=wanted.delta,
-            on=wanted.on,
+            data, protected, label, positive, drop=drop, inputs=inputs, scale=scale, delta=delta, on=on
         ).spec
 
     @classmethod
@@ -468,15 +460,14 @@ class Spec:
         from fairmend.spec.draft.from_data import guess_claim, label_from_options
         from fairmend.spec.draft.from_sklearn import draft_from_sklearn
 
-        names = [protected] if isinstance(protected, str) else protected
         if not isinstance(label, str):
             if positive is not None:
                 raise FairmendError("pass positive beside the name of the label's column, or in the label, not both")
-            return draft_from_sklearn(transformer, names, _as_label(label), data, _as_claim(claim)).spec
+            return draft_from_sklearn(transformer, protected, _as_label(label), data, _as_claim(claim)).spec
         wanted = _as_claim(claim)
         found = label_from_options(label, positive, data, wanted.on, classes=getattr(transformer, "classes_", None))
         chosen, _ = guess_claim(found, data, wanted.delta, wanted.on)
-        return draft_from_sklearn(transformer, names, found, data, chosen).spec
+        return draft_from_sklearn(transformer, protected, found, data, chosen).spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the spec as TOML; an existing file is replaced completely or not at all."""
