@@ -36,7 +36,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.zoo.run_only.models import OTHER_ROWS, Model
+from benchmarks.zoo.run_only.models import OTHER_ROWS, Model, declare_vision_operators
 from benchmarks.zoo.run_only.people import TRAINING_ROWS, counterparts, load_frame
 
 FAMILIES = (
@@ -84,6 +84,7 @@ def main() -> int:
 
 def all_models() -> Iterator[Model]:
     """Yield the models of all libraries that are installed."""
+    declare_vision_operators()
     for family in FAMILIES:
         yield from import_module(f"benchmarks.zoo.run_only.{family}").cases()
 

@@ -2,7 +2,10 @@
 
     python benchmarks/zoo/repair_any.py --state zoo.jsonl      # all of any_models.py, an hour or two; resumes
     python benchmarks/zoo/repair_any.py --only rtdl            # those with this in library, form or name
+    python benchmarks/zoo/repair_any.py --state zoo.jsonl --part 1/2   # every second model, for two processes at a time
     python benchmarks/zoo/repair_any.py --state zoo.jsonl --markdown   # the tables of docs/formats.md
+    python benchmarks/zoo/repair_any.py --keep folder         # keeps what is repaired, with the certificates
+    python benchmarks/zoo/repair_any.py --check folder        # checks what was kept again, after a change of the checker
     python benchmarks/zoo/repair_any.py --cost                 # what a repaired model costs beside the original
 
 - audited: of 200 people, fairmend counts as many treated unequally as an enumeration in the model's own framework;
@@ -27,6 +30,8 @@ import argparse
 import contextlib
 import json
 import logging
+import re
+import shutil
 import signal
 import statistics
 import sys
@@ -140,14 +145,18 @@ def main() -> int:
         print(_costs())
         return 0
     known = _read_state(options.state)
+    if options.check:
+        return _check_again(options.check)
     models = [each for each in any_models.all_models() if options.only.lower() in _describe(each).lower()]
+    part, parts = map(int, options.part.split("/"))
+    models = models[part - 1 :: parts]
     outcomes = []
     for model in models:
         kept = known.get(_describe(model))
         if kept is None and options.markdown:
             continue
         if kept is None or (options.retry and not kept.whole and not kept.refused):
-            kept = _run(model, options.limit, options.traceback)
+            kept = _run(model, options)
             _show(kept)
             if options.state:
                 with options.state.open("a") as file:
@@ -168,6 +177,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--markdown", action="store_true", help="print what is in the state file, and run nothing")
     parser.add_argument("--limit", type=int, default=300, help="CPU seconds for each model (default: 300)")
     parser.add_argument("--cost", action="store_true", help="print how long repaired models take beside the originals")
+    parser.add_argument("--part", default="1/1", help="which part of the models, of how many (default: 1/1)")
+    parser.add_argument("--keep", type=Path, help="a folder for the repaired files and their certificates")
+    parser.add_argument("--check", type=Path, help="check the files of such a folder, and run nothing else")
     parser.add_argument("--traceback", action="store_true", help="print where a model fails")
     return parser.parse_args()
 
@@ -183,23 +195,44 @@ def _read_state(path: Path | None) -> dict[str, Outcome]:
     return {outcome.key: outcome for outcome in found}
 
 
-def _run(model: Model, limit: int, show_traceback: bool) -> Outcome:
+def _run(model: Model, options: argparse.Namespace) -> Outcome:
     outcome = Outcome(model.library, model.form, model.name)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), any_models._quiet():
         warnings.simplefilter("ignore")
         try:
-            with _time_limit(limit):
+            with _time_limit(options.limit):
                 _take(model, Path(folder), outcome)
         except Exception as error:  # every failure is shown, and the next model follows
             outcome.refused = (
                 isinstance(error, fairmend.FairmendError) and bool(model.refused) and (model.refused in str(error))
             )
             outcome.problem = f"{type(error).__name__}: {error}".splitlines()[0][:400]
-            if show_traceback:
+            if options.traceback:
                 outcome.problem = traceback.format_exc()
+        if options.keep:
+            _keep(Path(folder), options.keep / re.sub(r"\W+", "-", outcome.key))
     outcome.seconds = time.perf_counter() - started
     return outcome
+
+
+def _keep(folder: Path, place: Path) -> None:
+    """Copy a repaired file, its weights and its certificate, if there is one."""
+    if (folder / "certificate.json").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        for path in (folder / "certificate.json", *folder.glob("repaired.onnx*")):
+            shutil.copy(path, place)
+
+
+def _check_again(folder: Path) -> int:
+    """Check the kept files, run included, and print those that are not VALID; return 1 if there are any."""
+    places = sorted(path.parent for path in folder.glob("*/certificate.json"))
+    found = [fairmend.check(place / "certificate.json", place / "repaired.onnx", require_run=True) for place in places]
+    for place, checked in zip(places, found, strict=True):
+        if not checked.valid:
+            print(f"- {place.name}: {checked.verdict}: {'; '.join(checked.reasons)[:300]}")
+    print(f"{sum(checked.valid for checked in found)} of {len(found)} repaired files are VALID")
+    return 0 if all(checked.valid for checked in found) else 1
 
 
 @contextlib.contextmanager

@@ -100,6 +100,18 @@ def installed(library: str, *packages: str) -> bool:
     return not missing
 
 
+def declare_vision_operators() -> None:
+    """Let torchvision be imported, whatever build it is: one for CUDA declares its operators in code that needs CUDA."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _DECLARED.append(library)
+
+
+_DECLARED: list[torch.library.Library] = []  # a declaration lasts as long as its library
+
+
 def run_module(module: torch.nn.Module, arguments: Iterable[np.ndarray]) -> np.ndarray:
     """Return the outputs of a module; of several, the last one."""
     with torch.no_grad():

@@ -7,17 +7,19 @@ member, runs the original on all of them, and averages its scores with the weigh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import listed
 from fairmend.models.averaging import LEAST_PROBABILITY, Average
-from fairmend.models.entry import Entry
-from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require_room_for, write_entry
+from fairmend.models.entry import Code, Entry
+from fairmend.models.onnx_entry import COMPARISONS, NodeWriter, prepend, rename_uses, require_room_for, write_entry
 from fairmend.models.ports import Port
 
 _PLACE = "fairmend_average"
@@ -67,7 +69,7 @@ def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs:
     canonical = write_entry(before, entry)
     weights = _write_weights(before, average, entry.ports, canonical)
     members = [
-        write_entry(before, member, canonical, f"{_PLACE}/member_{k}/")
+        write_entry(before, _other_cuts(member, entry), canonical, f"{_PLACE}/member_{k}/")
         for k, member in enumerate(average.entries(entry.ports))
     ]
     rows = {
@@ -78,6 +80,13 @@ def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs:
     prepend(graph, before)
     _write_average(graph, average, outputs, weights, element)
     return changed
+
+
+def _other_cuts(member: Entry, entry: Entry) -> Entry:
+    """Return what turns canonical rows into those of a member, without ports whose columns hold that already."""
+    there = set(entry.cuts)
+    changed = {cut.port for cut in member.cuts if cut not in there}
+    return replace(member, cuts=tuple(cut for cut in member.cuts if cut.port in changed))
 
 
 def _require_averageable(model: onnx.ModelProto, entry: Entry, outputs: ScoredOutputs) -> None:
@@ -107,36 +116,59 @@ def _element_type(graph: onnx.GraphProto, name: str) -> int:
 
 
 def _write_weights(to: NodeWriter, average: Average, ports: Sequence[Port], canonical: Sequence[str]) -> str:
-    """Add the nodes that compute how much each member counts: (members, rows, 1), in double precision."""
+    """Add the nodes that compute how much each member counts, in double precision: (members, rows).
+
+    One product for all numbers of an input, and one for what the codes of its other features compare: few nodes and no
+    broadcasts, because a small model takes hardly longer than these.
+    """
     place, weights = f"{_PLACE}/weights", average.weights
-    matrices = [
-        to.node("Reshape", [name, to.constant(f"{place}/column_{i}", [-1, 1])], f"{place}/matrix_{i}")
-        if port.rank == 1
-        else name
-        for i, (name, port) in enumerate(zip(canonical, ports, strict=True))
-    ]
-    logits = ""
     features = {feature.name: feature for feature in average.canonical.spec.features}
-    for k, (name, table) in enumerate(weights.tables.items()):
-        code, values = average.canonical.read_value(features[name], ports)
-        number = to.code(f"{place}/code_{k}", code, matrices[code.port], ports[code.port].type)
-        added = to.constant(f"{place}/table_{k}", table[values.astype(np.int64)], "float64")
-        part = to.node("Gather", [added, number], f"{place}/part_{k}", axis=0)
-        logits = to.node("Add", [logits, part], f"{place}/sum_{k}") if logits else part
+    bias = weights.bias - weights.mean / weights.deviation @ weights.slope
+    numbers: dict[int, list[tuple[int, Floats]]] = {}  # of each port: columns, and what each adds
     for k, name in enumerate(weights.numbers):
-        found, here = average.canonical.place(features[name], ports), f"{place}/number_{k}"
-        column = to.constant(f"{here}/column", found.columns)
-        read = to.node("Gather", [matrices[found.port], column], f"{here}/read", axis=1)
-        double = to.node("Cast", [read], f"{here}/double", to=TensorProto.DOUBLE)
-        less = to.node("Sub", [double, to.constant(f"{here}/mean", weights.mean[k], "float64")], f"{here}/less")
-        slope = to.constant(f"{here}/slope", (weights.slope[k] / weights.deviation[k])[None], "float64")
-        part = to.node("Mul", [less, slope], f"{here}/part")
-        logits = to.node("Add", [logits, part], f"{here}/sum") if logits else part
-    logits = to.node("Add", [logits, to.constant(f"{place}/bias", weights.bias[None], "float64")], f"{place}/logits")
+        found = average.canonical.place(features[name], ports)
+        numbers.setdefault(found.port, []).append((found.columns[0], weights.slope[k] / weights.deviation[k]))
+    compared: dict[tuple[int, str], list[tuple[int, Any, Floats]]] = {}  # of each port: columns, constants, what is added
+    for name, table in weights.tables.items():
+        code, values = average.canonical.read_value(features[name], ports)
+        added = table[values.astype(np.int64)]
+        bias = bias + added[0]
+        compared.setdefault((code.port, code.compare), []).extend(_steps(code, added))
+    logits = to.constant(f"{place}/bias", bias, "float64")
+    products = []
+    for port in {**dict.fromkeys(numbers), **{port: None for port, _ in compared}}:
+        here, matrix = f"{place}/{port}", canonical[port]
+        if ports[port].rank == 1:
+            matrix = to.node("Reshape", [matrix, to.constant(f"{here}/column", [-1, 1])], f"{here}/matrix")
+        if port in numbers:
+            columns = [column for column, _ in numbers[port]]
+            read = to.node("Gather", [matrix, to.constant(f"{here}/columns", columns)], f"{here}/read", axis=1)
+            products.append((f"{here}/numbers", read, [row for _, row in numbers[port]]))
+        for kind in [kind for other, kind in compared if other == port]:
+            name = f"{here}/{COMPARISONS[kind]}"
+            columns, constants, rows = zip(*compared[port, kind], strict=True)
+            read = to.node("Gather", [matrix, to.constant(f"{name}/columns", columns)], f"{name}/read", axis=1)
+            given = [read, to.constant(f"{name}/with", [constants], ports[port].type)]
+            products.append((name, to.node(COMPARISONS[kind], given, f"{name}/compared"), list(rows)))
+    for name, read, rows in products:
+        double = to.node("Cast", [read], f"{name}/double", to=TensorProto.DOUBLE)
+        added = to.constant(f"{name}/added", np.array(rows), "float64")
+        logits = to.node("Gemm", [double, added, logits], f"{name}/logits")
+    if not products:  # everyone is similar to everyone: the same weights for all
+        logits = to.node("Unsqueeze", [logits, to.constant(f"{place}/axes", [0])], f"{place}/row")
     shares = to.node("Softmax", [logits], f"{place}/shares", axis=1)
-    turned = to.node("Transpose", [shares], f"{place}/turned", perm=[1, 0])
-    shape = to.constant(f"{place}/shape", [average.members.count, -1, 1])
-    return to.node("Reshape", [turned, shape], f"{place}/of_members")
+    return to.node("Transpose", [shares], f"{place}/of_members", perm=[1, 0])
+
+
+def _steps(code: Code, added: Floats) -> list[tuple[int, Any, Floats]]:
+    """Return what each comparison of a code adds to row 0 of a table (codes, members): its column, constant and row."""
+    columns = code.columns * len(code.constants) if len(code.columns) == 1 else code.columns
+    if code.compare == ">=" and set(code.weights) == {1}:  # the code is the number of constants that are not above
+        return list(zip(columns, sorted(code.constants), np.diff(added, axis=0), strict=True))
+    return [
+        (column, constant, added[weight] - added[0])
+        for column, constant, weight in zip(columns, code.constants, code.weights, strict=True)
+    ]
 
 
 def _write_average(
@@ -154,17 +186,25 @@ def _write_average(
     to = NodeWriter()
     place, count = _PLACE, average.members.count
     double = to.node("Cast", [f"{base}/score"], f"{place}/double", to=TensorProto.DOUBLE)
-    shape = to.constant(f"{place}/shape", [count, -1, outputs.columns])
-    scores = to.node("Reshape", [double, shape], f"{place}/scores")
-    if outputs.kind == "logit":
-        one, shares = outputs.columns == 1, f"{place}/probabilities"
-        scores = to.node("Sigmoid", [scores], shares) if one else to.node("Softmax", [scores], shares, axis=2)
+    two = outputs.columns <= 2 and outputs.kind != "number"
+    sizes = [count, -1] if outputs.columns == 1 else [count, -1, outputs.columns]
+    scores = to.node("Reshape", [double, to.constant(f"{place}/shape", sizes)], f"{place}/scores")
+    as_given = outputs.kind == "probability" and average.shift == 0
+    if two and not as_given:
+        scores = _write_positive(to, scores, outputs)
+    elif outputs.kind == "logit":
+        scores = to.node("Softmax", [scores], f"{place}/probabilities", axis=2)
+    flat = outputs.columns == 1 or (two and not as_given)
+    if not flat:
+        weights = to.node("Unsqueeze", [weights, to.constant(f"{place}/last", [2])], f"{place}/weights/of_scores")
     weighted = to.node("Mul", [scores, weights], f"{place}/weighted")
     found = to.node("ReduceSum", [weighted, to.constant(f"{place}/axes", [0])], f"{place}/mean", keepdims=0)
-    if outputs.kind != "number":
+    if two and not as_given:
         found = _write_closing(to, found, -average.shift if outputs.reversed else average.shift, outputs)
-    if outputs.rank == 1:
-        found = to.node("Reshape", [found, to.constant(f"{place}/flat", [-1])], f"{place}/flattened")
+    elif outputs.kind == "logit":
+        found = _write_log(to, found, f"{place}/closing/logits")
+    if outputs.columns == 1 and outputs.rank == 2:
+        found = to.node("Reshape", [found, to.constant(f"{place}/column", [-1, 1])], f"{place}/columns")
     to.node("Cast", [found], outputs.score, to=element)
     if outputs.label is not None:
         _write_labels(to, graph, outputs)
@@ -174,30 +214,33 @@ def _write_average(
     graph.initializer.extend(to.constants)
 
 
-def _write_closing(to: NodeWriter, mean: str, shift: float, outputs: ScoredOutputs) -> str:
-    """Add the nodes that shift the log-odds of averaged probabilities, and give what the original gives."""
-    place = f"{_PLACE}/closing"
-    if outputs.columns > 2:
-        return _write_log(to, mean, f"{place}/logits") if outputs.kind == "logit" else mean
-    if shift == 0 and outputs.kind == "probability":
-        return mean
-    positive = mean
+def _write_positive(to: NodeWriter, scores: str, outputs: ScoredOutputs) -> str:
+    """Add the nodes that give the probability of the second of two classes (members, rows), without an axis of 1."""
+    place, logit = f"{_PLACE}/positive", outputs.kind == "logit"
     if outputs.columns == 2:
-        positive = to.node("Gather", [mean, to.constant(f"{place}/second", [1])], f"{place}/positive", axis=1)
+        read = [
+            to.node("Gather", [scores, to.constant(f"{place}/{which}", which)], f"{place}/score_{which}", axis=2)
+            for which in ((1, 0) if logit else (1,))
+        ]
+        scores = to.node("Sub", read, f"{place}/odds") if logit else read[0]
+    return to.node("Sigmoid", [scores], f"{place}/probability") if logit else scores
+
+
+def _write_closing(to: NodeWriter, positive: str, shift: float, outputs: ScoredOutputs) -> str:
+    """Add the nodes that shift the log-odds of averaged probabilities (rows,), and give what the original gives."""
+    place = f"{_PLACE}/closing"
     one = to.constant(f"{place}/one", 1.0, "float64")
     other = to.node("Sub", [one, positive], f"{place}/negative")
     parts = [_write_log(to, each, f"{place}/{name}") for each, name in ((positive, "for"), (other, "against"))]
     odds = to.node("Sub", parts, f"{place}/odds")
     shifted = to.node("Add", [odds, to.constant(f"{place}/shift", shift, "float64")], f"{place}/shifted")
-    if outputs.kind == "logit":
-        if outputs.columns == 1:
-            return shifted
-        nothing = to.node("Sub", [shifted, shifted], f"{place}/nothing")
-        return to.node("Concat", [nothing, shifted], f"{place}/logits", axis=1)
-    found = to.node("Sigmoid", [shifted], f"{place}/probability")
+    found = shifted if outputs.kind == "logit" else to.node("Sigmoid", [shifted], f"{place}/probability")
     if outputs.columns == 1:
         return found
-    return to.node("Concat", [to.node("Sub", [one, found], f"{place}/rest"), found], f"{place}/both", axis=1)
+    rest = to.node("Sub", [shifted, shifted] if outputs.kind == "logit" else [one, found], f"{place}/rest")
+    columns = to.constant(f"{place}/column", [1])
+    pair = [to.node("Unsqueeze", [each, columns], f"{each}_column") for each in (rest, found)]
+    return to.node("Concat", pair, f"{place}/both", axis=1)
 
 
 def _write_log(to: NodeWriter, share: str, name: str) -> str:

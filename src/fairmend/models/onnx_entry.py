@@ -14,7 +14,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.models.entry import ELEMENT_TYPES, Code, Entry, TableLookup
 
 PREFIX = "fairmend_entry/"
-_COMPARISONS = {">=": "GreaterOrEqual", "==": "Equal"}
+COMPARISONS = {">=": "GreaterOrEqual", "==": "Equal"}
 _NOTHING: dict[str, Any] = {"string": "", "bool": False}
 
 
@@ -57,7 +57,7 @@ class NodeWriter:
         """Add the nodes that read a code off each row, and return its name."""
         read = self.node("Gather", [matrix, self.constant(f"{name}/columns", code.columns)], f"{name}/read", axis=1)
         compared = self.node(
-            _COMPARISONS[code.compare],
+            COMPARISONS[code.compare],
             [read, self.constant(f"{name}/with", [code.constants], kind)],
             f"{name}/compared",
         )
