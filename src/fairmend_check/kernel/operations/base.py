@@ -29,6 +29,7 @@ Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of si
 Bools = NDArray[np.bool_]
 Asking = Callable[[list[Interval], Array], list[Interval]]  # of intervals, and how far what is computed is off
 
+_SHORT = 2.0**-500  # above the length of a vector of up to 2^20 numbers whose squares underflow
 PER_UNIT = 200  # what an input or output of an operation costs, in multiplications
 
 
@@ -48,7 +49,7 @@ class Form:
         """Add coefficients of a node whose values are not larger than ``magnitude`` (boxes, width)."""
         if node in self.coefficients:
             coefficients = self.coefficients[node] + coefficients
-            self.slip = self.slip + 2 * U * dot(np.abs(coefficients), magnitude) + TINY * (1 + total(magnitude))
+            self.slip = self.slip + (2 * U * dot(np.abs(coefficients), magnitude) + TINY * (1 + total(magnitude)))
         self.coefficients[node] = coefficients
 
     def add_constant(self, added: Array, lost: Array) -> None:
@@ -181,6 +182,13 @@ class Operation:
         """
         raise NotImplementedError
 
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Bound by how much longer derivatives by the node that it reads are, as vectors, than those by itself.
+
+        ``side`` is the place of that node among those that it reads. For each box, or for all.
+        """
+        raise NotImplementedError
+
     def scaled(self, before: float) -> tuple[float, float]:
         """Return by how much it scales, with the scalings right before it, and by how much it does at its end."""
         return before, 1.0
@@ -287,6 +295,12 @@ def total(values: Array) -> Array:
 def magnitude(low: Array, high: Array) -> Array:
     """Return how large values in low..high can be."""
     return np.maximum(np.abs(low), np.abs(high))
+
+
+def length(vectors: Array) -> Array:
+    """Return upper bounds of the lengths of vectors, along the last axis."""
+    squares = np.einsum("...i,...i->...", vectors, vectors)
+    return np.sqrt(squares) * (1 + gamma(vectors.shape[-1] + 8)) + _SHORT
 
 
 def lost_in_products(coefficients: Array, size: Array) -> Array:

@@ -76,6 +76,10 @@ class Columns(Operation):
         low, high, size = (self._placed(part, widths[0]) for part in derivatives)
         return [(low, high, size)]
 
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return 1: they are the same numbers, elsewhere."""
+        return 1.0
+
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Choose what reaches the columns."""
         return reached[0][list(self.indices)]
@@ -221,6 +225,10 @@ class Sum(Operation):
         """Give every part the same derivatives."""
         return [derivatives] * len(widths)
 
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return 1: they are the same."""
+        return 1.0
+
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches any part."""
         return np.asarray(np.logical_or.reduce(reached))
@@ -269,6 +277,10 @@ class Concatenate(Operation):
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Give every part its derivatives."""
         return list(zip(*(_split(part, widths, axis=2) for part in derivatives), strict=True))
+
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return 1: they are some of the same."""
+        return 1.0
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Put the parts side by side."""
