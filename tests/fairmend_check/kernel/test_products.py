@@ -196,11 +196,11 @@ def test_over_wide_boxes_errors_are_about_those_at_points(seed):
     model = graph.finish(graph.affine(y, rng.normal(size=(1, width)).astype(np.float32), None))
     centre, forms = rng.normal(size=(5, 32)), np.ones((5, 1, 1))
     found = []
-    for radius in (0.0, 0.02):
+    for radius in (0.0, 0.05):
         ends = centre - radius, centre + radius
         nodes = form_bounds(model, forms, *ends)[1]
         found.append(output_errors(model, *ends, nodes, forms, thorough=True))
-    assert (found[1] < 4 * found[0]).all()
+    assert (found[1] < 8 * found[0]).all()
 
 
 @pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
