@@ -76,15 +76,10 @@ class Activation(Nonlinear):
             coefficients = coefficients[:1]  # all boxes have the same
         # A form c f is at least |c| times the line below, where c is positive, or the line above: with half the sum of
         # both lines for c, and half their difference for |c|, which is 0 where a function is straight.
-        size, slopes, ends = np.abs(coefficients), (lines.slope_below, lines.slope_above), (lines.below, lines.above)
-        (slope, slope_apart), (middle, apart) = (
-            (0.5 * low + 0.5 * high, 0.5 * low - 0.5 * high) for low, high in (slopes, ends)
-        )
+        size, (slope, slope_apart, middle, apart, ends, slip) = np.abs(coefficients), lines.halves
         added = dot(coefficients, middle) + dot(size, apart)
-        each = gamma(2 * coefficients.shape[2] + 16) * magnitude(*ends) + 16 * U * (
-            magnitude(*slopes) * lines.magnitude
-        )
-        form.add_constant(added, dot(size, each) + TINY * (1 + total(lines.magnitude)))
+        lost = dot(size, gamma(2 * coefficients.shape[2] + 16) * ends + slip)
+        form.add_constant(added, lost + TINY * (1 + total(lines.magnitude)))
         found = coefficients * slope[:, None]
         found += size * slope_apart[:, None]  # in place: a new array takes more time than what is computed in it
         return [found]

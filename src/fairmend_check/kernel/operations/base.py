@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,13 @@ class Lines:
     below: Array
     above: Array
     magnitude: Array
+
+    @cached_property
+    def halves(self) -> tuple[Array, ...]:
+        """Half the sums and half the differences of slopes and of intercepts, the sizes of these, and what is lost."""
+        slopes, ends = (self.slope_below, self.slope_above), (self.below, self.above)
+        halves = [part for low, high in (slopes, ends) for part in (0.5 * low + 0.5 * high, 0.5 * low - 0.5 * high)]
+        return *halves, magnitude(*ends), 16 * U * (magnitude(*slopes) * self.magnitude)
 
     @staticmethod
     def joined(parts: Sequence[Lines]) -> Lines:
