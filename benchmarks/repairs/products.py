@@ -12,10 +12,11 @@ paper's setting A1. Each network is repaired for 100 people with 500 calibration
 The table has the repair inputs that are proven, whether the certificate is VALID for the saved file, accuracy and
 balanced accuracy on held-out people before and after, the seconds of processor time of the repair, and the verdicts of
 `certify` on 100 held-out people in the original network: fair, unfair and unknown, with a time limit for all of them
-(--seconds). A repair has a time limit (--limit), with which it ends with a proof as well. Exits with 1 if a repair input is not proven, or a certificate is not VALID. --quick is a smoke test: the
-smallest network, 10 people and few training steps. --widths compares the bounds that step 1 trains with to those of the
-proof instead: for random networks of `benchmarks/common/products.py` and boxes of three radii, the median of the widths
-of the output, divided by those of the proof.
+(--seconds). A repair has a time limit as well (--limit): it ends with a proof in any case. Exits with 1 if a repair
+input is not proven, or a certificate is not VALID. --quick is a smoke test: the smallest network, 10 people and few
+training steps. --widths compares the bounds that step 1 trains with to those of the proof instead: for random networks
+of `benchmarks/common/products.py` and boxes of three radii, the median of the widths of the output, divided by those of
+the proof.
 """
 
 from __future__ import annotations
