@@ -307,7 +307,7 @@ def magnitude(low: Array, high: Array) -> Array:
 
 def length(vectors: Array) -> Array:
     """Return upper bounds of the lengths of vectors, along the last axis."""
-    squares = np.einsum("...i,...i->...", vectors, vectors)
+    squares: Array = np.einsum("...i,...i->...", vectors, vectors)
     return np.sqrt(squares) * (1 + gamma(vectors.shape[-1] + 8)) + _SHORT
 
 
