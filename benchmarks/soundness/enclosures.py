@@ -149,7 +149,7 @@ def of_operation(
                 )
                 outside += total < below - slack
                 distances[number].append(float(total - below))
-        if corners and all((b - a)[box, 0] > 1e-6 for a, b in reads):
+        if corners and all((b - a)[box, 0] > 1e-3 * max(1, abs(b[box, 0])) for a, b in reads):  # beyond rounding
             gap = max(gap, *(min(each) / max(each) for each in distances))
     return compared, outside, gap
 
