@@ -1,7 +1,7 @@
 """Repair networks that multiply activations, trained on Adult, and certify people in them.
 
     python benchmarks/repairs/products.py [ft-transformer|dcn-v2|reglu-resnet|tabm|keras-attention ...]
-        [--methods prof,auto] [--seconds 60] [--quick] [--widths]
+        [--methods prof,auto] [--seconds 60] [--limit 600] [--quick] [--widths]
 
 Small networks, as plain PyTorch modules: an FT-Transformer (a token for each column, attention, a gated layer), DCN-v2
 (two cross layers beside two hidden ones), a ResNet of two gated blocks (ReGLU) with layer normalisation, and TabM (four
@@ -12,10 +12,11 @@ paper's setting A1. Each network is repaired for 100 people with 500 calibration
 The table has the repair inputs that are proven, whether the certificate is VALID for the saved file, accuracy and
 balanced accuracy on held-out people before and after, the seconds of processor time of the repair, and the verdicts of
 `certify` on 100 held-out people in the original network: fair, unfair and unknown, with a time limit for all of them
-(--seconds). Exits with 1 if a repair input is not proven, or a certificate is not VALID. --quick is a smoke test: the
-smallest network, 10 people and few training steps. --widths compares the bounds that step 1 trains with to those of the
-proof instead: for random networks of `benchmarks/common/products.py` and boxes of three radii, the median of the widths
-of the output, divided by those of the proof.
+(--seconds). A repair has a time limit as well (--limit): it ends with a proof in any case. Exits with 1 if a repair
+input is not proven, or a certificate is not VALID. --quick is a smoke test: the smallest network, 10 people and few
+training steps. --widths compares the bounds that step 1 trains with to those of the proof instead: for random networks
+of `benchmarks/common/products.py` and boxes of three radii, the median of the widths of the output, divided by those of
+the proof.
 """
 
 from __future__ import annotations
@@ -269,6 +270,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)} (default: all)")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seconds", type=float, default=60, help="time limit of certify for 100 people (default: 60)")
+    parser.add_argument("--limit", type=float, default=600, help="time limit of a repair in seconds (default: 600)")
     parser.add_argument(
         "--table", default="adult", help="adult, or synthetic-SEED, which needs no data (default: adult)"
     )
@@ -304,7 +306,7 @@ def main(given: list[str] | None = None) -> int:
             continue
         verdicts = certify(network, spec, parts["held out"][0][:count], options.seconds)
         for method in methods:
-            cells, fine = repair(network, spec, parts, method, **training)
+            cells, fine = repair(network, spec, parts, method, time_limit=options.limit, **training)
             good &= fine
             row = [name, f"{sum(affine.size for affine in network.affines):,}", *cells, *verdicts]
             Console(stderr=True).print(*row)

@@ -21,6 +21,7 @@ from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down,
 Intervals = list[Interval]  # of each node (boxes, width)
 
 NUMBERS_AT_ONCE = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
+_COEFFICIENTS = 2**15  # in the forms of units that are made tight at once: of those, there are several arrays
 _POINTS = 2**18  # numbers in the widest layer, for the points that are evaluated at once
 
 
@@ -253,7 +254,7 @@ def _improve(known: Known, node: Node, best: Array, units: np.ndarray) -> None:
     """
     if isinstance(node.operation, Dense) and node.sources == (0,):
         return
-    step = max(1, NUMBERS_AT_ONCE // (2 * max(known.model.widths) * len(best)))
+    step = max(1, _COEFFICIENTS // (max(known.model.widths) * len(best)))
     for start in range(0, len(units), step):
         part = units[start : start + step]
         form = _forms_of(known, node, part)

@@ -179,11 +179,15 @@ class ScoreClaim:
         """Return what the claim is about, in brief."""
         return f"about scores ({self.on}, delta = {self.delta!r})"
 
+    def score_name(self, outputs: int) -> str:
+        """Return which score of a model the claim is about, as `Score` names it."""
+        return "output" if self.on != "probability" else "sigmoid" if outputs == 1 else "softmax"
+
     def score(self, outputs: int, slack: float = 0.0) -> Score:
         """Return the score that the claim is about; refuse a softmax of too many outputs."""
         if self.on == "probability" and outputs > MAX_PROBABILITIES:
             raise CheckError(f"claims about more than {MAX_PROBABILITIES} probabilities cannot be checked")
-        return Score("output" if self.on != "probability" else "sigmoid" if outputs == 1 else "softmax", outputs, slack)
+        return Score(self.score_name(outputs), outputs, slack)
 
 
 Claim = ClassClaim | ScoreClaim

@@ -6,7 +6,7 @@ how strongly the outputs depend on each of these roundings.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from fairmend_check.kernel.bounds import Intervals, Known, leads
 from fairmend_check.kernel.model import Dense, Model
-from fairmend_check.kernel.operations.base import Derivatives, Interval, Nonlinear, Read, Rounding
-from fairmend_check.kernel.rounding import TINY, Array, Precision, down, gamma, up
+from fairmend_check.kernel.operations.base import Interval, Nonlinear, Read, Rounding, length, magnitude
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
 
 _ROOM = 2**19  # numbers in the largest array
 _SCALED = 2.0**120  # by more, scalings in a row do not fit into one number of float32
@@ -188,21 +188,56 @@ def _traced_errors(model: Model, found: list[Rounding], own: Array) -> Array:
         part = slice(start, start + step)
         if isinstance(node.operation, Dense):  # its weights are the derivatives themselves, without a rounding
             rows = np.broadcast_to(weight := node.operation.weight[part], (boxes, *weight.shape))
-            errors.append(_traced(model, found, own[:, part], {node.sources[0]: (rows, rows, np.abs(rows))}))
+            errors.append(_traced(model, found, own[:, part], {node.sources[0]: _Paths.of(model, rows)}))
         else:
             rows = np.broadcast_to(units := np.eye(width)[part], (boxes, *units.shape))
             errors.append(_backward(model, found, own, rows))
     return np.concatenate(errors, axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class _Paths:
+    """Derivatives of forms by a node: intervals, and sums over all paths of their sizes (boxes, forms, width).
+
+    ``length`` is the sum over all paths of their lengths as vectors (boxes, forms), where a model multiplies. Over wide
+    boxes that is closer: intervals of derivatives grow with each node, but few nodes make a vector much longer.
+    """
+
+    low: Array
+    high: Array
+    size: Array
+    length: Array
+
+    @staticmethod
+    def of(model: Model, forms: Array) -> _Paths:
+        """Return the derivatives by a node of forms of it."""
+        size = np.abs(forms)
+        return _Paths(forms, forms, size, length(size) if model.multiplies else np.full((1, 1), np.inf))
+
+    def __add__(self, other: _Paths) -> _Paths:
+        """Add those by the same node."""
+        low, high = down(self.low + other.low), up(self.high + other.high)
+        return _Paths(low, high, up(self.size + other.size), up(self.length + other.length))
+
+    def times(self, sizes: Array) -> Array:
+        """Bound what numbers of these sizes (boxes, width) change in the forms (boxes, forms).
+
+        It is at most the sum of the products of the sizes, and the product of the lengths.
+        """
+        found = _sum(self.size, sizes)
+        if len(self.length) == len(sizes):
+            found = np.fmin(found, self.length * length(sizes)[:, None] * (1 + 8 * U) + TINY)
+        return found
+
+
 def _backward(model: Model, found: list[Rounding], own: Array, forms: Array) -> Array:
     """Return what roundings can change in forms of the next node, which rounds ``own`` itself."""
-    left: dict[int, Derivatives] = {}
-    _pass_on(model, len(found), (forms, forms, np.abs(forms)), None, left)
+    left: dict[int, _Paths] = {}
+    _pass_on(model, len(found), _Paths.of(model, forms), None, left)
     return _traced(model, found, _sum(np.abs(forms), own), left)
 
 
-def _traced(model: Model, found: list[Rounding], total: Array, left: dict[int, Derivatives]) -> Array:
+def _traced(model: Model, found: list[Rounding], total: Array, left: dict[int, _Paths]) -> Array:
     """Return what roundings can change in forms whose derivatives by nodes are ``left``, beside a ``total`` so far.
 
     These are the derivatives of the forms by each rounding times its size. Before the first node, and after every node
@@ -216,30 +251,37 @@ def _traced(model: Model, found: list[Rounding], total: Array, left: dict[int, D
     best = _cut(found, total, left)
     for number in range(len(found) - 1, -1, -1):
         if number in left:
-            derivatives = left.pop(number)
-            total = up(total + _sum(derivatives[2], found[number].own))
-            _pass_on(model, number, derivatives, found[number].slopes, left)
+            paths = left.pop(number)
+            total = up(total + paths.times(found[number].own))
+            _pass_on(model, number, paths, found[number].slopes, left)
             if number and not isinstance(model.nodes[number].operation, Nonlinear):
                 best = np.fmin(best, _cut(found, total, left))  # nan, of numbers that overflow, is no bound
     return np.asarray(np.fmin(best, total))
 
 
-def _pass_on(model: Model, number: int, derivatives: Derivatives, slopes: Any, left: dict[int, Derivatives]) -> None:
+def _pass_on(model: Model, number: int, paths: _Paths, slopes: Any, left: dict[int, _Paths]) -> None:
     """Add derivatives by the nodes that a node reads to those that are left, from those by itself."""
     node = model.nodes[number]
     widths = [model.widths[source] for source in node.sources]
-    parts = node.operation.derivatives(derivatives, widths, slopes) if node.sources else []
-    for source, part in zip(node.sources, parts, strict=False):  # a look-up passes nothing on
-        if source in left:
-            (less, more, size), (low, high, sizes) = left[source], part
-            part = down(less + low), up(more + high), up(size + sizes)
-        left[source] = part
+    parts = node.operation.derivatives((paths.low, paths.high, paths.size), widths, slopes) if node.sources else []
+    longest = paths.length
+    if isinstance(node.operation, Dense) and model.multiplies:  # paths begin anew, with what all of them have in common
+        longest = np.fmin(longest, length(magnitude(paths.low, paths.high)))
+    for side, (source, (low, high, size)) in enumerate(zip(node.sources, parts, strict=False)):  # a look-up has none
+        stretched = longest
+        if model.multiplies:
+            stretch = np.asarray(node.operation.stretch(side, slopes))
+            stretched = np.fmin(up(longest * stretch[..., None]), length(size))
+            most = stretched[..., None]
+            low, high, size = np.fmax(low, -most), np.fmin(high, most), np.fmin(size, most)
+        part = _Paths(low, high, size, stretched)
+        left[source] = left[source] + part if source in left else part
 
 
-def _cut(found: list[Rounding], total: Array, left: dict[int, Derivatives]) -> Array:
+def _cut(found: list[Rounding], total: Array, left: dict[int, _Paths]) -> Array:
     """Return the total with the errors of the nodes that are left."""
-    for source, (_, _, size) in left.items():
-        total = up(total + _sum(size, found[source].error))
+    for source, paths in left.items():
+        total = up(total + paths.times(found[source].error))
     return total
 
 

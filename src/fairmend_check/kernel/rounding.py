@@ -77,3 +77,27 @@ def affine(weight: Array, bias: Array, lower: Array, upper: Array) -> tuple[Arra
     spread = spread + (np.abs(centre) + spread) * (8 * U) + TINY  # and for the rounding of this line and the next
     low, high = centre - spread, centre + spread
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+_SQUARINGS = 6  # of them, the bound is at most n^(1/128) times the norm, which is 6 percent for n = 2000
+
+
+def spectral_norm(weight: Array) -> float:
+    """Bound by how much longer a matrix can make a vector.
+
+    The norm is at most that of Frobenius, and its square is the norm of AᵀA. That is computed again and again: a sum of
+    sizes of the 2^k-th powers of singular values hardly differs from the largest of them.
+    """
+    if not weight.any():
+        return 0.0
+    A, scales = weight if weight.shape[0] >= weight.shape[1] else weight.T, []
+    for _ in range(_SQUARINGS):
+        exponent = int(np.frexp(np.abs(A).max(initial=0.0))[1])
+        A = np.ldexp(A, -exponent)  # its largest number is from 1/2 to 1
+        whole = float((A * A).sum()) * (1 + gamma(A.size + 8)) + TINY
+        scales.append((exponent, gamma(len(A) + 8) * whole + len(A) * TINY))  # and what the product can be off by
+        A = A.T @ A
+    found = float(np.sqrt((A * A).sum() * (1 + gamma(A.size + 8)) + TINY))
+    for exponent, slip in reversed(scales):
+        found = float(np.ldexp(np.sqrt((found + slip) * (1 + 8 * U)), exponent)) * (1 + 4 * U) + TINY
+    return found

@@ -230,7 +230,7 @@ def _share(share: float) -> str:
 
 
 def _scores(claim: ScoreClaim, outputs: int) -> str:
-    return f"the scores ({_SCORES[claim.score(outputs).name]})"
+    return f"the scores ({_SCORES[claim.score_name(outputs)]})"
 
 
 def _protected(spec: Spec) -> str:

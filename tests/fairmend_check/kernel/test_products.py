@@ -118,7 +118,7 @@ def test_numbers_of_which_squares_overflow_are_within_the_bounds(operation, widt
         for value, least, most in zip(exact(operation, [p[box] for p in points]), low[box], high[box], strict=True):
             assert least <= to_mpf(value) <= most
     if isinstance(operation, Normalise):
-        assert (np.diagonal(slopes[1], axis1=2, axis2=3) > 1e-160).all()  # 1 / sqrt(v + epsilon) is not 0
+        assert (np.diagonal(slopes.most, axis1=2, axis2=3) > 1e-160).all()  # 1 / sqrt(v + epsilon) is not 0
 
 
 @pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
@@ -180,6 +180,27 @@ def test_what_changes_is_within_the_derivatives(operation, widths):
         values = [exact(operation, [point[box] for point in points]) for points in (first, second)]
         apart = np.array([abs(float(a - b)) for a, b in zip(*values, strict=True)])
         assert (apart <= carried[box] * (1 + 1e-12) + 1e-300).all()
+        moved = [np.linalg.norm(a[box] - b[box]) for a, b in zip(first, second, strict=True)]
+        stretched = sum(operation.stretch(side, slopes)[box] * each for side, each in enumerate(moved))
+        assert np.linalg.norm(apart) <= stretched * (1 + 1e-12) + 1e-300
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_over_wide_boxes_errors_are_about_those_at_points(seed):
+    rng = np.random.default_rng(seed)
+    graph, width = Graph(32), 32
+    layers = [((rng.normal(size=(width, width)) / 6).astype(np.float32), None) for _ in range(3)]
+    y = graph.affine(graph.input, *layers[0])
+    for layer in layers[1:]:
+        y = graph.sum(y, graph.function(graph.affine(graph.normalise(y, width, 1e-5), *layer), Activation("relu")))
+    model = graph.finish(graph.affine(y, rng.normal(size=(1, width)).astype(np.float32), None))
+    centre, forms = rng.normal(size=(5, 32)), np.ones((5, 1, 1))
+    found = []
+    for radius in (0.0, 0.05):
+        ends = centre - radius, centre + radius
+        nodes = form_bounds(model, forms, *ends)[1]
+        found.append(output_errors(model, *ends, nodes, forms, thorough=True))
+    assert (found[1] < 8 * found[0]).all()
 
 
 @pytest.mark.parametrize(("operation", "widths"), OPERATIONS)

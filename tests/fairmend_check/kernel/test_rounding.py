@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairmend_check.kernel.rounding import affine, ball
+from fairmend_check.kernel.rounding import affine, ball, spectral_norm
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e150, 1e-160])
@@ -39,3 +39,17 @@ def test_balls_hold_their_intervals():
     for lower, upper, m, r in zip(*ends, mid, radius, strict=True):
         assert Fraction(m) - Fraction(r) <= Fraction(lower)
         assert Fraction(upper) <= Fraction(m) + Fraction(r)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (40, 40), (1, 30), (70, 2)])
+def test_no_vector_becomes_longer_than_the_norm_of_a_matrix(shape):
+    rng = np.random.default_rng(1)
+    for scale in (1.0, 1e-200, 1e150):
+        weight = rng.normal(size=shape) * scale
+        longest = np.linalg.svd(weight)[2][0]  # the vector that becomes longest
+        image = [sum(Fraction(w) * Fraction(x) for w, x in zip(row, longest, strict=True)) for row in weight]
+        norm = Fraction(spectral_norm(weight))
+        assert sum(x * x for x in image) <= norm * norm * sum(Fraction(x) ** 2 for x in longest)
+        assert spectral_norm(weight) < 1.04 * np.linalg.norm(weight, 2)
+    assert spectral_norm(np.zeros(shape)) == 0
+    assert 1 <= spectral_norm(np.eye(40)) < 1.04

@@ -523,7 +523,9 @@ class _Joining:
         step = self.steps[i]
         linear = self._blocks_of(i)
         if linear is None and not isinstance(step.what, Sum | _Scaled | _Linear):
-            hint = "; average the logits, not the probabilities" if _is_sigmoid(step) else ""
+            near = [step, *(self.steps[each] for each in step.sources)]
+            probable = any(_is_sigmoid(each) or isinstance(each.what, _Softmax) for each in near)
+            hint = "; average the logits, not the probabilities" if probable else ""
             raise unsupported(self.source, step.where, f"is added to the output, and is not an affine layer{hint}")
         if len(_readers(self.steps, i)) > 1:
             raise unsupported(self.source, step.where, "is a part of the output, and is read elsewhere as well")

@@ -74,14 +74,15 @@ class Activation(Nonlinear):
         lines: Lines = relaxed
         if not coefficients.strides[0]:
             coefficients = coefficients[:1]  # all boxes have the same
-        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
-        added = dot(positive, lines.below) + dot(negative, lines.above)
-        # One of the two terms is 0, so each new coefficient is a single rounding away from exact.
-        steepest = magnitude(lines.slope_below, lines.slope_above)
-        each = gamma(2 * coefficients.shape[2] + 4) * magnitude(lines.below, lines.above)
-        lost = dot(positive - negative, each + 2 * U * (steepest * lines.magnitude))
+        # A form c f is at least |c| times the line below, where c is positive, or the line above: with half the sum of
+        # both lines for c, and half their difference for |c|, which is 0 where a function is straight.
+        size, (slope, slope_apart, middle, apart, ends, slip) = np.abs(coefficients), lines.halves
+        added = dot(coefficients, middle) + dot(size, apart)
+        lost = dot(size, gamma(2 * coefficients.shape[2] + 16) * ends + slip)
         form.add_constant(added, lost + TINY * (1 + total(lines.magnitude)))
-        return [positive * lines.slope_below[:, None, :] + negative * lines.slope_above[:, None, :]]
+        found = coefficients * slope[:, None]
+        found += size * slope_apart[:, None]  # in place: a new array takes more time than what is computed in it
+        return [found]
 
     @property
     def ending(self) -> float:  # type: ignore[override]
@@ -117,6 +118,10 @@ class Activation(Nonlinear):
                 size * (1 + 4 * U) + underflow,
             )
         ]
+
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return the steepest slope of all units."""
+        return np.asarray(magnitude(*slopes).max(axis=1))
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches what it reads."""

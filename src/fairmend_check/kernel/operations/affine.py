@@ -31,7 +31,18 @@ from fairmend_check.kernel.operations.base import (
     one_source,
     total,
 )
-from fairmend_check.kernel.rounding import TINY, Array, Precision, affine, ball, down, gamma, power_below, up
+from fairmend_check.kernel.rounding import (
+    TINY,
+    Array,
+    Precision,
+    affine,
+    ball,
+    down,
+    gamma,
+    power_below,
+    spectral_norm,
+    up,
+)
 
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
@@ -289,6 +300,14 @@ class Dense(Operation):
         less, more = centre - spread, centre + spread
         return [(less, more, np.maximum(more, -less))]
 
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return the spectral norm of the weights."""
+        return self._norm
+
+    @cached_property
+    def _norm(self) -> float:
+        return spectral_norm(self.weight)
+
     def scaled(self, before: float) -> tuple[float, float]:
         """Return what the norms beside it scale by."""
         if self.fold is None:
@@ -401,6 +420,10 @@ class Scale(Operation):
         low, high, size = derivatives
         ends = low * self.factor, high * self.factor
         return [(down(np.minimum(*ends)), up(np.maximum(*ends)), up(size * np.abs(self.factor)))]
+
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return the largest factor."""
+        return float(np.abs(self.factor).max())
 
     def scaled(self, before: float) -> tuple[float, float]:
         """Return what it scales by.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of si
 Bools = NDArray[np.bool_]
 Asking = Callable[[list[Interval], Array], list[Interval]]  # of intervals, and how far what is computed is off
 
+_SHORT = 2.0**-500  # above the length of a vector of up to 2^20 numbers whose squares underflow
 PER_UNIT = 200  # what an input or output of an operation costs, in multiplications
 
 
@@ -48,7 +50,7 @@ class Form:
         """Add coefficients of a node whose values are not larger than ``magnitude`` (boxes, width)."""
         if node in self.coefficients:
             coefficients = self.coefficients[node] + coefficients
-            self.slip = self.slip + 2 * U * dot(np.abs(coefficients), magnitude) + TINY * (1 + total(magnitude))
+            self.slip = self.slip + (2 * U * dot(np.abs(coefficients), magnitude) + TINY * (1 + total(magnitude)))
         self.coefficients[node] = coefficients
 
     def add_constant(self, added: Array, lost: Array) -> None:
@@ -66,6 +68,13 @@ class Lines:
     below: Array
     above: Array
     magnitude: Array
+
+    @cached_property
+    def halves(self) -> tuple[Array, ...]:
+        """Half the sums and half the differences of slopes and of intercepts, the sizes of these, and what is lost."""
+        slopes, ends = (self.slope_below, self.slope_above), (self.below, self.above)
+        halves = [part for low, high in (slopes, ends) for part in (0.5 * low + 0.5 * high, 0.5 * low - 0.5 * high)]
+        return *halves, magnitude(*ends), 16 * U * (magnitude(*slopes) * self.magnitude)
 
     @staticmethod
     def joined(parts: Sequence[Lines]) -> Lines:
@@ -182,6 +191,13 @@ class Operation:
         """Enclose derivatives by each node that it reads, from those by itself, given its `slopes`."""
         raise NotImplementedError
 
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Bound by how much longer derivatives by the node that it reads are, as vectors, than those by itself.
+
+        ``side`` is the place of that node among those that it reads. For each box, or for all.
+        """
+        raise NotImplementedError
+
     def scaled(self, before: float) -> tuple[float, float]:
         """Return by how much it scales, with the scalings right before it, and by how much it does at its end."""
         return before, 1.0
@@ -280,6 +296,12 @@ def total(values: Array) -> Array:
 def magnitude(low: Array, high: Array) -> Array:
     """Return how large values in low..high can be."""
     return np.maximum(np.abs(low), np.abs(high))
+
+
+def length(vectors: Array) -> Array:
+    """Return upper bounds of the lengths of vectors, along the last axis."""
+    squares: Array = np.einsum("...i,...i->...", vectors, vectors)
+    return np.sqrt(squares) * (1 + gamma(vectors.shape[-1] + 8)) + _SHORT
 
 
 def lost_in_products(coefficients: Array, size: Array) -> Array:

@@ -76,6 +76,10 @@ class Rearranging(Operation):
         """Put the derivatives back."""
         return list(zip(*(self.returned(part, widths) for part in derivatives), strict=True))
 
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return 1: they are the same numbers, elsewhere."""
+        return 1.0
+
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Move what reaches the columns."""
         return self.moved([part.T for part in reached]).T
@@ -257,6 +261,10 @@ class Sum(Operation):
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Give every part the same derivatives."""
         return [derivatives] * len(widths)
+
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return 1: they are the same."""
+        return 1.0
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches any part."""

@@ -22,6 +22,7 @@ from fairmend_check.kernel.operations.base import (
     Interval,
     Nonlinear,
     finite,
+    length,
     magnitude,
     one_source,
 )
@@ -41,6 +42,18 @@ class GroupPlanes:
     low: Array
     high: Array
     size: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Intervals of the derivatives of each value by each number of its group (boxes, groups, values, numbers).
+
+    ``stretch`` (boxes,) bounds the norms of these matrices: averages of symmetric ones, whose eigenvalues are bounded.
+    """
+
+    least: Array
+    most: Array
+    stretch: Array
 
 
 class Grouped(Nonlinear):
@@ -72,7 +85,7 @@ class Grouped(Nonlinear):
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the derivatives of each value by each number of its group."""
-        least, most = (end[:, :, None] for end in slopes)  # (boxes, groups, 1, values, numbers)
+        least, most = slopes.least[:, :, None], slopes.most[:, :, None]  # (boxes, groups, 1, values, numbers)
         boxes, groups, _, n, _ = least.shape
         low, high, size = (
             part.reshape(boxes, part.shape[1], groups, n).transpose(0, 2, 1, 3)[..., None] for part in derivatives
@@ -88,8 +101,14 @@ class Grouped(Nonlinear):
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         """Multiply by the sizes of the derivatives."""
         off = self._grouped(errors[0])
-        found = np.where(off[:, :, None] == 0, 0.0, magnitude(*slopes) * off[:, :, None]).sum(axis=3)
+        found = np.where(off[:, :, None] == 0, 0.0, magnitude(slopes.least, slopes.most) * off[:, :, None]).sum(axis=3)
+        longest = slopes.stretch[:, None] * length(off) * (1 + 4 * U)  # of one value, and so of all of them
+        found = np.fmin(found, longest[..., None])
         return np.asarray(found * (1 + 4 * gamma(self.size + 8))).reshape(errors[0].shape)
+
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return the largest norm of the derivatives of a group."""
+        return np.asarray(slopes.stretch)
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches any number of the group."""
@@ -164,8 +183,8 @@ class Softmax(Grouped):
             sizes,
         )
 
-    def slopes(self, reads: Sequence[Interval]) -> Interval:
-        """Enclose p_i (δ_ij - p_j)."""
+    def slopes(self, reads: Sequence[Interval]) -> Slopes:
+        """Enclose p_i (δ_ij - p_j); eigenvalues are at most 2 p_i (1 - p_i), the sums of the sizes in a row."""
         low, high = (self._grouped(end) for end in self.interval(reads))
         each = np.eye(self.size, dtype=np.bool_)
         # p (1 - p) rises up to p = 1/2, and falls from there.
@@ -175,7 +194,8 @@ class Softmax(Grouped):
         others = low[:, :, :, None] * low[:, :, None], high[:, :, :, None] * high[:, :, None]
         least = np.where(each, own_low[..., None], -others[1])
         most = np.where(each, own_high[..., None], -others[0])
-        return down(least - 8 * U), up(most + 8 * U)
+        stretch = np.minimum(2 * own_high.max(axis=(1, 2)), 0.5) * (1 + 8 * U)
+        return Slopes(down(least - 8 * U), up(most + 8 * U), stretch)
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
         """Return the roundings of a softmax.
@@ -371,8 +391,8 @@ class Normalise(Grouped):
             found = found - found.mean(axis=3, keepdims=True)
         return [found.transpose(0, 2, 1, 3).reshape(whole.shape)]
 
-    def slopes(self, reads: Sequence[Interval]) -> Interval:
-        """Enclose r (δ_ij - 1/n - y_i y_j / n) (boxes, groups, i, j)."""
+    def slopes(self, reads: Sequence[Interval]) -> Slopes:
+        """Enclose r (δ_ij - 1/n - y_i y_j / n), i of values and j of numbers; eigenvalues are from 0 to r."""
         n, slip = self.size, 1 + gamma(16)
         spread = self._spread(reads)
         r_high, r_low = (1 / np.sqrt(end + self.epsilon) for end in spread.v)
@@ -386,7 +406,7 @@ class Normalise(Grouped):
         fixed = np.eye(n) - (1 / n if self.centred else 0.0)
         inner = fixed - products[1] / n - 16 * U * (1 + n), fixed - squares / n + 16 * U * (1 + n)
         ends = [end * r[..., None, None] for end in inner for r in (r_low, r_high)]
-        return down(np.minimum.reduce(ends[:2])), up(np.maximum.reduce(ends[2:]))
+        return Slopes(down(np.minimum.reduce(ends[:2])), up(np.maximum.reduce(ends[2:])), r_high.max(axis=1))
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
         """Return the roundings of a normalisation, in whatever order and in however many passes.

@@ -23,6 +23,7 @@ from fairmend_check.kernel.operations.base import (
     Nonlinear,
     dot,
     finite,
+    length,
     magnitude,
     total,
 )
@@ -140,6 +141,11 @@ class Product(Nonlinear):
             whole = up((turned[2] @ most) * (1 + 4 * gamma(n + 8)) + TINY)
             found.append((_flat(below, 2), _flat(above, 2), _flat(whole, 2)))
         return found
+
+    def stretch(self, side: int, slopes: Any) -> Array | float:
+        """Return the largest norm of the other factors: of one number, its size; of a matrix, less than Frobenius'."""
+        other = self._split(magnitude(*slopes[1 - side]), 1 - side)
+        return np.asarray(length(_flat(other, 2)).max(axis=1))
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches any factor."""

@@ -172,7 +172,15 @@ REFUSED = {
     "bag": (lambda: nn.Sequential(nn.EmbeddingBag(4, 3), nn.Linear(3, 1)), r"\(EmbeddingBag\) adds up rows"),
     "mean of probabilities": (
         lambda: Model(lambda m, x: torch.stack([torch.sigmoid(h(x)) for h in m.heads]).mean(0), heads=heads()),
-        r"sigmoid\(\).*is added to the output",
+        r"sigmoid\(\).*is added to the output.*average the logits",
+    ),
+    "mean over members": (
+        lambda: Custom(lambda m, x: torch.sigmoid(m.fc1(x)[:, None].expand(-1, 2, -1) @ m.fc2.weight.T).mean(1)),
+        r"mean\(\).*average the logits, not the probabilities",
+    ),
+    "mean of softmax": (
+        lambda: Custom(lambda m, x: m.fc2(m.fc1(x)[:, None].expand(-1, 3, -1)).softmax(-1).mean(1), 2),
+        r"mean\(\).*average the logits, not the probabilities",
     ),
     "logsigmoid": (lambda: Custom(lambda m, x: F.logsigmoid(m.fc2(m.fc1(x)))), "logarithm of a probability"),
     "broadcast over rows": (
