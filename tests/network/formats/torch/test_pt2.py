@@ -505,3 +505,43 @@ def test_an_archive_after_other_bytes_is_refused(branches, tmp_path):
     (tmp_path / "m.pt2").write_bytes(b"before" + branches[1].read_bytes())
     with pytest.raises(FairmendError, match=r"not one that torch\.export\.save writes"):
         load_network(tmp_path / "m.pt2")
+
+
+class Squares(torch.nn.Module):
+    """Nine numbers of each row as three by three, what `change` makes of them with a mask and indices, and a head."""
+
+    def __init__(self, change, width):
+        super().__init__()
+        self.change, self.first, self.head = change, torch.nn.Linear(4, 9), torch.nn.Linear(width, 1)
+        self.register_buffer("seen", torch.tensor([[True, False, False], [True, True, False], [True, False, True]]))
+        self.register_buffer("i", torch.tensor([0, 2, 2]))
+        self.register_buffer("j", torch.tensor([2, 1, 0]))
+
+    def forward(self, x):
+        squares = torch.tanh(self.first(x)).reshape(-1, 3, 3)
+        return self.head(self.change(self, squares).flatten(1))
+
+
+def hidden(module, squares):
+    return squares.masked_fill(~module.seen, -torch.inf)
+
+
+PROGRAMS = {
+    "copied": (lambda m, x: hidden(m, x).clone().softmax(-1), 9),
+    "reshaped": (lambda m, x: hidden(m, x).view(-1, 1, 3, 3).softmax(-1), 9),
+    "transposed": (lambda m, x: hidden(m, x).transpose(1, 2).softmax(1), 9),
+    "in parts": (lambda m, x: hidden(m, x)[:, 1:].softmax(-1), 6),
+    "pairs of indices": (lambda m, x: x[:, m.i, m.i], 3),
+    "pairs, before an axis": (lambda m, x: x.unsqueeze(-1).repeat(1, 1, 1, 2)[:, m.i, m.j], 6),
+}
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_masks_and_pairs_of_indices_are_those_of_the_program(case, tmp_path):
+    """The program is not run when it is read, so that nothing else would show another network."""
+    torch.manual_seed(0)
+    module = Squares(*PROGRAMS[case]).eval()
+    shapes = ({0: torch.export.Dim("rows", min=2)},)
+    torch.export.save(torch.export.export(module, (CONT,), dynamic_shapes=shapes), tmp_path / "m.pt2")
+    found = load_network(tmp_path / "m.pt2").logits(CONT.numpy())
+    assert np.allclose(found, module(CONT)[:, 0].detach().numpy(), atol=1e-6)

@@ -1,6 +1,6 @@
 """A PyTorch model as a list of calls, whether torch.fx traced it or torch.export wrote it into a file.
 
-`rows` has the values that the calls pass on, `operators` what each call computes, and `interpret` runs them.
+`operators` has the values that the calls pass on and what each call computes, and `interpret` runs them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `OPERATORS` has one entry for each function, by its plain name: torch.relu, F.relu, x.relu() and aten.relu are all
 "relu". An operator takes the arguments that PyTorch's function takes; where ATen's differ, "aten.relu" comes first. To
-support a function, add it to the table of one of the modules here; for a layer of torch.nn, add a line to `layers` as
-well.
+support a function, add it to the table of one of the modules here; for a layer of torch.nn, add a line to `trace` as
+well. What operators compute of tensors is in `formats.tensors`, once for all formats.
 """
 
 from __future__ import annotations
