@@ -72,8 +72,9 @@ class Scope:
     entries. ``empty`` says along which axes values may be empty although the batch is not, and ``sizes`` are whole
     numbers that are then not 0; ``ranks`` has the numbers of axes that are known, ``shapes`` the sizes, and ``lists``
     sizes that nodes compute. ``fixed`` are constants, and what a program may compute beforehand because it reads only
-    these, and shapes. ``where`` is the place in words, for messages. In a function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the
-    function into the graph that calls it, one after the other, may take such a name for one of that graph.
+    these, and shapes. ``where`` is the place in words, for messages. In a function, ``later`` are those that nodes
+    still to come compute: a program that puts the nodes of the function into the graph that calls it, one after the
+    other, may take such a name for one of that graph.
     """
 
     where: str

@@ -3,8 +3,8 @@
 A graph of these has no state and no randomness. Left out are those that draw random numbers (Bernoulli, Multinomial,
 RandomNormal, RandomNormalLike, RandomUniform, RandomUniformLike), those for training, Col2Im and RotaryEmbedding, of
 which ONNX Runtime leaves parts unset if sizes do not fit together, and all that is not known here. Dropout is among
-them for a caller that looks at its inputs: it is random in training mode. So are If, Loop and Scan, for one that looks at their
-subgraphs, and what `onnx_memory` looks at.
+them for a caller that looks at its inputs: it is random in training mode. So are If, Loop and Scan, for one that
+looks at their subgraphs, and what `onnx_memory` looks at.
 """
 
 from __future__ import annotations
