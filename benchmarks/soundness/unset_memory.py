@@ -33,6 +33,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -370,7 +371,7 @@ def compare_sizes(only: str) -> int:
     wrong: list[str] = []
     for case in cases(only):
         if len(case.model.graph.node) == 1:
-            for line in _of_child(lambda lines, case=case: _compare_case(case, lines))[0]:
+            for line in _of_child(partial(_compare_case, case))[0]:
                 checked[case.operator] += 1
                 wrong += [line] if line != "fits" else []
     print("\n".join(wrong[:50]))

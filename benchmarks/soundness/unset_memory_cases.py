@@ -214,7 +214,7 @@ def _machine_learning() -> Iterator[Named]:
 
 def _of_scikit_learn() -> Iterator[Named]:
     """Yield the nodes that skl2onnx writes for small estimators."""
-    from skl2onnx import to_onnx
+    from skl2onnx import to_onnx  # type: ignore[import-untyped]
     from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
     from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, OneClassSVM
 
