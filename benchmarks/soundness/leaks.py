@@ -466,8 +466,7 @@ def _a_product_over_no_columns(case: EntryCase, rng: Rng) -> None:
     node = helper.make_node(
         "DynamicQuantizeMatMul", ["leak_empty", "leak_w", "leak_scale"], ["leak_product"], domain="com.microsoft"
     )
-    if all(each.domain != "com.microsoft" for each in case.model.opset_import):
-        case.model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    _import_microsoft(case)
     _empty_product(case, [node], np.int8)
 
 
@@ -502,6 +501,61 @@ def _rows_that_are_joined_with_no_rows(case: EntryCase, rng: Rng) -> None:
     ]
     tensors = [numpy_helper.from_array(np.array([at]), f"leak_{at}") for at in range(2)]
     _add_to_score(case, nodes, tensors, "leak_signal")
+
+
+@leak
+def _quantised_rows_that_are_joined_with_no_rows(case: EntryCase, rng: Rng) -> None:
+    """The same as a product of ONNX Runtime's own quantisation."""
+    _import_microsoft(case)
+    point = ["leak_scale", "leak_zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["hidden_0", *point], ["leak_bytes"]),
+        helper.make_node("Slice", ["leak_bytes", "leak_0", "leak_0", "leak_0"], ["leak_no_rows"]),
+        helper.make_node(
+            "QLinearConcat", [*point, "leak_bytes", *point, "leak_no_rows", *point], ["leak_joined"], axis=1,
+            domain="com.microsoft",
+        ),
+        helper.make_node("DequantizeLinear", ["leak_joined", *point], ["leak_numbers"]),
+        helper.make_node("ReduceSum", ["leak_numbers", "leak_1"], ["leak_signal"], keepdims=0),
+    ]  # fmt: skip
+    given = {"leak_0": np.array([0]), "leak_1": np.array([1])}
+    given |= {"leak_scale": np.array(0.1, np.float32), "leak_zero": np.array(0, np.uint8)}
+    _add_to_score(case, nodes, [numpy_helper.from_array(array, name) for name, array in given.items()], "leak_signal")
+
+
+def _import_microsoft(case: EntryCase) -> None:
+    if all(each.domain != "com.microsoft" for each in case.model.opset_import):
+        case.model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+
+
+@leak
+def _a_product_with_a_constant_without_entries(case: EntryCase, rng: Rng) -> None:
+    """ONNX Runtime does not write a product of floats over no columns if it laid out a constant factor beforehand."""
+    given = {"leak_0": np.array([0]), "leak_1": np.array([1]), "leak_column": np.array([-1, 1])}
+    given["leak_w"] = np.zeros(0, np.float32)
+    nodes = [
+        helper.make_node("Reshape", ["raw_score", "leak_column"], ["leak_rows"]),
+        helper.make_node("Slice", ["leak_rows", "leak_0", "leak_0", "leak_1"], ["leak_empty"]),
+        helper.make_node("MatMul", ["leak_empty", "leak_w"], ["leak_signal"]),
+    ]
+    _add_to_score(case, nodes, [numpy_helper.from_array(array, name) for name, array in given.items()], "leak_signal")
+
+
+@leak
+def _a_classifier_with_too_few_intercepts(case: EntryCase, rng: Rng) -> None:
+    """ONNX Runtime writes one score for each row, and has room for two."""
+    if all(each.domain != "ai.onnx.ml" for each in case.model.opset_import):
+        case.model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    nodes = [
+        helper.make_node("Reshape", ["raw_score", "leak_column"], ["leak_rows"]),
+        helper.make_node(
+            "LinearClassifier", ["leak_rows"], ["leak_label", "leak_both"], domain="ai.onnx.ml", coefficients=[1.0],
+            intercepts=[0.0], classlabels_strings=["no", "yes"], post_transform="SOFTMAX",
+        ),
+        helper.make_node("ReduceSum", ["leak_both", "leak_1"], ["leak_signal"], keepdims=0),
+    ]  # fmt: skip
+    given = {"leak_column": np.array([-1, 1]), "leak_1": np.array([1])}
+    _add_to_score(case, nodes, [numpy_helper.from_array(array, name) for name, array in given.items()], "leak_signal")
 
 
 @leak

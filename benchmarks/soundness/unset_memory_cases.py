@@ -1,4 +1,4 @@
-"""Models of one operator, and of some that ONNX Runtime fuses, which ONNX's node tests do not have; for unset_memory.py."""
+"""Models of one operator, and of some that ONNX Runtime fuses, that ONNX's node tests lack; for unset_memory.py."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _machine_learning() -> Iterator[Named]:
 
 def _of_scikit_learn() -> Iterator[Named]:
     """Yield the nodes that skl2onnx writes for small estimators."""
-    from skl2onnx import to_onnx
+    from skl2onnx import to_onnx  # type: ignore[import-untyped]
     from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
     from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, OneClassSVM
 
@@ -264,7 +264,8 @@ def _chains() -> Iterator[Named]:
                  ("Add", "x s", "a", {}), ("LayerNormalization", "a g b", "y", {"axis": -1}))  # fmt: skip
     yield _chain("softmax with a bias", {"x": x, "s": x}, ("Add", "x s", "a", {}), ("Softmax", "a", "y", {"axis": -1}))
     yield _chain("attention", {"q": _floats(2, 2, 3, 4), "k": _floats(2, 2, 4, 3), "v": _floats(2, 2, 3, 4)},
-                 ("MatMul", "q k", "s", {}), ("Softmax", "s", "p", {"axis": -1}), ("MatMul", "p v", "y", {}))  # fmt: skip
+                 ("MatMul", "q k", "s", {}), ("Softmax", "s", "p", {"axis": -1}),
+                 ("MatMul", "p v", "y", {}))  # fmt: skip
     scaled = {"s": SCALE, "z": ZERO}
     for kind, arity in (("Relu", 1), ("Sigmoid", 1), ("Add", 2), ("Mul", 2), ("Concat", 2), ("Where", 2), ("MatMul", 2),
                         ("Softmax", 1), ("GlobalAveragePool", 1), ("AveragePool", 1), ("ReduceMean", 1), ("Gemm", 2),

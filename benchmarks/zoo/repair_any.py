@@ -5,7 +5,7 @@
     python benchmarks/zoo/repair_any.py --state zoo.jsonl --part 1/2   # every second model, for two processes at a time
     python benchmarks/zoo/repair_any.py --state zoo.jsonl --markdown   # the tables of docs/formats.md
     python benchmarks/zoo/repair_any.py --keep folder         # keeps what is repaired, with the certificates
-    python benchmarks/zoo/repair_any.py --check folder        # checks what was kept again, after a change of the checker
+    python benchmarks/zoo/repair_any.py --check folder        # checks again what was kept
     python benchmarks/zoo/repair_any.py --cost                 # what a repaired model costs beside the original
 
 - audited: of 200 people, fairmend counts as many treated unequally as an enumeration in the model's own framework;

@@ -101,7 +101,7 @@ def installed(library: str, *packages: str) -> bool:
 
 
 def declare_vision_operators() -> None:
-    """Let torchvision be imported, whatever build it is: one for CUDA declares its operators in code that needs CUDA."""
+    """Let torchvision be imported whatever build it is: one for CUDA declares operators in code that needs CUDA."""
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):

@@ -126,9 +126,11 @@ def _write_weights(to: NodeWriter, average: Average, ports: Sequence[Port], cano
     bias = weights.bias - weights.mean / weights.deviation @ weights.slope
     numbers: dict[int, list[tuple[int, Floats]]] = {}  # of each port: columns, and what each adds
     for k, name in enumerate(weights.numbers):
-        found = average.canonical.place(features[name], ports)
-        numbers.setdefault(found.port, []).append((found.columns[0], weights.slope[k] / weights.deviation[k]))
-    compared: dict[tuple[int, str], list[tuple[int, Any, Floats]]] = {}  # of each port: columns, constants, what is added
+        there = average.canonical.place(features[name], ports)
+        numbers.setdefault(there.port, []).append((there.columns[0], weights.slope[k] / weights.deviation[k]))
+    compared: dict[
+        tuple[int, str], list[tuple[int, Any, Floats]]
+    ] = {}  # of each port: columns, constants, what is added
     for name, table in weights.tables.items():
         code, values = average.canonical.read_value(features[name], ports)
         added = table[values.astype(np.int64)]
@@ -146,14 +148,16 @@ def _write_weights(to: NodeWriter, average: Average, ports: Sequence[Port], cano
             products.append((f"{here}/numbers", read, [row for _, row in numbers[port]]))
         for kind in [kind for other, kind in compared if other == port]:
             name = f"{here}/{COMPARISONS[kind]}"
-            columns, constants, rows = zip(*compared[port, kind], strict=True)
-            read = to.node("Gather", [matrix, to.constant(f"{name}/columns", columns)], f"{name}/read", axis=1)
-            given = [read, to.constant(f"{name}/with", [constants], ports[port].type)]
-            products.append((name, to.node(COMPARISONS[kind], given, f"{name}/compared"), list(rows)))
+            steps = compared[port, kind]
+            places = to.constant(f"{name}/columns", [column for column, _, _ in steps])
+            read = to.node("Gather", [matrix, places], f"{name}/read", axis=1)
+            given = [read, to.constant(f"{name}/with", [[constant for _, constant, _ in steps]], ports[port].type)]
+            found = to.node(COMPARISONS[kind], given, f"{name}/compared")
+            products.append((name, found, [row for _, _, row in steps]))
     for name, read, rows in products:
         double = to.node("Cast", [read], f"{name}/double", to=TensorProto.DOUBLE)
-        added = to.constant(f"{name}/added", np.array(rows), "float64")
-        logits = to.node("Gemm", [double, added, logits], f"{name}/logits")
+        matrix = to.constant(f"{name}/added", np.array(rows), "float64")
+        logits = to.node("Gemm", [double, matrix, logits], f"{name}/logits")
     if not products:  # everyone is similar to everyone: the same weights for all
         logits = to.node("Unsqueeze", [logits, to.constant(f"{place}/axes", [0])], f"{place}/row")
     shares = to.node("Softmax", [logits], f"{place}/shares", axis=1)

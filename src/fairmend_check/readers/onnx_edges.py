@@ -35,7 +35,8 @@ from fairmend_check.readers.onnx_memory import (
     rank,
     whole_numbers,
 )
-from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
+from fairmend_check.readers.onnx_operators import DETERMINISTIC, MICROSOFT, ML
+from fairmend_check.readers.onnx_shapes import SOME, Sizes, list_of, sizes_of_outputs
 from fairmend_check.readers.protobuf import Message
 
 MAX_BYTES = 2**31
@@ -69,9 +70,11 @@ class Scope:
 
     ``constants`` are those among them whose value the file gives, and ``full`` those and forms of them that have
     entries. ``empty`` says along which axes values may be empty although the batch is not, and ``sizes`` are whole
-    numbers that are then not 0; ``ranks`` has the numbers of axes that are known. ``where`` is the place in words, for
-    messages. In a function, ``later`` are those that nodes still to come compute: a program that puts the nodes of the
-    function into the graph that calls it, one after the other, may take such a name for one of that graph.
+    numbers that are then not 0; ``ranks`` has the numbers of axes that are known, ``shapes`` the sizes, and ``lists``
+    sizes that nodes compute. ``fixed`` are constants, and what a program may compute beforehand because it reads only
+    these, and shapes. ``where`` is the place in words, for messages. In a function, ``later`` are those that nodes
+    still to come compute: a program that puts the nodes of the function into the graph that calls it, one after the
+    other, may take such a name for one of that graph.
     """
 
     where: str
@@ -82,6 +85,9 @@ class Scope:
     empty: dict[str, Axes] = field(default_factory=dict)
     sizes: set[str] = field(default_factory=set)
     ranks: dict[str, int] = field(default_factory=dict)
+    shapes: dict[str, Sizes | None] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
+    lists: dict[str, Sizes] = field(default_factory=dict)
     later: set[str] | None = None
     outer: Scope | None = None
 
@@ -115,6 +121,44 @@ class Scope:
     def rank(self, name: str) -> int | None:
         """Return how many axes a value has; None if that is not known."""
         return next((scope.ranks[name] for scope in self.around() if name in scope.ranks), None)
+
+    def shape(self, name: str) -> Sizes | None:
+        """Return the sizes of the axes of a value; None if their number is not known."""
+        return next((scope.shapes[name] for scope in self.around() if name in scope.shapes), None)
+
+    def list_of(self, name: str) -> Sizes | None:
+        """Return the sizes that a value lists, and what is not negative of the numbers of a constant."""
+        numbers = self.numbers(name)
+        if numbers is not None:
+            return tuple(number if number >= 0 else None for number in numbers)
+        return next((scope.lists[name] for scope in self.around() if name in scope.lists), None)
+
+    def is_fixed(self, name: str) -> bool:
+        """Return whether a program may compute a value beforehand."""
+        return any(name in scope.fixed for scope in self.around())
+
+    def note(self, node: Message) -> None:
+        """Keep what is known of the outputs of a node."""
+        outputs, inputs = [name for name in node.get("output", []) if name], node.get("input", [])
+        found = empty_axes(node, self.empty_axes, self.numbers, self.is_size, self.rank)
+        self.empty.update(dict.fromkeys(outputs, found))
+        self.note_rank(node)
+        given = [self.shape(name) for name in inputs]
+        shapes = sizes_of_outputs(node, given, self.numbers, self.list_of, full=found == FULL)
+        if len(outputs) == 1 and (numbers := list_of(node, next(iter(given), None), self.list_of, self.numbers)):
+            self.lists[outputs[0]] = numbers
+        for name, sizes in zip(node.get("output", []), shapes, strict=True):
+            if name and sizes is not None:
+                self.shapes[name], self.ranks[name] = sizes, len(sizes)
+                if found != FULL:
+                    self.empty[name] = frozenset(axis for axis, size in enumerate(sizes) if not size)
+        if gives_sizes(node, self.empty_axes, self.is_size):
+            self.sizes.update(node.get("output", [])[:1])
+        inner = any({"g", "graphs"} & set(each) for each in node.get("attribute", []))
+        if not inner and (
+            node.get("op_type") in ("Shape", "Size") or all(self.is_fixed(each) for each in inputs if each)
+        ):
+            self.fixed.update(outputs)
 
     def note_rank(self, node: Message) -> None:
         """Keep how many axes the outputs of a node have, if that is known."""
@@ -227,19 +271,21 @@ def _check_graph(graph: Message, outer: Scope, file: File, skipped: int = 0) -> 
     ranks = {name: len(tensor.get("dims", [])) for name, tensor in constants.items() if tensor}
     if skipped:
         ranks |= _declared_ranks(graph)
-    scope = Scope(outer.where, outer.hidden, values, constants, full, empty, set(), ranks, later, outer)
+    shapes: dict[str, Sizes | None] = {name: tuple(each.get("dims", [])) for name, each in constants.items() if each}
+    if skipped:
+        shapes |= _declared_sizes(graph)
+    scope = Scope(
+        outer.where, outer.hidden, values, constants, full, empty, set(), ranks, shapes, set(constants), {}, later
+    )
+    scope = replace(scope, outer=outer)
     for node in nodes[:skipped]:
-        scope.note_rank(node)
+        scope.note(node)
     for each in graph.get("initializer", []):
         _check_location(each, scope.where)
     for number, node in enumerate(nodes[skipped:], start=skipped):
         _check_node(node, number, scope, file)
         if _operator(node) not in file.local:
-            found = empty_axes(node, scope.empty_axes, scope.numbers, scope.is_size, scope.rank)
-            scope.empty.update({name: found for name in node.get("output", []) if name})
-            scope.note_rank(node)
-            if gives_sizes(node, scope.empty_axes, scope.is_size):
-                scope.sizes.update(node.get("output", [])[:1])
+            scope.note(node)
         if later is not None:
             later.difference_update(node.get("output", []))
     for each in graph.get("output", []):
@@ -253,6 +299,17 @@ def _declared_ranks(graph: Message) -> dict[str, int]:
         kind = protobuf.read_message("Type", each.get("type", b"")).get("tensor_type", {})
         if "shape" in kind:
             found[each.get("name", "")] = len(kind["shape"].get("dim", []))
+    return found
+
+
+def _declared_sizes(graph: Message) -> dict[str, Sizes | None]:
+    """Return the sizes of the inputs of a model: some rows, and as many columns as are declared."""
+    found: dict[str, Sizes | None] = {}
+    for each in graph.get("input", []):
+        kind = protobuf.read_message("Type", each.get("type", b"")).get("tensor_type", {})
+        if "shape" in kind:
+            sizes = [dimension.get("dim_value", 0) or None for dimension in kind["shape"].get("dim", [])]
+            found[each.get("name", "")] = (SOME, *sizes[1:])
     return found
 
 
@@ -291,10 +348,10 @@ def _check_node(node: Message, number: int, scope: Scope, file: File) -> None:
         switch = scope.constant(node["input"][2])
         if switch is None or not is_false(switch):
             raise CheckError(f"{what} is random unless its training mode is a constant that is false")
-    if (domain, kind) == ("", "Concat"):
+    if (domain, kind) in (("", "Concat"), (MICROSOFT, "QLinearConcat")):
         check_concat(node, what, scope.empty_axes, scope.rank)
     if (domain, kind) not in file.local:
-        check_memory((domain, kind), node.get("input", []), what, scope.is_full, file.products)
+        check_memory(node, (domain, kind), what, scope.is_full, scope.is_fixed, scope.empty_axes, file.products)
     for attribute in node.get("attribute", []):
         _check_tensors(attribute, what)
         inner = f"of {attribute.get('name', '')[:40]} of {what} "

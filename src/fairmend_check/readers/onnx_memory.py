@@ -9,12 +9,12 @@ DequantizeLinear, because ONNX Runtime may turn these into products of whole num
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fairmend_check.errors import CheckError
-from fairmend_check.readers.onnx_operators import MICROSOFT
-from fairmend_check.readers.protobuf import Message, unpack_integers
+from fairmend_check.readers.onnx_operators import MICROSOFT, ML, NEED_ENTRIES
+from fairmend_check.readers.protobuf import Message, integers_of_run, unpack_integers
 
 Operator = tuple[str, str]  # domain and name
 _INT64 = 7
@@ -41,6 +41,7 @@ _FLOAT: dict[Operator, tuple[int, ...]] = {
     (MICROSOFT, "FusedMatMul"): (0, 1),
     (MICROSOFT, "FusedMatMulActivation"): (0, 1),
 }
+PRODUCTS = frozenset(_WHOLE) | frozenset(_FLOAT)
 _KEEP_ENTRIES = frozenset(
     (
         "Cast",
@@ -96,9 +97,36 @@ def keeps_entries(domain: str, kind: str) -> bool:
 
 
 def check_memory(
-    operator: Operator, inputs: Sequence[str], what: str, is_full: Callable[[str], bool], products: Products
+    node: Message,
+    operator: Operator,
+    what: str,
+    is_full: Callable[[str], bool],
+    is_fixed: Callable[[str], bool],
+    axes_of: Callable[[str], Axes],
+    products: Products,
 ) -> None:
-    """Refuse a node that may leave memory unset; ``is_full`` says of a name whether it is a constant with entries."""
+    """Refuse a node that may leave memory unset.
+
+    ``is_full`` says of a name whether it is a constant with entries, and ``is_fixed`` whether it may become a constant.
+    """
+    inputs = node.get("input", [])
+    if operator[1] in NEED_ENTRIES.get(operator[0], ()):
+        unsure = [name for name in inputs if name and axes_of(name) != FULL]
+        if operator[1] == "Scan" and _of_steps(node, axes_of) != FULL:
+            unsure += inputs[:1]
+        if unsure:
+            raise CheckError(
+                f'{what} reads "{unsure[0][:60]}", which may be empty: ONNX Runtime may then give what was in memory'
+            )
+    if operator == (ML, "LinearClassifier"):
+        _check_linear_classifier(node, what)
+    for place in _FLOAT.get(operator, ()):
+        name = inputs[place] if place < len(inputs) else ""
+        if name and is_fixed(name) and not is_full(name) and axes_of(name) != FULL:
+            raise CheckError(
+                f'{what} multiplies by "{name[:60]}", which may become a constant without entries: ONNX Runtime then '
+                "leaves in the output what was in memory"
+            )
     products.dequantized |= operator[1] == "DequantizeLinear"
     place, meaning = _UNSAFE_INPUTS.get(operator, (len(inputs), ""))
     if place < len(inputs) and inputs[place]:
@@ -109,6 +137,18 @@ def check_memory(
     if operator in _WHOLE:
         raise CheckError(f"{what} is a product of whole numbers, and {_NO_FACTOR}")
     products.unsure.append(what)
+
+
+def _check_linear_classifier(node: Message, what: str) -> None:
+    """Refuse a classifier that has not one intercept for each class: ONNX Runtime then writes some scores only."""
+    given = {each.get("name", ""): each for each in node.get("attribute", [])}
+    labels = given.get("classlabels_strings", {}).get("strings", [])
+    if "classlabels_ints" in given:
+        labels = integers_of_run(given["classlabels_ints"].get("ints", memoryview(b"")))
+    intercepts = len(given.get("intercepts", {}).get("floats", b"")) // 5  # a tag and four bytes each
+    coefficients = len(given.get("coefficients", {}).get("floats", b"")) // 5
+    if not labels or intercepts != len(labels) or coefficients % len(labels) or not coefficients:
+        raise CheckError(f"{what} must have coefficients and one intercept for each of its {len(labels)} classes")
 
 
 # Concat: ONNX Runtime up to 1.31 makes room for an input that is empty along another axis, and writes nothing there.
@@ -128,7 +168,8 @@ _SAME_SHAPE_NAMES = """
 _FULL_NAMES = """
     Add And ArgMax ArgMin ArrayFeatureExtractor Attention BatchNormalization BiasAdd BiasGelu BiasSoftmax BitShift
     BitwiseAnd BitwiseOr BitwiseXor CastMap Concat DequantizeLinear Div DynamicQuantizeLinear DynamicQuantizeMatMul
-    Equal FastGelu FeatureVectorizer Flatten FusedGemm FusedMatMul FusedMatMulActivation GatherElements GatherND Gemm
+    Einsum Equal FastGelu FeatureVectorizer Flatten FusedGemm FusedMatMul FusedMatMulActivation GatherElements
+    GatherND Gemm
     Greater GreaterOrEqual LayerNormalization Less LessOrEqual LinearClassifier LinearRegressor MatMul MatMulInteger
     MatMulIntegerToFloat MatMulNBits Max Mean Min Mod Mul OneHotEncoder Or PRelu Pow QGemm QLinearAdd QLinearMatMul
     QLinearMul QuantizeLinear QuickGelu RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
@@ -203,7 +244,7 @@ def empty_axes(
     if kind == "Gather" and len(given) == 2 and first is not None and given[1] == FULL:
         return FULL if first <= {axis} else None
     if kind == "Split" and first is not None:
-        return first | {axis}
+        return first if len(inputs) > 1 and is_size(inputs[1]) else first | {axis}
     if kind == "Slice" and first is not None:
         along = numbers_of(inputs[3]) if len(inputs) > 3 else None
         return None if along is None else first | set(along)
@@ -267,7 +308,10 @@ def check_concat(
 ) -> None:
     """Refuse a Concat of a value that may be empty along another axis."""
     axis = next((each.get("i", 0) for each in node.get("attribute", []) if each.get("name") == "axis"), 0)
-    for name in node.get("input", []):
+    joined = (
+        slice(2, None, 3) if node.get("op_type") == "QLinearConcat" else slice(None)
+    )  # with a scale and a zero each
+    for name in node.get("input", [])[joined]:
         axes, axes_there = axes_of(name), rank_of(name)
         same = {axis} if axes_there is None else {axis, axis % axes_there, axis % axes_there - axes_there}
         if axes_there != 1 and (axes is None or not axes <= same):

@@ -146,6 +146,21 @@ def unpack_integers(packed: memoryview, bits: int) -> list[int]:
     return numbers
 
 
+def integers_of_run(run: memoryview) -> list[int]:
+    """Return the whole numbers of an attribute, each with its tag."""
+    return unpack_integers(memoryview(b"".join(_numbers_of(run))), 64)
+
+
+def _numbers_of(run: memoryview) -> Iterator[bytes]:
+    if len(run) > _MAX_PACKED_BYTES:
+        raise CheckError("an attribute has too many whole numbers for axes")
+    position = 0
+    while position < len(run):
+        _, end = _varint(run, position + 1)
+        yield bytes(run[position + 1 : end])
+        position = end
+
+
 def _parse(kind: str, data: memoryview, counter: Iterator[int], fields: Fields) -> Message:
     message: Message = {}
     position = 0

@@ -12,11 +12,14 @@ from onnx import TensorProto, defs, helper, numpy_helper
 import fairmend_check
 from benchmarks.soundness import leaks
 from benchmarks.soundness.entry_cases import EntryCase, random_case, with_entry
+from fairmend_check.errors import CheckError
+from fairmend_check.readers.onnx_memory import Products, check_memory
 from fairmend_check.readers.onnx_operators import DETERMINISTIC, ML
+from fairmend_check.readers.onnx_shapes import sizes_of_outputs
 
 SEEDS = range(6)
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-UNSET = {"Col2Im"}
+UNSET = {"Col2Im", "RotaryEmbedding"}
 
 
 def verdict(tmp_path, case, raw=None):
@@ -57,9 +60,12 @@ def test_every_leak_can_be_planted(name):
         ("a_graph_given_to_a_function", "gives a graph to a function"),
         ("a_product_over_no_columns", "DynamicQuantizeMatMul .* no factor of it is a constant with entries"),
         ("a_product_of_integers_over_no_columns", "MatMulInteger .* no factor of it is a constant with entries"),
-        ("a_product_of_floats_that_becomes_one_of_integers", "as the file has DequantizeLinear"),
+        ("a_product_of_floats_that_becomes_one_of_integers", "may become a constant without entries"),
         ("a_sequence_of_no_steps", "lengths of sequences"),
         ("rows_that_are_joined_with_no_rows", "may be empty along another axis than 1"),
+        ("quantised_rows_that_are_joined_with_no_rows", "QLinearConcat .* may be empty along another axis than 1"),
+        ("a_product_with_a_constant_without_entries", "may become a constant without entries"),
+        ("a_classifier_with_too_few_intercepts", "one intercept for each of its 2 classes"),
         ("a_mask_with_a_hole", "mask"),
         ("a_node_before_the_entry", "node 0 is not"),
         ("training_information", "training_info"),
@@ -81,6 +87,50 @@ def test_operators_are_those_of_onnx_but_the_random_ones():
         known = {schema.name for schema in schemas if schema.domain == domain}
         assert DETERMINISTIC[domain] >= known - RANDOM - UNSET
         assert not DETERMINISTIC[domain] & (RANDOM | UNSET)
+
+
+@pytest.mark.parametrize(
+    ("domain", "kind"), [("", "NonMaxSuppression"), ("", "RoiAlign"), ("", "LSTM"), ("com.microsoft", "BiasAdd")]
+)
+def test_what_may_be_unset_reads_values_with_entries_only(domain, kind):
+    node = {"op_type": kind, "domain": domain, "input": ["x", "w"], "output": ["y"]}
+    axes = {"x": frozenset([0]), "w": frozenset()}
+    with pytest.raises(CheckError, match='reads "x", which may be empty'):
+        check_memory(node, (domain, kind), "node 1", lambda _: False, lambda _: False, axes.get, Products())
+    axes["x"] = frozenset()
+    check_memory(node, (domain, kind), "node 1", lambda _: False, lambda _: False, axes.get, Products())
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "numbers", "sizes"),
+    [
+        ("Slice", [(-1, 32)], {"s": [16], "e": [2**63 - 1], "a": [1]}, (-1, 16)),
+        ("Slice", [(-1, 32)], {"s": [32], "e": [2**63 - 1], "a": [1]}, (-1, 0)),
+        ("Slice", [(-1, 32)], {"s": [0], "e": [4], "a": [0]}, (-1, 32)),
+        ("Slice", [(-1, 32)], {"s": [1], "e": [4], "a": [0]}, (None, 32)),
+        ("Add", [(-1, 1), (1, 8)], {}, (-1, 8)),
+        ("Add", [(-1, 1), (1, None)], {}, (-1, None)),
+        ("Add", [(-1, 0), (1, 1)], {}, (-1, 0)),
+        ("MatMul", [(-1, 3), (3, 5)], {}, (-1, 5)),
+        ("Concat", [(None, 2), (None, 2)], {}, (None, 2)),
+        ("Unsqueeze", [(-1, 3)], {"s": [1]}, (-1, 1, 3)),
+        ("Reshape", [(-1, 6)], {"s": [-1, 2, 3]}, (-1, 2, 3)),
+        ("Reshape", [(None, 6)], {"s": [-1, 2, 3]}, (None, 2, 3)),
+        ("Tile", [(1, 3)], {"s": [0, 2]}, (0, 6)),
+        ("TopK", [(-1, 3)], {"s": [0]}, (-1, 0)),
+        ("Range", [(), (), ()], {}, None),
+    ],
+)
+def test_sizes_are_followed_where_they_are_certain(kind, given, numbers, sizes):
+    names = [f"x{at}" for at in range(len(given))]
+    node = {"op_type": kind, "input": [*names, *numbers], "output": ["y"]}
+    full = all(all(each) for each in given)
+    shapes = [*given, *[(len(each),) for each in numbers.values()]]
+
+    def listed(name):
+        return tuple(each if each >= 0 else None for each in numbers[name]) if name in numbers else None
+
+    assert sizes_of_outputs(node, shapes, numbers.get, listed, full=full) == [sizes]
 
 
 def test_dropout_that_is_off_is_honest(tmp_path):
@@ -190,11 +240,11 @@ def test_products_of_floats_are_not_restricted_without_dequantised_numbers(tmp_p
 def test_columns_that_are_cut_out_may_be_joined_again_and_rows_may_not(axis, joined, tmp_path):
     """ONNX Runtime leaves in memory what was there if an input of Concat is empty along another axis."""
     case = random_case(np.random.default_rng(1))
-    numbers = {"zero": np.array([0]), "one": np.array([1]), "along": np.array([axis])}
+    numbers = {"start": np.array([1 - axis]), "end": np.array([2 - axis]), "along": np.array([axis])}  # the second row
     case.model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in numbers.items())
     case.model.graph.node.extend(
         [
-            helper.make_node("Slice", ["hidden_0", "zero", "one", "along"], ["part"]),
+            helper.make_node("Slice", ["hidden_0", "start", "end", "along"], ["part"]),
             helper.make_node("Relu", ["part"], ["more"]),
             helper.make_node("Concat", ["more", "hidden_0"], ["joined"], axis=1),
         ]
