@@ -39,16 +39,19 @@ def describe_policy(policy: Policy, measure: str = "balanced accuracy") -> str:
         figures = f"{measure} is at most {number(policy.keep)}"
         if measure != "R²":
             figures = f"accuracy and {measure} are at most {points}"
-        kept = f"whose {figures} below the original network's"
+        kept = f"A candidate keeps the model if its {figures} below the original network's."
         most = f"keeps the most {measure}, {first}"
     else:
-        kept = f"whose agreement with the original network's decisions is at most {points} below 100 %"
+        kept = (
+            "A candidate keeps the model if its agreement with the original network's decisions is at most "
+            f"{points} below 100 %."
+        )
         most = f"keeps the most of its decisions, {first}"
     if policy.guarantee == "everyone":
-        return f"Only a proof for everyone counts. Of the candidates {kept}, auto takes the one that {most}."
+        return f"Only a proof for everyone counts. {kept} Of those that do, auto takes the one that {most}."
     if policy.guarantee == "listed":
-        return f"A proof for the repair inputs is enough. Of the candidates {kept}, auto takes the one that {most}."
-    return f"Of the candidates {kept}, auto takes those with the strongest guarantee, and of these the one that {most}."
+        return f"A proof for the repair inputs is enough. {kept} Of those that do, auto takes the one that {most}."
+    return f"{kept} Of those that do, auto takes those with the strongest guarantee, and of these the one that {most}."
 
 
 def accuracy_measure(result: RepairResult) -> str:
