@@ -34,7 +34,9 @@ def test_the_policy_is_said_with_its_figures():
         "network's. Of those that do, auto takes those with the strongest guarantee, and of these the one that keeps "
         "the most balanced accuracy, or the first of those that are not clearly different."
     )
-    assert "if its R² is at most 0.02 below the original network's. Of those that do, auto" in describe_policy(Policy(), "R²")
+    assert "if its R² is at most 0.02 below the original network's. Of those that do, auto" in describe_policy(
+        Policy(), "R²"
+    )
     everyone = describe_policy(Policy(0.005, "everyone", "decisions"))
     assert everyone.startswith("Only a proof for everyone counts.")
     assert "decisions is at most 0.5 points below 100 %" in everyone
