@@ -23,6 +23,7 @@ from fairmend.evaluate.document import (
     SelectionRates,
 )
 from fairmend.evaluate.proxies import describe_proxy
+from fairmend.evaluate.summary import below_four_fifths
 from fairmend.report.dossier.rules import AI_ACT, BASES, CREDIT, HIRING, INSURANCE, Excerpt
 from fairmend.report.report import PagedDocument
 
@@ -225,6 +226,9 @@ def _credit(document: PagedDocument, proof: Proof | None) -> Iterator[Statement 
         "That groups of applicants are approved equally often. Equal treatment of a person does not imply it; the "
         "rates are in report.html.",
     )
+    few = "" if isinstance(document, QuantifyDocument) else below_four_fifths(document)
+    if few:
+        yield Statement(RECOMPUTABLE, f"{'After the repair: ' if isinstance(document, RepairDocument) else ''}{few}")
     yield Statement(NOT_CLAIMED, "That the features that the model uses are predictive, or needed for the business.")
 
 
