@@ -33,13 +33,16 @@ def results(tmp_path_factory):
         "audit": fairmend.audit(network, SPEC, X),
         "disparity": fairmend.audit(network, SPEC, X).disparity,
         "certify": fairmend.certify(network, SPEC, X),
+        "quantify": fairmend.quantify(network, SPEC, seconds=1, samples=10),
         "search": fairmend.search(network, SPEC, X, seeds=20, local_steps=20),
         "repair": repaired,
         "check": fairmend.check(folder / "certificate.json", folder / "model.onnx"),
     }
 
 
-@pytest.mark.parametrize("name", ["spec", "network", "audit", "disparity", "certify", "search", "repair", "check"])
+@pytest.mark.parametrize(
+    "name", ["spec", "network", "audit", "disparity", "certify", "quantify", "search", "repair", "check"]
+)
 def test_a_notebook_shows_it_with_every_text_escaped(results, name):
     html = results[name]._repr_html_()
     assert html.startswith("<p><strong>")

@@ -58,7 +58,7 @@ def test_only_none_is_0_percent_and_only_all_is_100_percent(rate, digits):
 def test_the_terminal_and_the_report_write_a_small_share_alike():
     rate = 0.0004
     group = GroupMetrics("sex", {"f": 1_000, "m": 1_500}, False, rate, None, None)
-    assert plain(group_figures(group)) == "< 0.1 % / –"
+    assert plain(group_figures(group)) == "< 0.1 / –"
     assert "&lt; 0.1 %" in plain(share_bar(rate))
 
 

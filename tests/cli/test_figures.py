@@ -38,7 +38,7 @@ def test_an_audit_of_decisions_shows_the_disparity(case):
         assert f"Score disparity: {name} {100 * value:.1f} points" in shown
     for limit, count in found.above.items():
         share = " ".join(percent(count / 200).split())
-        assert f"Score disparity above {100 * limit:g} {'point' if limit == 0.01 else 'points'} {share}" in shown
+        assert f"Score disparity: share above {100 * limit:g} {'point' if limit == 0.01 else 'points'} {share}" in shown
     pair = found.worst
     assert f'Largest score disparity, row {pair.row + 2}: "yes" has probability' in shown
     assert "with age 18; " in shown
@@ -176,7 +176,7 @@ def test_reasons_are_grouped_and_recipes_not_run_are_one_line():
 
 def test_a_regression_network_has_r2_in_place_of_accuracy():
     text = shown(candidates=CANDIDATES[:1], original=None)
-    assert "whose R² is at most 0.02 below" in text
+    assert "if its R² is at most 0.02 below" in text
     assert "accuracy" not in text
     [row] = [line for line in text.splitlines() if line.startswith("→   1")]
     assert row.split()[-6:] == ["0", "%", "0.760", "97.0", "%", "–"]
@@ -220,7 +220,7 @@ def test_a_repair_shows_repair_inputs_and_the_score_disparity_before_and_after(t
         assert f"Score disparity: {name} {both}" in shown
     assert before["largest"] > 0 == after["largest"]
     share = percent(before["above"][2]["share"]).replace("\N{NO-BREAK SPACE}", " ")
-    assert f"Score disparity above 10 points {share} 0 %" in shown
+    assert f"Score disparity: share above 10 points {share} 0 %" in shown
     assert f"Largest score disparity before the repair, row {before['worst']['row']}: " in shown
     assert "After the repair, similar people get equal scores." in shown
 

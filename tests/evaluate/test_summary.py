@@ -30,11 +30,13 @@ from support.report_cases import audit_of, people, repair_of, repaired
 
 def test_the_policy_is_said_with_its_figures():
     assert describe_policy(Policy()) == (
-        "Of the candidates whose accuracy and balanced accuracy are at most 2 points below the original network's, "
-        "auto takes those with the strongest guarantee, and of these the one that keeps the most balanced accuracy, or "
-        "the first of those that are not clearly different."
+        "A candidate keeps the model if its accuracy and balanced accuracy are at most 2 points below the original "
+        "network's. Of those that do, auto takes those with the strongest guarantee, and of these the one that keeps "
+        "the most balanced accuracy, or the first of those that are not clearly different."
     )
-    assert "whose R² is at most 0.02 below the original network's, auto" in describe_policy(Policy(), "R²")
+    assert "if its R² is at most 0.02 below the original network's. Of those that do, auto" in describe_policy(
+        Policy(), "R²"
+    )
     everyone = describe_policy(Policy(0.005, "everyone", "decisions"))
     assert everyone.startswith("Only a proof for everyone counts.")
     assert "decisions is at most 0.5 points below 100 %" in everyone

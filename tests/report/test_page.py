@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairmend.base.text import percent, printable, probabilities
+from fairmend.base.text import in_points, printable, probabilities
 from fairmend.evaluate.document import NearestPair
 from fairmend.report.page import LARGEST, render
 from support.html_page import Page
@@ -178,7 +178,7 @@ def test_with_three_classes_the_widest_gap_of_each_feature_is_shown():
     report = repair_of("prof", 3)
     before, after = (side.groups[0] for side in (report.document.before, report.document.after))
     assert before.widest_class is not None
-    gaps = [f"{percent(side.widest_difference)} ({side.widest_class})" for side in (before, after)]
+    gaps = [f"{in_points(side.widest_difference)} ({side.widest_class})" for side in (before, after)]
     assert f"Widest gap of a class {' → '.join(gaps)}" in report.html
 
 

@@ -184,7 +184,7 @@ class DisparityFigures:
         rows = [(f"Score disparity: {name}", f"{least}{value}") for name, value in shown.items()]
         for entry in self.above:
             unit = "point" if entry.points == 1 else "points"
-            rows.append((f"Score disparity above {entry.points} {unit}", f"{least}{percent(entry.share)}"))
+            rows.append((f"Score disparity: share above {entry.points} {unit}", f"{least}{percent(entry.share)}"))
         return rows
 
     @property

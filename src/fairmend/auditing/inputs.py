@@ -247,6 +247,12 @@ class TableInputs(SlicedInputs):
     def __init__(self, spec: Spec, dtype: npt.DTypeLike, table: TableStream, witnesses: Witnesses | None) -> None:
         self._spec, self._dtype, self._table, self.witnesses = spec, dtype, table, witnesses
         self.count, self.total = len(table.parts), table.total
+        self._has_pairs_taken = witnesses is not None  # also on a worker, which has no callback
+
+    @property
+    def wants_pairs(self) -> bool:
+        """Whether readings want the worst pair of every unequal input."""
+        return self._has_pairs_taken
 
     def read(self, number: int) -> TableReading:
         """Return the inputs of a slice."""

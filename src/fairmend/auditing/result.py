@@ -204,6 +204,7 @@ class AuditResult:
         pairs = [pair.describe() for pair in self.pairs]
         rows = list(enumerate(pairs, start=1))
         notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
+        notes += ["Rows are counted from 0."] if pairs and not self.sampled else []
         notes += [f"Condition: {self.condition}"] if self.condition else []
         return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
 

@@ -178,14 +178,20 @@ def points(before: float | None, after: float | None, digits: int = 1) -> str:
     return shown if float(f"{change:.{digits}f}") else "unchanged"
 
 
-def in_points(difference: float) -> str:
-    """Return a difference of shares or probabilities in percentage points, as "2.4 points".
+def in_points(difference: float | None) -> str:
+    """Return a difference of shares or probabilities in percentage points, as "2.4 points", and a dash for None."""
+    return _NONE if difference is None else f"{without_unit(difference)}{_NBSP}points"
 
-    Only a difference of exactly 0 is written as 0: a smaller one than 0.05 is "< 0.1 points".
+
+def without_unit(difference: float | None) -> str:
+    """Return a difference in percentage points without the unit, as "2.4", and a dash for None.
+
+    Only a difference of exactly 0 is written as 0: a smaller one than 0.05 is "< 0.1".
     """
+    if difference is None:
+        return _NONE
     rounded = f"{100 * difference:.1f}"
-    shown = "0" if difference == 0 else "< 0.1" if rounded == "0.0" else rounded
-    return f"{shown}{_NBSP}points"
+    return "0" if difference == 0 else "< 0.1" if rounded == "0.0" else rounded
 
 
 def ratio(value: float | None) -> str:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import listed, number, percent, printable, probabilities, signed_difference
+from fairmend.base.text import listed, number, percent, printable, probabilities, signed_difference, without_unit
 from fairmend.cli.console import Rows, figures_table, show_warnings
 from fairmend.evaluate.document import UTILITY_NAMES
 
@@ -86,7 +86,8 @@ def show_check(
     scope += ", in exact arithmetic only: rounding may change a prediction in inference" if real else ""
     colour = "bold yellow" if scope else "bold green"
     sentence = (f"The certificate is valid{scope}", colour)
-    screen.print(Text.assemble(sentence, f" (checked in {result.seconds:.2f} s). To check it yourself, run:"))
+    took = "less than 0.01" if result.seconds < 0.01 else f"{result.seconds:.2f}"
+    screen.print(Text.assemble(sentence, f" (checked in {took} s). To check it yourself, run:"))
     typed = shlex.join(["fairmend", "check", str(certificate), str(model), *(["--real"] if real else [])])
     screen.print(Text(f"  {typed}", style="bold"), soft_wrap=True)
     show_condition(screen, result.condition)
@@ -131,17 +132,17 @@ def _shown(key: str, value: float) -> str:
 
 def group_heading(group: FeatureGroups) -> str:
     """Return the heading of the group figures of one feature."""
-    what = "parity / odds" if group.widest_class is None else "widest gap of a class"
+    what = "parity / odds" if group.widest_class is None else "widest of a class"
     bins = f" in {len(group.groups) + group.groups_left_out} bins" if group.binned else ""
     small = f", without {group.small_groups} small" if group.small_groups else ""
-    return f"Gaps by {group.feature}{bins} ({what}{small})"
+    return f"Gaps by {group.feature}{bins} ({what}{small}), points"
 
 
 def group_figures(group: FeatureGroups) -> str:
     """Return the differences in demographic parity and in equalized odds; with many classes, that of the widest one."""
     if group.widest_class is not None:
-        return printable(f"{percent(group.widest_difference)} ({group.widest_class})")
-    return f"{percent(group.demographic_parity_difference)} / {percent(group.equalized_odds_difference)}"
+        return printable(f"{without_unit(group.widest_difference)} ({group.widest_class})")
+    return f"{without_unit(group.demographic_parity_difference)} / {without_unit(group.equalized_odds_difference)}"
 
 
 def show_means(screen: Console, before: Sequence[FeatureMeans], after: Sequence[FeatureMeans] | None = None) -> None:

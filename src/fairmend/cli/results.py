@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairmend.auditing.plan import AuditPlan, describe_seconds
+from fairmend.auditing.result import wilson_interval
 from fairmend.base.text import at_least_percent, at_most_percent, percent
 from fairmend.cli.console import Rows, figures_table, stderr_console
 from fairmend.cli.figures import (
@@ -268,9 +269,13 @@ def show_shares(screen: Console, found: QuantifyDocument, data: str | None) -> N
     screen.print(table)
     if found.sampled is not None:
         estimate = f"{found.sampled:.2%}".replace("%", " %")
-        screen.print(Text(f"Of {found.samples:,} random people, {estimate} were found to be treated unequally."))
+        low, high = map(percent, wilson_interval(round(found.sampled * found.samples), found.samples))
+        interval = f"an estimate, 95 % interval {low} to {high}"
+        screen.print(
+            Text(f"Of {found.samples:,} random people, {estimate} were found to be treated unequally ({interval}).")
+        )
     divided = f"{found.leaves:,} {'box' if found.leaves == 1 else 'boxes'} in {found.seconds:.1f} s."
-    screen.print(Text(f"{divided} The proof holds for the network's own arithmetic."))
+    screen.print(Text(f"{divided} The proof holds in {found.precision} arithmetic, rounding included."))
     show_condition(screen, found.condition)
     if found.boxes:
         screen.print()

@@ -157,7 +157,7 @@ def _show_spec(screen: Console, check: SpecCheck, document: Mapping[str, Any]) -
             Text(f"Neighbourhoods in the data: {sizes.least:,} to {sizes.most:,} people, median {sizes.median:,g}.")
         )
     if spec.claim.stated:
-        screen.print(Text(document["claim"]))
+        screen.print(Text(f"Claim: {document['claim']}"))
     if spec.label is not None and spec.label.classes:
         classes = listed([f'"{name}"' for name in spec.label.classes], most=None)
         screen.print(Text(f'The classes are {classes}, in column "{spec.label.column}".'))

@@ -39,16 +39,19 @@ def describe_policy(policy: Policy, measure: str = "balanced accuracy") -> str:
         figures = f"{measure} is at most {number(policy.keep)}"
         if measure != "R²":
             figures = f"accuracy and {measure} are at most {points}"
-        kept = f"whose {figures} below the original network's"
+        kept = f"A candidate keeps the model if its {figures} below the original network's."
         most = f"keeps the most {measure}, {first}"
     else:
-        kept = f"whose agreement with the original network's decisions is at most {points} below 100 %"
+        kept = (
+            "A candidate keeps the model if its agreement with the original network's decisions is at most "
+            f"{points} below 100 %."
+        )
         most = f"keeps the most of its decisions, {first}"
     if policy.guarantee == "everyone":
-        return f"Only a proof for everyone counts. Of the candidates {kept}, auto takes the one that {most}."
+        return f"Only a proof for everyone counts. {kept} Of those that do, auto takes the one that {most}."
     if policy.guarantee == "listed":
-        return f"A proof for the repair inputs is enough. Of the candidates {kept}, auto takes the one that {most}."
-    return f"Of the candidates {kept}, auto takes those with the strongest guarantee, and of these the one that {most}."
+        return f"A proof for the repair inputs is enough. {kept} Of those that do, auto takes the one that {most}."
+    return f"{kept} Of those that do, auto takes those with the strongest guarantee, and of these the one that {most}."
 
 
 def accuracy_measure(result: RepairResult) -> str:
@@ -185,7 +188,7 @@ def _limits_of_repair(repair: RepairDocument, guarantee: Guarantee) -> tuple[str
     return (
         *limits,
         _proxies(repair),
-        f"Equal outcomes: groups may still have different selection rates; {gaps}.{_below_four_fifths(repair)}"
+        f"Equal outcomes: groups may still have different selection rates; {gaps}. {below_four_fifths(repair)}".rstrip()
         if both
         else "Equal outcomes: groups may still have different scores on average.",
         "Accurate predictions: how well the model still predicts is shown below."
@@ -199,7 +202,7 @@ def _limits_of_repair(repair: RepairDocument, guarantee: Guarantee) -> tuple[str
 
 def _summarize_audit(audit: AuditDocument) -> Summary:
     status, tag, headline = _audit_headline(audit) if audit.scores is None else _score_headline(audit, audit.scores)
-    few = _below_four_fifths(audit)
+    few = below_four_fifths(audit)
     return Summary(
         status,
         tag,
@@ -212,7 +215,7 @@ def _summarize_audit(audit: AuditDocument) -> Summary:
                 (
                     "Proof: an audit says nothing about other people. To prove more, run fairmend certify or repair.",
                     _proxies(audit),
-                    f"Equal outcomes: selection rates are another question; the gaps are shown below.{few}"
+                    f"Equal outcomes: selection rates are another question; the gaps are shown below. {few}".rstrip()
                     if audit.scores is None
                     else "Equal outcomes: groups may still have different scores on average.",
                 ),
@@ -291,12 +294,12 @@ def _people(audit: AuditDocument) -> tuple[str, ...]:
     return (uniform, f"Of the whole input space, {between} is treated unequally (95 % interval).")
 
 
-def _below_four_fifths(document: AuditDocument | RepairDocument) -> str:
+def below_four_fifths(document: AuditDocument | RepairDocument) -> str:
     """Return a sentence about the features whose groups have an impact ratio below four fifths, or nothing."""
     tables = [] if document.outcomes is None else document.outcomes.tables
     flagged = [t for t in tables if (t.flagged_before if t.flagged_after is None else t.flagged_after)]
     names = list(dict.fromkeys(" × ".join(table.features) for table in flagged))
-    return f" By {listed(names)}, a group is selected less than four fifths as often as another." if names else ""
+    return f"By {listed(names)}, a group is selected less than four fifths as often as another." if names else ""
 
 
 def _proxies(document: Document) -> str:

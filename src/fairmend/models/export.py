@@ -51,8 +51,8 @@ def _ways(base: Network | RunModel, spec: Spec) -> list[Callable[[Path], Path]]:
 
     def saved(write: Callable[[Path], None]) -> Callable[[Path], Path]:
         def make(folder: Path) -> Path:
-            write(folder / "original.onnx")
-            return folder / "original.onnx"
+            write(folder / "exported-model.onnx")
+            return folder / "exported-model.onnx"
 
         return make
 
@@ -139,9 +139,10 @@ def _require_same(base: Network | RunModel, exported: RunModel, spec: Spec, what
         shares = [scores_of(logits, "probability").reshape(far.shape) for logits in (before, after)]
         far &= np.abs(shares[0] - shares[1]) > _CLOSE / 4
     if far.any():
+        scores = "outputs" if spec.regression else "log-odds"
         raise FairmendError(
-            f"the exported model scores {int(far.sum())} of {len(X)} people otherwise than the {what}, by up to "
-            f"{np.abs(before - after).max():.3g}. Export it to ONNX yourself, and repair that file"
+            f"the exported model scores {int(far.sum())} of {len(X)} people otherwise than the {what}: the {scores} "
+            f"differ by up to {np.abs(before - after).max():.3g}. Export it to ONNX yourself, and repair that file"
         )
 
 

@@ -179,7 +179,7 @@ def _problem(feature: Feature, kind: str) -> str:
     if kind == "string":
         if feature.categories is None:
             return 'holds numbers; make it kind = "categorical"'
-        return 'is one-hot; write encoding = "ordinal"' if feature.one_hot else ""
+        return 'is one-hot; write encoding = "ordinal" in the spec' if feature.one_hot else ""
     if not feature.whole:
         return f'is {feature.kind}; make it kind = "integer"'
     if feature.scale is not None:

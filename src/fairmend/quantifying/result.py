@@ -14,7 +14,7 @@ import numpy as np
 
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.progress import Progress
-from fairmend.base.text import condition_text
+from fairmend.base.text import at_least_percent, at_most_percent, condition_text, html_pairs, percent
 from fairmend.network import Network
 from fairmend.prove.certificate import Certificate
 from fairmend.quantifying.certificate import Evidence, confirmed_certificate
@@ -142,6 +142,20 @@ class QuantifyResult:
         shares = ", ".join(f"{name} {100 * getattr(self, name):.4g} %" for name in ("fair", "unfair", "undecided"))
         boxes = f"{self.leaves:,} boxes, {self.seconds:.1f} s"
         return f"QuantifyResult({shares}; {boxes}{condition_text(self.condition)})"
+
+    def _repr_html_(self) -> str:
+        """Show the shares in a notebook."""
+        estimate = "" if self.sampled is None else f"{percent(self.sampled, 2)} of {self.samples:,} (an estimate)"
+        pairs = [
+            ("Proven to be treated equally", at_least_percent(self.fair)),
+            ("Proven to be treated unequally", at_least_percent(self.unfair)),
+            ("Undecided", at_most_percent(self.undecided)),
+            *([("Random people found to be treated unequally", estimate)] if estimate else []),
+            ("Boxes", f"{self.leaves:,}"),
+            ("Seconds", f"{self.seconds:.1f}"),
+        ]
+        notes = [f"Condition: {self.condition}"] if self.condition else []
+        return html_pairs("Shares of all people that the spec allows", pairs, notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values."""

@@ -223,6 +223,7 @@ def describe_with(environment: jinja2.Environment) -> None:
         "number": text.number,
         "score_difference": text.score_difference,
         "in_points": text.in_points,
+        "plain": lambda value: text.number(value).replace(",", ""),  # as values of features are written elsewhere
         "signed": text.signed_difference,
         "count": text.count,
         "listed": text.listed,

@@ -233,7 +233,7 @@ def _write_pipeline(stage: Path, model: Path, network: Network | RepairedModel, 
     from fairmend.spec.draft.from_sklearn import read_pipeline
 
     if not isinstance(network, Network):
-        return "the model was repaired by classes of similar people, in front of it"
+        return "the nodes that find the class of similar people are in front of it, and fit into no pipeline"
     try:
         repaired = to_estimator(network, read_pipeline(model, trust_pickle)[0])
     except FairmendError as error:

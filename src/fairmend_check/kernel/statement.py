@@ -84,8 +84,12 @@ def describe_encoding(spec: Spec, entry: Entry) -> str:
     the entry looks up."""
     said = []
     if len(entry.ports) > 1:
-        read = [f"{_quoted(port.name)} reads {_join([_quoted(f.name) for f in port.features])}" for port in entry.ports]
-        said.append(f"the inputs of the model hold these features, in this order: {'; '.join(read)}.")
+        if all([f.name for f in port.features] == [port.name] for port in entry.ports):
+            inputs = ", ".join(_quoted(port.name) for port in entry.ports)
+            said.append(f"the inputs of the model hold the features of the same names, in this order: {inputs}.")
+        else:
+            held = [f"{_quoted(p.name)} holds {_join([_quoted(f.name) for f in p.features])}" for p in entry.ports]
+            said.append(f"the inputs of the model hold these features, in this order: {'; '.join(held)}.")
     names = {port.owners[column][0].name for at, port in enumerate(entry.ports) for column in entry.read_columns(at)}
     scaled = [feature for feature in spec.features if feature.scale and feature.name in names]
     if scaled:

@@ -23,6 +23,7 @@ from fairmend.evaluate.document import (
     SelectionRates,
 )
 from fairmend.evaluate.proxies import describe_proxy
+from fairmend.evaluate.summary import below_four_fifths
 from fairmend.report.dossier.rules import AI_ACT, BASES, CREDIT, HIRING, INSURANCE, Excerpt
 from fairmend.report.report import PagedDocument
 
@@ -223,8 +224,11 @@ def _credit(document: PagedDocument, proof: Proof | None) -> Iterator[Statement 
     yield Statement(
         NOT_CLAIMED,
         "That groups of applicants are approved equally often. Equal treatment of a person does not imply it; the "
-        "rates are in the chapter on selection rates.",
+        "rates are in report.html.",
     )
+    few = "" if isinstance(document, QuantifyDocument) else below_four_fifths(document)
+    if few:
+        yield Statement(RECOMPUTABLE, f"{'After the repair: ' if isinstance(document, RepairDocument) else ''}{few}")
     yield Statement(NOT_CLAIMED, "That the features that the model uses are predictive, or needed for the business.")
 
 
@@ -474,9 +478,10 @@ def _accuracy(document: PagedDocument) -> Iterator[Statement]:
     known = {} if utility is None else {key: getattr(utility, key) for key in UTILITY_NAMES}
     shares = [
         f"{name} {percent(known[key])}"
-        for name, key in (("accuracy", "accuracy"), ("balanced accuracy", "balanced_accuracy"), ("AUC", "auc"))
+        for name, key in (("accuracy", "accuracy"), ("balanced accuracy", "balanced_accuracy"))
         if known.get(key) is not None
     ]
+    shares += [f"AUC {known['auc']:.3f}"] if known.get("auc") is not None else []
     shares += [f"{name} {number(known[key])}" for name, key in REGRESSION_ERRORS if known.get(key) is not None]
     if not shares:
         yield Statement(NOT_CLAIMED, "Point 2(g), metrics of accuracy: the data have no labels. Name them in [label].")
