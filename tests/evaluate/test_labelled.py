@@ -68,9 +68,9 @@ def test_without_labels_there_are_no_figures(spec):
 
 def test_the_different_labels_name_the_classes_whatever_their_order():
     frame = small_people().sort_values("good")
-    labels = labels_of(small_network(), frame, 20).distinct_labels()
-    assert sorted(labels["good"]) == sorted(frame["good"].unique())
-    assert labels_of(small_network(), frame.drop(columns="good"), 20).distinct_labels() is None
+    labels = labels_of(small_network(), frame, 20).distinct_values
+    assert sorted(labels) == sorted(frame["good"].unique())
+    assert labels_of(small_network(), frame.drop(columns="good"), 20).distinct_values == ()
 
 
 def test_a_label_that_is_never_positive_is_a_warning():

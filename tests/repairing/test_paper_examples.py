@@ -56,10 +56,10 @@ def test_concrete_bounds_are_those_of_example_1():
 
 
 def test_upper_forms_are_the_brown_equations():
-    forms = Linear.from_network(NETWORK, REGIONS).forms
+    bounds = Linear.from_network(NETWORK, REGIONS)
     t = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
     x1, x2 = 4 + 4 * t[:, 0], t[:, 1]
-    upper = forms.upper[0, 0] + t @ forms.upper[1:, 0]
+    upper = bounds.upper[0, 0] + t @ bounds.upper[1:, 0]
     np.testing.assert_allclose(upper[:, 0], 0.7 * (x1 + 6 * x2) + 4.2, rtol=1e-12)
     np.testing.assert_allclose(upper[:, 1], 0.7 * (x1 - 6 * x2) + 4.2, rtol=1e-12)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from fairmend.spec import Feature
 from fairmend.spec.claim import Claim
 from fairmend.spec.label import About, Label
-from fairmend_check.kernel import spec as checked
+from fairmend_check.kernel import features as checked
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "spec.md"
 

@@ -80,7 +80,7 @@ def test_an_audit_gives_the_same_by_plain_data(monkeypatch, tmp_path, kind):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(examine, "_WORTHWHILE", 0)
     opened = lambda address, jobs: HERE if address is None else ClusterEngine()  # noqa: E731
-    monkeypatch.setattr("fairmend.workflows.audit.open_engine", opened)
+    monkeypatch.setattr("fairmend.workers.engine.open_engine", opened)
     small_network().save("model.onnx")
     Spec(small_spec().features, small_spec().label, id_column="customer").save("spec.toml")
     people = small_people(400).assign(customer=[f"c{n}" for n in range(400)])

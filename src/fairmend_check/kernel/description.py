@@ -137,8 +137,6 @@ class _Steps:
             if any(part.shape != (width,) for part in (mean, variance, gain, shift) if part is not None):
                 raise CheckError(f"{where} is not a batch normalisation of {width} units")
             epsilon = take(entry, "epsilon", float, where)
-            if not 0 <= epsilon <= 1:
-                raise CheckError(f"{where}.epsilon is {epsilon!r}; it must be from 0 to 1")
             return graph.norm(source, batch_norm(mean, variance, gain, shift, epsilon))
         if kind == "scale":
             mean, gain, shift = (_row(entry, key, width, float(key == "gain"), where) for key in _KEYS[kind])

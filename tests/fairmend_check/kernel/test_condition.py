@@ -92,7 +92,7 @@ def test_tensors_and_steps_fit_together(model):
         (5, {"transposed": 1}, "transposed must be"),
         (5, {"transposed": True}, "reads 5 values"),
         (5, {"extra": 1}, "unknown key"),
-        (6, {"epsilon": -1.0}, "must be from 0 to 1"),
+        (6, {"epsilon": -1.0}, "negative epsilon"),
         (7, {"name": "Gelu"}, "not the name of a function"),
         (10, {"parameters": "head.weight"}, "has 6 numbers for 4 columns"),
         (9, {"sources": [5]}, "not what sum reads"),
