@@ -656,6 +656,7 @@ def expected_document(world: World, shown: dict[str, Any], frames: dict[str, pd.
     common = {
         "version": 2,
         "threshold": 0.5,
+        "score_range": [0.0, 1.0],
         "origin": {"seed": 0, "files": files},
         "class_names": world.people.classes,
         "out_of_range": {"rows": 0},

@@ -113,6 +113,8 @@ def test_a_state_dict_whose_activation_nobody_names(case, untouched):
 def test_a_folder_as_model(case, untouched):
     (case.folder / "m.onnx").mkdir()
     untouched("m.onnx: this is a folder", model=case.folder / "m.onnx")
+    (case.folder / "m.onnx" / "MLmodel").write_text("flavors:\n  onnx:\n    data: model.onnx\n")
+    untouched("the MLflow model folder names 'model.onnx', which is not there", model=case.folder / "m.onnx")
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.99])

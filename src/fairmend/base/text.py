@@ -209,14 +209,23 @@ def number(value: float | None) -> str:
     return (f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}").replace("-", _MINUS)
 
 
-def probabilities(shares: Sequence[float], threshold: float | None = None, most: int = 6) -> list[str]:
+def probabilities(
+    shares: Sequence[float], threshold: float | None = None, most: int = 6, score_range: Sequence[float] = (0, 1)
+) -> list[str]:
     """Return probabilities in per cent, with enough digits to tell them apart, and from the threshold if there is one.
 
-    Otherwise 49.98 % would read as 50.0 %, which is another prediction.
+    Otherwise 49.98 % would read as 50.0 %, which is another prediction. With a range of scores that stand for the
+    probabilities 0 and 1, they are shown as these scores.
     """
+    low, high = score_range
+    plain = (low, high) == (0, 1)
+
+    def show(share: float, digits: int) -> str:
+        return percent(share, digits) if plain else f"{low + (high - low) * share:.{digits}f}"
+
     different = {*shares} if threshold is None else {*shares, threshold}
-    digits = next((d for d in range(1, most) if len({percent(s, d) for s in different}) == len(different)), most)
-    return [percent(share, digits) for share in shares]
+    digits = next((d for d in range(1, most) if len({show(s, d) for s in different}) == len(different)), most)
+    return [show(share, digits) for share in shares]
 
 
 def score_difference(value: float, on: str | None) -> str:

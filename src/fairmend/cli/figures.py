@@ -99,6 +99,12 @@ def show_condition(screen: Console, condition: str) -> None:
         screen.print(Text(f"Condition: {condition}"))
 
 
+def show_unit(screen: Console, document: Document) -> None:
+    """Print what the scores of a model have to do with the probabilities that are shown, if they are none."""
+    if document.unit:
+        screen.print(Text(f"Scores: {document.unit}"))
+
+
 def show_runtime(screen: Console, model: Network | RunModel) -> None:
     """Print what runs a model that is not read as a network, and why it is not."""
     from fairmend.models import RunModel
@@ -248,18 +254,17 @@ def show_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what:
     for pair in pairs:
         assert pair.answers is not None
         assert pair.scores is not None
-        scores = probabilities(pair.scores, threshold)
+        scores = probabilities(pair.scores, threshold, score_range=document.score_range)
         answers = map(document.quoted_class, pair.answers)
         first, second = (f"{name} ({score})" for name, score in zip(answers, scores, strict=True))
         difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
         lines.add_row(" ", Text(f"{name_pair(pair, what)}: {first}. {difference}: {second}."))
     meaning = "the probability of the first prediction"
     if threshold is not None:
-        positive = document.quoted_class(1)
-        meaning = (
-            f"the probability of {positive}; from {percent(threshold, _digits(threshold))}, the prediction is "
-            f"{positive}"
-        )
+        positive, score = document.quoted_class(1), "score of the model" if document.in_points else "probability of"
+        shown = document.threshold_words if document.in_points else percent(threshold, _digits(threshold))
+        score += "" if document.in_points else f" {positive}"
+        meaning = f"the {score}; from {shown}, the prediction is {positive}"
     lines.add_row(" ", Text(f"In parentheses: {meaning}. {_numbering(what)}", style="dim"))
     screen.print(lines)
 

@@ -26,6 +26,7 @@ from fairmend.cli.figures import (
     show_out_of_range,
     show_proxies,
     show_report,
+    show_unit,
 )
 from fairmend.evaluate.document import PolicySummary, RecipeSummary, RepairDocument
 from fairmend.evaluate.summary import describe_collapse, describe_unrun
@@ -64,6 +65,7 @@ def show_repair(screen: Console, repaired: RepairedFiles) -> None:
         sentence = describe_collapse(comparison.result, people.spec, len(people.calibration))
         screen.print(Text(sentence, style="bold red"))
         screen.print()
+    show_unit(screen, document)
     show_comparison(screen, document, f"{document.title}, repaired with method {document.method}{at}")
     show_proxies(screen, document.proxies)
     show_out_of_range(screen, done, folder / "spec.toml" if done is not None and done.ranges else None)

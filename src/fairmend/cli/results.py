@@ -30,6 +30,7 @@ from fairmend.cli.figures import (
     show_proxies,
     show_report,
     show_runtime,
+    show_unit,
 )
 from fairmend.evaluate.document import AuditDocument, CertifyDocument, Document, QuantifyDocument, SearchDocument
 from fairmend.prove.result import decided_by
@@ -51,9 +52,10 @@ _REAL_ONLY = (
 
 
 def show_begin(screen: Console, done: FilesResult[Any, Document]) -> None:
-    """Print what runs the model, if fairmend only runs it, and the warnings that make all figures doubtful."""
+    """Print what runs the model, if fairmend only runs it, what makes all figures doubtful, and the unit of scores."""
     show_runtime(screen, done.network)
     show_doubts(screen, done.document)
+    show_unit(screen, done.document)
 
 
 def show_end(screen: Console, done: FilesResult[Any, Document], everyone: str = "") -> None:

@@ -165,8 +165,9 @@ def _show_spec(screen: Console, check: SpecCheck, document: Mapping[str, Any]) -
         screen.print(Text(f'The number to predict is in column "{spec.label.column}".'))
     elif spec.label is not None:
         screen.print(Text(f'The positive outcome is "{spec.label.positive}" in column "{spec.label.column}".'))
-        if spec.threshold != DEFAULT_THRESHOLD:
-            unit = "probability" if spec.score_range == (0, 1) else "score"
+        probability = spec.score_range == (0, 1)
+        if spec.threshold != DEFAULT_THRESHOLD or not probability:
+            unit = "probability" if probability else "score"
             screen.print(Text(f"It is predicted from a {unit} of {spec.threshold_words} on."))
     else:
         screen.print(Text("The spec has no label: audit and certify work without one, repair does not."))

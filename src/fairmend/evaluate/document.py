@@ -104,7 +104,8 @@ class Document:
     `title` says what was examined. `claim` is what the spec claims about similar people. `class_names` are the
     predictions. `favourable` is the one that is good for a person: None for a regression network, and for several
     classes of which none is. `value_names` is what people call the values of a feature, by feature. `threshold` is the
-    probability from which a prediction is positive. `condition` is what must be true of the program that runs the
+    probability from which a prediction is positive; `score_range` has the scores of the model that stand for the
+    probabilities 0 and 1. `condition` is what must be true of the program that runs the
     model, if its file leaves that open. `doubts` are the first of the `warnings`: those that make every figure
     doubtful. `files` are those that the command wrote: the path of each, by name.
     """
@@ -121,6 +122,7 @@ class Document:
     favourable: str | None
     value_names: dict[str, dict[str, str]]
     threshold: float
+    score_range: list[float] = field(default_factory=lambda: [0.0, 1.0])
     about: About
     condition: str
     out_of_range: OutOfRangeValues | None
@@ -128,6 +130,31 @@ class Document:
     doubts: list[str] = field(default_factory=list)
     warnings: list[str]
     files: dict[str, str]
+
+    @property
+    def in_points(self) -> bool:
+        """Whether the scores of the model are not probabilities, but a range that stands for them."""
+        return self.score_range != [0.0, 1.0]
+
+    @property
+    def threshold_words(self) -> str:
+        """The threshold as sentences name it, in the unit of the scores."""
+        if not self.in_points:
+            return repr(self.threshold)
+        low, high = self.score_range
+        return f"{low + (high - low) * self.threshold:.9g}"
+
+    @property
+    def unit(self) -> str:
+        """What the scores of the model have to do with the probabilities that a result shows; empty if they are one."""
+        if not self.in_points:
+            return ""
+        low, high = self.score_range
+        return (
+            f"The model gives scores from {low:.9g} to {high:.9g}, which stand for the probabilities 0 and 1. Per "
+            f"cent, points (percentage points) and other thresholds below are of this probability; the score "
+            f"{self.threshold_words}, from which the prediction is positive, is the probability {self.threshold:.6g}."
+        )
 
     def quoted_class(self, number: int) -> str:
         """Return what a class means in quotes: "yes", or not "yes"; class 2 if nothing says what it means."""

@@ -158,6 +158,7 @@ def common_parts(net: Model, spec: Spec, context: Context, condition: str = "") 
         "favourable": None if favourable is None else names[favourable],
         "value_names": {f.name: dict(f.names) for f in spec.features if f.names},
         "threshold": spec.threshold,
+        "score_range": [float(end) for end in spec.score_range],
         "about": spec.about,
         "condition": condition,
         "out_of_range": None if done is None else out_of_range_values(done),

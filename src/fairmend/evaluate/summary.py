@@ -247,7 +247,7 @@ def _audit_headline(audit: AuditDocument) -> tuple[str, str, str]:
 
 
 def _at_threshold(document: Document) -> str:
-    return "" if document.threshold == DEFAULT_THRESHOLD else f" at the threshold {document.threshold!r}"
+    return "" if document.threshold == DEFAULT_THRESHOLD else f" at the threshold {document.threshold_words}"
 
 
 def _score_headline(audit: AuditDocument, scores: ScoreFigures) -> tuple[str, str, str]:

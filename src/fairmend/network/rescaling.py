@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 
 PROBABILITY = (0.0, 1.0)
@@ -70,6 +70,16 @@ class Rescaling:
             else:
                 values = (values * step.factor + step.shift).astype(probabilities.dtype)
         return np.stack([1 - values, values], axis=1) if self.both else values
+
+    def as_probabilities(self, given: Floats) -> Floats:
+        """Return given scores in the range as the probabilities before any clip; numbers outside of it as they are.
+
+        Numbers from 0 to 1 are probabilities already.
+        """
+        low, high = self.ends
+        if (given.min() >= 0 and given.max() <= 1) or given.min() < low or given.max() > high:
+            return given
+        return (given - low) / (high - low)
 
     def __str__(self) -> str:
         """Return the range, as in "scores from 300 to 850", and what else happens to the probability."""

@@ -130,7 +130,7 @@ def describe_pair(pair: Pair, document: Document) -> str:
     first, second = (class_name(document, answer) for answer in pair.answers)
     two = pair.output is None
     what = "score" if two else f"probability of “{first}”"
-    scores = text.probabilities(values, document.threshold if two else None)
+    scores = text.probabilities(values, document.threshold if two else None, score_range=document.score_range)
     own, other = (f"“{answer}” ({what} {value})" for answer, value in zip((first, second), scores, strict=True))
     return text.short(f"{name}: {own}. {difference}: {other}.", 600)
 

@@ -34,7 +34,8 @@ from fairmend.evaluate.encoding.search import draft_from_scores
 from fairmend.evaluate.encoding.tables import mark_spare_rows, tables_of
 from fairmend.evaluate.people import choose_policy, naming_file
 from fairmend.models import ModelSource, RunModel, load_model
-from fairmend.network import Model, Network
+from fairmend.network import DEFAULT_THRESHOLD, Model, Network
+from fairmend.network.rescaling import PROBABILITY
 from fairmend.prove.fit import network_of_spec, require_fit, why_no_codes
 from fairmend.spec import Label, Spec
 from fairmend.spec.classes import similarity_classes
@@ -232,9 +233,8 @@ def draft_spec_file(
             )
         except FairmendError as error:
             raise FairmendError(f"{table}: {error}") from error
-    return _write(
-        draft, frame, f"Drafted from {table.name} by fairmend spec init", file, table, model_file, net, match, scores
-    )
+    draft, title = _in_the_unit_of(net, draft), f"Drafted from {table.name} by fairmend spec init"
+    return _write(draft, frame, title, file, table, model_file, net, match, scores)
 
 
 def draft_pipeline_spec(
@@ -290,6 +290,7 @@ def draft_pipeline_spec(
     except FairmendError as error:
         unknown = data_out is None and "cannot express" in str(error)
         raise FairmendError(f"{source}: {error}{_AS_IS if unknown else ''}") from error
+    draft = _in_the_unit_of(net, draft)
     if scores is not None and frame is not None and net is not None and table is not None:
         bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
         match = _match_scores(draft, frame, bound, scores, table)
@@ -544,6 +545,23 @@ def _match_scores(draft: Draft, frame: pd.DataFrame, net: Model, scores: Path, d
             f"{scores}: {match}. The model reads people in another way than this spec; nothing was written."
         )
     return match
+
+
+def _in_the_unit_of(net: Network | RunModel | None, draft: Draft) -> Draft:
+    """Return the draft with the range of the scores that the model gives, and the threshold in their unit."""
+    rescaling, label = net.rescaling if isinstance(net, Network) else None, draft.label
+    if rescaling is None or rescaling.ends == PROBABILITY or label is None or label.positive is None:
+        return draft
+    low, high = (float(f"{end:.9g}") for end in rescaling.ends)
+    note = f"The model gives scores from {low:g} to {high:g}, which stand for the probabilities 0 and 1."
+    review: tuple[str, ...] = ()
+    if label.threshold == DEFAULT_THRESHOLD:
+        middle = low / 2 + high / 2
+        note += f" Without threshold, it decides in the middle, at {middle:g}."
+        review = (f"label: the model gives scores, and the threshold is guessed: {middle:g}, their middle; set yours",)
+    threshold = low + (high - low) * label.threshold
+    label = replace(label, score_range=(low, high), threshold=threshold)
+    return replace(draft, label=label, label_notes=(*draft.label_notes, note), review=(*draft.review, *review))
 
 
 def _write(

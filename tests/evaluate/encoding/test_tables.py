@@ -63,6 +63,17 @@ def test_the_encoding_is_found_and_fits_the_tables(rows, start):
     require_fit(net, made.spec)
 
 
+def test_two_tables_with_a_spare_row_each_are_likelier_than_one_with_two():
+    """Three cities in 4 rows and two sexes in 3, not the cities in 3 rows and the sexes in 4."""
+    people = PEOPLE.assign(city=PEOPLE.city.replace("Zug", "Bern"))
+    net = network((4, 3))
+    codes = [people[name].astype("category").cat.codes + 1 for name in ("city", "sex")]
+    X = np.stack([*codes, *inputs(["sex", "city", "age", "income"])[:, 2:].T], axis=1)
+    made, match = draft_from_scores(draft_from_data(people, ["sex"], inputs=4), people, net, scores(net, X))
+    assert match.verified
+    np.testing.assert_allclose(made.spec.encode(people, np.float64), X, atol=1e-6)
+
+
 def test_a_wrong_spec_is_not_verified_instead_of_an_error_about_a_row():
     net, X = network((2, 4)), inputs(["sex", "city", "age", "income"])
     wrong = draft_from_data(PEOPLE, ["sex"], order=["age", "sex", "city", "income"], inputs=4, scale="standard").spec

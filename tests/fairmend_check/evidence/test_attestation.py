@@ -159,10 +159,16 @@ def test_an_attestation_for_another_model_is_one_line_and_no_verdict(attested, t
     other = tmp_path / "other"
     other.mkdir()
     _, model = case(spec="ordinal").save(other)
-    assert main([files[0], str(model), "--attestation", str(path)]) == 2
+    before = sorted(tmp_path.rglob("*"))
+    written = [tmp_path / name for name in ("new.json", "junit.xml", "summary.md")]
+    options = [
+        part for pair in zip(("--attest", "--junit", "--summary"), map(str, written), strict=True) for part in pair
+    ]
+    assert main([files[0], str(model), "--attestation", str(path), *options]) == 2
     error = one_line_of_error(capsys)
     assert "is for the model model.onnx with sha256" in error
     assert sha256(model) in error
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is written"
 
 
 def test_a_changed_certificate_is_not_the_attested_one(attested, capsys):

@@ -149,8 +149,10 @@ def test_the_action_fails_on_a_model_that_no_longer_fits(action, wrong, tmp_path
 
 
 def test_the_action_fails_without_a_verdict(action, files, tmp_path):
+    (tmp_path / "fairmend-check.xml").write_text("<testsuites></testsuites>")
     done = run_step(action, tmp_path, certificate="certificate.json", model="$(touch x).onnx", options="--no-run")
     assert done.returncode == 2
     assert not (tmp_path / "x").exists()
     assert "verdict=NONE" in (tmp_path / "GITHUB_OUTPUT").read_text()
     assert "no verdict" in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    assert not (tmp_path / "fairmend-check.xml").exists(), "that of an earlier check"

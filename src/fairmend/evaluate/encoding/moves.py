@@ -51,6 +51,8 @@ class Distance:
         """Keep the network in float64, and the scores as logits; a state that is not possible is infinitely far."""
         self._possible = possible
         self._net, self._frame, self._regression = net.astype(np.float64), frame, regression
+        if net.rescaling is not None and given.shape[1] == 1 and not regression:
+            given = net.rescaling.as_probabilities(given)
         self._target = self._as_logits(given)
         self._limit = np.abs(self._target).max() if not regression else np.inf
         self._centre = np.median(self._target, axis=0)

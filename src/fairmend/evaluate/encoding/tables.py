@@ -95,12 +95,16 @@ def _codes(column: Column | None, order: str, missing: str) -> list[Reading]:
 
 
 def _cost(codes: Sequence[Reading], rows: int, number: int, place: int) -> float:
-    """Return how unlikely a table of so many rows is for a column; a row for unknown values is common."""
+    """Return how unlikely a table of so many rows is for a column.
+
+    Networks commonly have a spare row in every table, for unknown values: so one spare row in each of two tables is
+    likelier than none in one and two in the other.
+    """
     reading = _of_rows(codes, rows)
     if reading is None:
         return _FAR
     spare = rows - len(reading.feature.categories or range(rows))
-    return min(spare, 50) + 0.5 * (spare == 1) + 0.001 * abs(number - place)
+    return float(min(spare, 50) ** 1.5 + 0.001 * abs(number - place))
 
 
 def _of_rows(codes: Sequence[Reading], rows: int) -> Reading | None:

@@ -71,7 +71,7 @@ class Draft:
         if self.spec.guessed_ranges:
             tables.append(["[table]", *_comments([_RANGES]), *toml_lines({"ranges": GUESSED})])
         if self.label is not None:
-            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(self.label.to_dict())])
+            tables.append(["[label]", *_comments(self.label_notes), *toml_lines(self._label_table())])
         if self.claim.stated:
             tables.append(["[claim]", *toml_lines(self.claim.to_dict())])
         for drafted in self.features:
@@ -81,6 +81,12 @@ class Draft:
         if Spec.from_dict(parse_toml(text)) != self.spec:
             raise FairmendError("the spec cannot be written as TOML. Rename columns with unusual characters.")
         return text
+
+    def _label_table(self) -> dict[str, Any]:
+        """Return the table of the label, with a threshold where people would not guess it: of scores in points."""
+        assert self.label is not None
+        written = self.label.to_dict()
+        return written | {"threshold": self.label.threshold} if "score_range" in written else written
 
 
 def require_columns(names: Iterable[str], columns: Sequence[Any], what: str) -> list[str]:
