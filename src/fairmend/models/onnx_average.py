@@ -128,7 +128,9 @@ def _write_weights(to: NodeWriter, average: Average, ports: Sequence[Port], cano
     for k, name in enumerate(weights.numbers):
         found = average.canonical.place(features[name], ports)
         numbers.setdefault(found.port, []).append((found.columns[0], weights.slope[k] / weights.deviation[k]))
-    compared: dict[tuple[int, str], list[tuple[int, Any, Floats]]] = {}  # of each port: columns, constants, what is added
+    compared: dict[
+        tuple[int, str], list[tuple[int, Any, Floats]]
+    ] = {}  # of each port: columns, constants, what is added
     for name, table in weights.tables.items():
         code, values = average.canonical.read_value(features[name], ports)
         added = table[values.astype(np.int64)]

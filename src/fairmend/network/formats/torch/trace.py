@@ -72,6 +72,11 @@ _NORM = _tensors("batch_norm", "running_mean", "running_var", "weight", "bias", 
 LAYERS: dict[type[nn.Module], Callable[[Any], Arguments]] = {
     nn.Linear: _tensors("linear", "weight", "bias"),
     nn.Embedding: _tensors("embedding", "weight", max_norm="max_norm"),
+    nn.EmbeddingBag: _tensors(
+        "embedding_bag",
+        "weight",
+        **{name: name for name in ("mode", "max_norm", "padding_idx", "include_last_offset")},
+    ),
     nn.Bilinear: _tensors("bilinear", "weight", "bias"),
     nn.LayerNorm: _tensors("layer_norm", "weight", "bias", normalized_shape="normalized_shape", eps="eps"),
     nn.RMSNorm: _tensors("rms_norm", "weight", normalized_shape="normalized_shape", eps="eps"),
@@ -124,14 +129,17 @@ def layer_call(name: str, layer: nn.Module, source: str) -> Arguments:
 _SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace)
 
 
-def trace(module: nn.Module, source: str, example: Sequence[Any] | None = None) -> Program:
-    """Return the calls of forward(); the module is in eval mode, and an example is what forward() takes."""
+def trace(module: nn.Module, source: str, example: Sequence[Any] | None = None, optional: bool = False) -> Program:
+    """Return the calls of forward(); the module is in eval mode, and an example is what forward() takes.
+
+    Arguments that the example does not give keep their default; with ``optional``, those that default to None do not.
+    """
     if type(module) in LAYERS:  # torch.fx would trace the inside of a single layer
         module = nn.Sequential(module)
         graph = fx.Tracer().trace(module)
         return _Translation(graph, module, source, prefix="0.").program()
     try:
-        graph = fx.Tracer().trace(module, _defaults(module))
+        graph = fx.Tracer().trace(module, _fixed(module, example or (), optional))
     except Exception as error:  # forward() is the user's code: it may raise anything
         program = _exported(module, source, example)
         if program is None:
@@ -155,10 +163,22 @@ def _as_wide(program: Program, example: Sequence[Any]) -> Program:
     return replace(program, inputs=tuple(inputs))
 
 
-def _defaults(module: nn.Module) -> dict[str, Any] | None:
-    """Return the arguments of forward() that have a default: they keep it."""
-    parameters = inspect.signature(module.forward).parameters.values()
-    return {each.name: each.default for each in parameters if each.default is not each.empty} or None
+def _fixed(module: nn.Module, example: Sequence[Any], optional: bool) -> dict[str, Any] | None:
+    """Return the arguments of forward() that are no inputs: those that have a default, and are no tensor."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    fixed = {each.name: each.default for each in parameters if each.default is not each.empty}
+    if optional:
+        fixed = {name: default for name, default in fixed.items() if default is not None}
+    for each, given in zip(parameters, example, strict=False):
+        fixed.pop(each.name, None)
+        if given is None:
+            fixed[each.name] = None
+    return fixed or None
+
+
+def has_optional(module: nn.Module) -> bool:
+    """Return whether an argument of forward() defaults to None, as fastai's x_cont does."""
+    return any(each.default is None for each in inspect.signature(module.forward).parameters.values())
 
 
 _EXPORTING = threading.RLock()  # one thread at a time silences logging, or the last one to end would leave it silent
