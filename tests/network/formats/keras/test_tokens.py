@@ -37,6 +37,21 @@ def saved(tmp_path_factory):
     return path.read_bytes()
 
 
+@quiet
+def test_one_of_several_outputs_is_read_from_the_model_that_ends_in_it(tmp_path):
+    keras = import_keras()
+    start = keras.Input((3,))
+    hidden = keras.layers.Dense(4, "relu")(start)
+    several = keras.Model(start, [keras.layers.Dense(1, name=name)(hidden) for name in ("score", "risk")])
+    with pytest.raises(FairmendError, match=r"2 outputs \(score, risk\).*get_layer"):
+        load_network(several)
+    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    for place, name in enumerate(("score", "risk")):
+        one = keras.Model(several.inputs, several.get_layer(name).output)
+        given = several.predict(rows, verbose=0)[place][:, 0]
+        assert np.allclose(load_network(one).logits(rows), given, atol=1e-6)
+
+
 def option(name, **values):
     return lambda layers: layers[name]["config"].update(values)
 

@@ -14,7 +14,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from fairmend.network.formats.torch.module import example_rows, interpreted, module_arguments
 from fairmend.network.input_columns import fix_columns
-from support.torch_graphs import GRAPHS, Model, heads
+from support.torch_graphs import GRAPHS, Model, heads, pair
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
 
@@ -177,7 +177,15 @@ REFUSED = {
         lambda: Custom(lambda m, x: m.fc2(m.fc1(x)) if x.sum() > 0 else x),
         "could not be traced",
     ),
-    "tuple": (lambda: Custom(lambda m, x: (m.fc1(x), x)), "returns tuple"),
+    "tuple": (
+        lambda: Custom(lambda m, x: (m.fc1(x), x)),
+        r"forward\(\) returns 2 outputs; .*wrap the module .*self\.model\(x\)\[0\]$",
+    ),
+    "dict": (
+        lambda: Custom(lambda m, x: {"score": m.fc1(x), "hidden": x}),
+        r"forward\(\) returns 2 outputs \(score and hidden\); .*wrap the module",
+    ),
+    "nothing returned": (lambda: Custom(lambda m, x: None), "returns NoneType; it must return one tensor"),
     "nothing": (lambda: nn.Sequential(nn.ReLU()), "no affine layer"),
     "empty": (lambda: nn.Sequential(), "no affine layer"),
     "attention over rows": (
@@ -294,6 +302,33 @@ def test_an_argument_with_the_default_none_is_an_input_where_forward_needs_it():
     assert load_network(alone).inputs == 4
     assert load_network(alone, example=(None, torch.zeros(2, 4))) == load_network(alone)
     assert load_network(GRAPHS["control flow on shapes"]()).inputs == 4  # mask=None stays None
+
+
+class One(nn.Module):
+    """A module of several outputs that returns one of them, as the message says."""
+
+    def __init__(self, model, which):
+        super().__init__()
+        self.model, self.which = model, which
+
+    def forward(self, x):
+        return self.model(x)[self.which]
+
+
+@pytest.mark.parametrize("which", ["score", "risk", "logits"])
+def test_one_of_several_outputs_is_read_from_a_module_that_returns_it(which):
+    torch.manual_seed(0)
+    several = pair(
+        lambda m, x: {
+            "score": m.b(h := m.a(x).relu()),
+            "risk": m.c(h),
+            "logits": m.b(h) + m.c(x[:, [0, 1, 2, 3, 3, 3]]),
+        },
+        c=nn.Linear(6, 1),
+    ).eval()
+    network = load_network(One(several, which))
+    assert np.allclose(network.logits(X), several(torch.tensor(X))[which].detach().numpy()[:, 0], atol=1e-6)
+    assert load_network(One(several, "logits")).nodes == load_network(several).nodes or which != "logits"
 
 
 def test_an_example_says_how_large_bags_are():

@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import first_line
+from fairmend.base.text import first_line, listed
 from fairmend.network.formats.axes import Count
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
-from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
+from fairmend.network.formats.torch.program import ONE_OUTPUT, Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.pth import to_numpy
 
 # The layers of torch.nn, each as the function that it calls.
@@ -405,6 +405,9 @@ def _one_output(output: Any, source: str) -> fx.Node:
         output = output.get("logits", next(iter(output.values())) if len(output) == 1 else output)
     if isinstance(output, list | tuple) and len(output) == 1:
         output = output[0]
+    if isinstance(output, dict | list | tuple) and len(output) > 1:
+        names = f" ({listed([str(name) for name in output])})" if isinstance(output, dict) else ""
+        raise FairmendError(f"{source}: forward() returns {len(output)} outputs{names}; {ONE_OUTPUT}")
     if not isinstance(output, fx.Node):
         raise FairmendError(f"{source}: forward() returns {type(output).__name__}; it must return one tensor")
     return output
