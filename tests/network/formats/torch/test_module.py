@@ -159,6 +159,10 @@ REFUSED = {
     ),
     "random": (lambda: Custom(lambda m, x: m.fc2(F.dropout(m.fc1(x)))), "stays random"),
     "half": (lambda: nn.Sequential(nn.Linear(4, 1)).half(), "0.weight is float16"),
+    "quantised": (
+        lambda: torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 1)), {nn.Linear}),
+        r"layer '0' \(Linear\) is quantised; give the model as it was before",
+    ),
     "bfloat16": (lambda: nn.Sequential(nn.Linear(4, 1)).bfloat16(), r"bfloat16; .*model\.float\(\)"),
     "hook": (
         lambda: hooked(lambda layer: layer.register_forward_hook(lambda *_: None)),
@@ -226,7 +230,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_has_no_bounds_is_refused_by_name(case):
     make, words = REFUSED[case]
@@ -259,7 +263,7 @@ def test_a_last_layer_that_is_used_elsewhere_is_refused():
 
 def outputs(module, network, X):
     """What the module gives for the rows of the network, as the network gives it."""
-    reading = interpreted(module, network.form.tensors, "m")
+    reading = interpreted(module, "m")
     with torch.no_grad():
         given = module(*module_arguments(module, X, reading, network.dtype))
     given = (given["logits"] if isinstance(given, dict) else given).numpy()

@@ -104,8 +104,8 @@ def read_module(module: nn.Module, example: Any = None) -> Network:
     except Exception as error:  # the user's code
         raise FairmendError(f"{source}: the module cannot be copied ({error}); export the model to ONNX") from error
     _keep_computed_weights(module)
+    reading = interpreted(module, source, None if example is None else _arguments(example, module, source))
     tensors = _tensors(module, source)
-    reading = interpreted(module, tensors, source, None if example is None else _arguments(example, module, source))
     versions = getattr(module.state_dict(), "_metadata", None)
     form = StateDictForm(tensors, versions, None, tuple(reading.entries), module, _tied(module), copied=reading.copied)
     network = reading.network(tensors, source, form)
@@ -113,16 +113,14 @@ def read_module(module: nn.Module, example: Any = None) -> Network:
     return network
 
 
-def interpreted(
-    module: nn.Module, tensors: dict[str, npt.NDArray[Any]], source: str, example: tuple[Any, ...] | None = None
-) -> Reading:
+def interpreted(module: nn.Module, source: str, example: tuple[Any, ...] | None = None) -> Reading:
     """Return the steps of forward(), with its defaults or, where it does not work with these, without those of None."""
     try:
-        return interpret(trace(module, source, example), tensors, source)
+        return interpret(trace(module, source, example), _tensors(module, source), source)
     except FairmendError as error:
         if example is None and has_optional(module):
             try:
-                return interpret(trace(module, source, optional=True), tensors, source)
+                return interpret(trace(module, source, optional=True), _tensors(module, source), source)
             except FairmendError:
                 raise error from None  # the user hears what stands in the way with the defaults
         raise
