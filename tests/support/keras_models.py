@@ -190,9 +190,9 @@ MODELS = {
         made_in_another_order,
         operations,
         attention,
-        gated_attention,
         products,
         token_operations,
+        gated_attention,
     )
 }
 ONLY_ARCHIVED = ("operations", "token_operations")  # Keras does not write operations on tensors in .h5 files
