@@ -36,7 +36,7 @@ class Case:
 
 
 def all_cases() -> Iterator[Case]:
-    """Yield every network of the classes A to D."""
+    """Yield every network of the classes A to E."""
     yield from _modules()
     yield from _state_dicts()
     yield from _exports()

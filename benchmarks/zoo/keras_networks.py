@@ -79,6 +79,21 @@ def _embedded(keras: Any) -> Any:
     return keras.Model([*codes.values(), numbers], out)
 
 
+def _normalised_layers(keras: Any) -> Any:
+    layers = keras.layers
+    x = keras.Input((6,))
+    h = layers.LayerNormalization()(layers.Dense(8, activation="relu")(x))
+    return keras.Model(x, layers.Dense(1, activation="sigmoid")(h))
+
+
+def _multiplied(keras: Any) -> Any:
+    layers = keras.layers
+    x = keras.Input((6,))
+    h = layers.Dense(8, activation="relu")(x)
+    h = layers.Multiply()([h, layers.Dense(8, activation="sigmoid")(x)])
+    return keras.Model(x, layers.Dense(1, activation="sigmoid")(h))
+
+
 # name: (class, whether it reads raw columns, how it is made)
 MODELS: dict[str, tuple[str, bool, Callable[[Any], Any]]] = {
     **{name: (kind, False, _plain(name)) for name, kind in ACTIVATIONS.items()},
@@ -91,6 +106,8 @@ MODELS: dict[str, tuple[str, bool, Callable[[Any], Any]]] = {
     "Normalization": ("A", True, _normalised),
     "PReLU": ("B", False, _prelu),
     "embeddings, three inputs": ("B", True, _embedded),
+    "LayerNormalization": ("E", False, _normalised_layers),
+    "Multiply": ("E", False, _multiplied),
 }
 OLD = [  # saved as .h5 as well
     "relu", "elu", "gelu", "functional with a skip", "nested", "head without a bias", "no bias at all",

@@ -1,4 +1,4 @@
-"""Networks that fairmend does not read: products and divisions, quantised ones, trees, averaged probabilities."""
+"""Networks that fairmend does not read: recurrent and quantised ones, trees, averaged probabilities."""
 
 from __future__ import annotations
 
@@ -8,31 +8,22 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 
-class _Product(nn.Module):
+class _TwoLayers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b, self.head = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 1)
 
-    def forward(self, x):
-        return self.head(self.a(x) * self.b(x))
 
-
-class _Gated(_Product):
-    def forward(self, x):
-        return self.head(F.glu(torch.cat([self.a(x), self.b(x)], dim=1), dim=1))
-
-
-class _Quotient(_Product):
+class _Quotient(_TwoLayers):
     def forward(self, x):
         h = self.a(x)
         return self.head(h / h.norm(dim=1, keepdim=True))
 
 
-class _MeanOfProbabilities(_Product):
+class _MeanOfProbabilities(_TwoLayers):
     def forward(self, x):
         return (torch.sigmoid(self.head(self.a(x))) + torch.sigmoid(self.head(self.b(x)))) / 2
 
@@ -46,15 +37,6 @@ class _Recurrent(nn.Module):
         return self.head(self.lstm(x[:, None])[0][:, -1])
 
 
-class _Attention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention, self.head = nn.MultiheadAttention(6, 2, batch_first=True), nn.Linear(6, 1)
-
-    def forward(self, x):
-        return self.head(self.attention(x[:, None], x[:, None], x[:, None])[0][:, 0])
-
-
 class _Convolution(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +46,7 @@ class _Convolution(nn.Module):
         return self.head(self.conv(x[:, None]).flatten(1))
 
 
-class _Branch(_Product):
+class _Branch(_TwoLayers):
     def forward(self, x):
         return self.head(self.a(x) if x.sum() > 0 else self.b(x))
 
@@ -134,26 +116,16 @@ def _quantised(folder: Path) -> nn.Module:
 def refused_cases() -> Iterator[tuple[str, Callable[[Path], Any], str]]:
     """Yield the name of each, how it is made, and the word that the message must have."""
     modules = {
-        "LayerNorm": (lambda: _chain(nn.LayerNorm(8)), "LayerNorm"),
-        "RMSNorm": (lambda: _chain(nn.RMSNorm(8)), "RMSNorm"),
-        "GroupNorm": (lambda: _chain(nn.GroupNorm(2, 8)), "GroupNorm"),
-        "GLU": (_Gated, "glu"),
-        "product of two layers": (_Product, "mul"),
         "division by a norm": (_Quotient, "norm"),
         "mean of probabilities": (_MeanOfProbabilities, "sigmoid"),
         "LSTM": (_Recurrent, "LSTM"),
-        "attention": (_Attention, "MultiheadAttention"),
         "convolution": (_Convolution, "Conv1d"),
         "control flow": (_Branch, "forward()"),
     }
     for name, (module, word) in modules.items():
         yield f"PyTorch: {name}", lambda folder, module=module: module().eval(), word
     yield "PyTorch: quantised", _quantised, "quantis"
-    yield "ONNX: LayerNorm", _onnx(lambda: _chain(nn.LayerNorm(8))), "LayerNormalization"
-    yield "ONNX: product", _onnx(_Product), "Mul"
     yield "ONNX: mean of probabilities", _onnx(_MeanOfProbabilities), "Sigmoid"
-    yield "Keras: LayerNormalization", _keras(lambda layers, h: layers.LayerNormalization()(h)), "LayerNormalization"
-    yield "Keras: Multiply", _keras(lambda layers, h: layers.Multiply()([h, layers.Dense(8)(h)])), "Multiply"
     yield "Keras: UnitNormalization", _keras(lambda layers, h: layers.UnitNormalization()(h)), "UnitNormalization"
     yield "scikit-learn: random forest", _fitted(_trees), "RandomForestClassifier"
     yield "scikit-learn: boosted trees", _fitted(_boosted), "GradientBoostingClassifier"

@@ -224,8 +224,36 @@ class Clamped(nn.Module):
         return torch.flatten(self.b(torch.clamp(self.a(x), -1, 2)), 0)
 
 
-def _norms(*layers: nn.Module) -> Callable[[], nn.Module]:
-    return lambda: nn.Sequential(*layers)
+class Product(nn.Module):
+    """The product of two layers, or one gated by the sigmoid of the other."""
+
+    def __init__(self, gated: bool = False) -> None:
+        super().__init__()
+        self.a, self.b, self.head = nn.Linear(INPUTS, 8), nn.Linear(INPUTS, 8), nn.Linear(8, 1)
+        self.gated = gated
+
+    def forward(self, x):
+        value, other = self.a(x), self.b(x)
+        return self.head(F.glu(torch.cat([value, other], dim=1), dim=1) if self.gated else value * other)
+
+
+class Attention(nn.Module):
+    """Attention of two heads over a token for each column, as the FT-Transformer has it."""
+
+    def __init__(self, width: int = 4) -> None:
+        super().__init__()
+        self.weight, self.bias = (nn.Parameter(torch.zeros(INPUTS, width)) for _ in range(2))
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1)
+
+    def forward(self, x):
+        tokens = x[:, :, None] * self.weight + self.bias
+        tokens = tokens + self.attention(tokens, tokens, tokens)[0]
+        return self.head(torch.relu(self.norm(tokens.mean(1))))
+
+
+def _around(norm: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(INPUTS, 8), norm, nn.ReLU(), nn.Linear(8, 1))
 
 
 def _data_parallel() -> nn.Module:
@@ -271,13 +299,19 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
     "one-hot in forward": ("B", True, OneHot),
     "defined out of order": ("D", False, OutOfOrder),
     "clamp": ("B", False, Clamped),
+    "LayerNorm": ("E", False, lambda: _around(nn.LayerNorm(8))),
+    "RMSNorm": ("E", False, lambda: _around(nn.RMSNorm(8))),
+    "GroupNorm": ("E", False, lambda: _around(nn.GroupNorm(2, 8))),
+    "GLU": ("E", False, lambda: Product(gated=True)),
+    "product of two layers": ("E", False, Product),
+    "attention": ("E", False, Attention),
 }  # fmt: skip
 # These are exported to ONNX as well, and saved with torch.export.
 EXPORTED = [
     "ReLU", "LeakyReLU", "PReLU per unit", "ReLU6", "ELU", "SELU", "Softplus", "Softsign", "Hardsigmoid", "GELU",
     "GELU tanh", "SiLU", "Mish", "Hardswish", "BatchNorm after", "(x - mean) / std", "softmax of two", "skip",
     "wide & deep", "ensemble, stack", "ResNet", "embeddings", "head without a bias", "no bias at all",
-    "no bias after BatchNorm", "ResNet, head without a bias",
+    "no bias after BatchNorm", "ResNet, head without a bias", "LayerNorm", "product of two layers",
 ]  # fmt: skip
 SAVED_PROGRAMS = [
     "ReLU",

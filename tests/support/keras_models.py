@@ -139,6 +139,17 @@ def attention(keras):
     return keras.Model(start, layers.Dense(1, activation="sigmoid")(layers.GlobalAveragePooling1D()(tokens)))
 
 
+def gated_attention(keras):
+    """Attention with a gate, with and without biases, and with keys and values of another width."""
+    layers = keras.layers
+    start = keras.Input((4,))
+    tokens = layers.Dense(3)(layers.Reshape((4, 1))(start))
+    seen = layers.MultiHeadAttention(2, 3, value_dim=2, use_gate=True)(tokens, layers.Dense(5)(tokens))
+    tokens = layers.Add()([tokens, seen])
+    tokens = layers.MultiHeadAttention(1, 2, use_gate=True, use_bias=False)(tokens, tokens, use_causal_mask=True)
+    return keras.Model(start, layers.Dense(1)(layers.Flatten()(tokens)))
+
+
 def products(keras):
     """Gates, dot products, the larger of two values, a softmax inside, and a layer that is used twice."""
     layers = keras.layers
@@ -181,6 +192,7 @@ MODELS = {
         attention,
         products,
         token_operations,
+        gated_attention,
     )
 }
 ONLY_ARCHIVED = ("operations", "token_operations")  # Keras does not write operations on tensors in .h5 files

@@ -55,6 +55,24 @@ class Tabular(nn.Module):
         return self.layers(torch.cat([x, self.bn_cont(x_cont)], 1))
 
 
+class FastaiTabular(Tabular):
+    """The same with both inputs optional, as fastai has it: an input without columns is None."""
+
+    def __init__(self, categories=True, numbers=True):
+        super().__init__()
+        self.embeds = self.embeds if categories else nn.ModuleList()
+        self.bn_cont = self.bn_cont if numbers else None
+        self.layers[0] = nn.Linear(4 * categories + 4 * numbers, 6)
+
+    def forward(self, x_cat, x_cont=None):
+        if len(self.embeds):
+            x = self.drop(torch.cat([e(x_cat[:, i]) for i, e in enumerate(self.embeds)], 1))
+        if self.bn_cont is not None:
+            x_cont = self.bn_cont(x_cont)
+            x = torch.cat([x, x_cont], 1) if len(self.embeds) else x_cont
+        return self.layers(x)
+
+
 class TabularDict(Tabular):
     """The same with a dict in and a dict out, as pytorch-tabular has it."""
 
@@ -128,7 +146,37 @@ GRAPHS = {
     "one-hot": lambda: Model(
         lambda m, x: m.b(torch.cat([F.one_hot(x[:, 0].long(), 4).float(), x[:, 1:]], 1)), b=nn.Linear(9, 1)
     ),
+    **{
+        f"{mode} of the rows of a table": lambda mode=mode: Model(
+            lambda m, x: m.b(torch.cat([m.e(x[:, :3].long()).relu(), x[:, 3:5]], 1)),
+            e=nn.EmbeddingBag(5, 4, mode=mode),
+            b=nn.Linear(6, 2),
+        )
+        for mode in ("mean", "sum")
+    },
+    "function of a bag": lambda: Model(
+        lambda m, x: m.b(F.embedding_bag(x[:, :2].long(), m.e.weight)), e=nn.Embedding(5, 4), b=nn.Linear(4, 1)
+    ),
+    **{
+        f"{name} with tokens": lambda scaled=scaled: Model(
+            lambda m, x: m.b(scaled(m, x).relu().flatten(1)),
+            w=torch.randn(3, 4),
+            c=torch.randn(3, 4),
+            b=nn.Linear(12, 1),
+        )
+        for name, scaled in {
+            "product": lambda m, x: x[:, None, :] * m.w,
+            "product on the left": lambda m, x: m.w * x.unsqueeze(1) + m.c,
+            "product of three axes": lambda m, x: x[:, None] * m.w[None],
+            "product of turned weights": lambda m, x: x[:, :, None] * m.w.T,
+            "addcmul": lambda m, x: torch.addcmul(m.c, x[:, None], m.w),
+            "difference": lambda m, x: m.c - x[:, None],
+        }.items()
+    },
     "two inputs": Tabular,
+    "optional input": FastaiTabular,
+    "optional input without numbers": lambda: FastaiTabular(numbers=False),
+    "optional input alone": lambda: FastaiTabular(categories=False),
     "dict": TabularDict,
     "columns": lambda: Model(
         lambda m, x: m.b(m.a(x[:, [0, 2]]).relu()) + m.c(x[:, 1:3]),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import maybe, only_keys, take
 from fairmend_check.kernel.assemble import Graph
+from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.readers.axes import Places, Rows, elementwise_factors, factors, plain
 from fairmend_check.readers.keras_config import Layer
@@ -136,7 +137,7 @@ class TokenGraph:
         return self.dense(layer, tensor, matrix, bias, bound, shape)
 
     def attention(self, layer: Layer, tensors: list[Tensor], arrays: Weights, named: dict[str, Any]) -> Tensor:
-        """Return attention of several heads, and the layer after it."""
+        """Return attention of several heads, perhaps times the sigmoid of a layer, and the layer after it."""
         where, options = layer.where, layer.config
         query, value = tensors[named["query"]], tensors[named["value"]]
         key = tensors[named["key"]] if "key" in named else value
@@ -154,7 +155,8 @@ class TokenGraph:
         if (given is not None and type(given) is not list) or not out or not all(type(n) is int and n > 0 for n in out):
             raise CheckError(f"{where} has an output_shape that cannot be checked")
         allowed = _allowed(layer, named, query.shape[0], value.shape[0])
-        each = len(arrays) // 4
+        gated = maybe(options, "use_gate", bool, where, False)
+        each = len(arrays) // (5 if gated else 4)
 
         def layer_of(number: int, tensor: Tensor, inside: tuple[int, ...], outside: tuple[int, ...]) -> Tensor:
             kernel, *rest = arrays[number * each : (number + 1) * each]
@@ -166,10 +168,15 @@ class TokenGraph:
 
         q = layer_of(0, query, query.shape[1:], (heads, size))
         k = layer_of(1, key, key.shape[1:], (heads, size))
-        v = layer_of(2, value, value.shape[1:], (heads, depth))
+        v = layer_of(3 if gated else 2, value, value.shape[1:], (heads, depth))
         q = replace(q, value=self._graph.norm(q.value, scaling(0.0, 1 / math.sqrt(size), None)))
         scores = self.product(q, k, ("thd", "shd", "hts"))
-        return layer_of(3, self._attended(scores, v, allowed), (heads, depth), out)
+        attended = self._attended(scores, v, allowed)
+        if gated:
+            gate = layer_of(2, query, query.shape[1:], (heads, depth))
+            opened = self._graph.function(gate.value, Activation("sigmoid"))
+            attended = self.times(attended, replace(gate, value=opened))
+        return layer_of(4 if gated else 3, attended, (heads, depth), out)
 
     def _attended(self, scores: Tensor, values: Tensor, allowed: NDArray[np.bool_]) -> Tensor:
         """Return values weighed by the softmax of scores, (tokens, heads, size).

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.json_reader import parse_json
+from fairmend_check.json_reader import maybe, parse_json
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers.hdf5 import Array, Group, read_hdf5
 from fairmend_check.readers.keras_config import FLOAT32_ONLY, OPERATION, RANDOM, Described, Layer, read_config
@@ -30,6 +30,7 @@ from fairmend_check.readers.zip_archive import read_archive
 
 _AS_KERAS = "save it as .keras"
 PARTS = {"query": "query_dense", "key": "key_dense", "value": "value_dense", "attention_output": "output_dense"}
+GATED = {"query": "query_dense", "key": "key_dense", "gate": "_gate_dense", **PARTS}  # in the order of Keras
 """The layers inside attention, in the order of their weights, and their groups in a .keras file."""
 _UNFREEZE = "save it as .keras, or set model.trainable = True before you save it as .h5"
 _IGNORED = (
@@ -134,6 +135,11 @@ def _nested_arrays(model: Layer, above: Path) -> list[tuple[Path, str, bool]]:
     return found
 
 
+def _inside(layer: Layer) -> dict[str, str]:
+    """Return the layers inside attention, and their groups in a .keras file."""
+    return GATED if maybe(layer.config, "use_gate", bool, layer.where, False) else PARTS
+
+
 def _variables(layer: Layer) -> list[str]:
     """Return the names of the arrays that a layer stores, in their order."""
     kind = layer.kind
@@ -143,7 +149,7 @@ def _variables(layer: Layer) -> list[str]:
         return ["kernel", "bias"] if layer.config.get("bias_axes") is not None else ["kernel"]
     if kind == "MultiHeadAttention":
         own = ["kernel", "bias"] if is_true(layer, "use_bias") else ["kernel"]
-        return [f"{part}/{name}" for part in PARTS for name in own]
+        return [f"{part}/{name}" for part in _inside(layer) for name in own]
     if kind in ("BatchNormalization", "LayerNormalization"):
         learned = [name for name, key in (("gamma", "scale"), ("beta", "center")) if is_true(layer, key)]
         return learned if kind == "LayerNormalization" else [*learned, "moving_mean", "moving_variance"]
@@ -221,7 +227,7 @@ def read_keras(content: bytes) -> Model:
 
 def _parts(group: Group, layer: Layer) -> Weights:
     """Return the arrays of the layers inside attention; its softmax and dropout have none."""
-    _only_members(group, ("vars", "_softmax", "_dropout_layer", *PARTS.values()))
+    _only_members(group, ("vars", "_softmax", "_dropout_layer", *_inside(layer).values()))
     _check_no_variables(group, layer.where)
     for name, known in (("_softmax", ("vars",)), ("_dropout_layer", ("vars", "seed_generator"))):
         inner = group.members.get(name)
@@ -231,8 +237,8 @@ def _parts(group: Group, layer: Layer) -> Weights:
         elif inner is not None:
             raise CheckError(f'the file contains "{name}", which Keras does not write for these layers')
     found: Weights = []
-    count = len(_variables(layer)) // len(PARTS)
-    for name in PARTS.values():
+    count = len(_variables(layer)) // len(_inside(layer))
+    for name in _inside(layer).values():
         inner = group.members.get(name)
         variables = inner.find("vars") if isinstance(inner, Group) else None
         numbers = [str(number) for number in range(count)]

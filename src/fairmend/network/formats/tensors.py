@@ -202,7 +202,8 @@ class Place(Generic[T]):
     def joined(self, tensors: Sequence[T], axis: int) -> T:
         """Return tensors side by side along one axis."""
         first = tensors[0]
-        if len({(*each.dims[:axis], None, *each.dims[axis + 1 :]) for each in tensors}) > 1:
+        alike = {(len(each.dims), *each.dims[:axis], None, *each.dims[axis + 1 :]) for each in tensors}
+        if len(alike) > 1:
             shapes = " and ".join(each.shape() for each in tensors)[:200]
             raise self.refuse(f"puts tensors of shapes {shapes} side by side along axis {axis}")
         starts = np.cumsum([0, *(each.width for each in tensors)]).tolist()

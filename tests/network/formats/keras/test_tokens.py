@@ -19,13 +19,14 @@ SPEC = Spec(
 )
 
 
-def small(keras, seed=0, **called):
+def small(keras, seed=0, use_gate=False, **called):
     """Attention of two heads over three columns, normalised."""
     layers = keras.layers
     keras.utils.set_random_seed(seed)
     start = keras.Input((3,))
     tokens = layers.Dense(4, name="tokens")(layers.Reshape((3, 1))(start))
-    seen = layers.MultiHeadAttention(2, 2, name="attention")(tokens, tokens, **called)
+    gate = {"use_gate": True} if use_gate else {}  # older releases of Keras have none
+    seen = layers.MultiHeadAttention(2, 2, name="attention", **gate)(tokens, tokens, **called)
     value = layers.LayerNormalization(name="norm")(layers.Add()([tokens, seen]))
     return keras.Model(start, layers.Dense(1, name="head")(layers.Flatten()(value)))
 
@@ -35,6 +36,21 @@ def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("keras") / "m.keras"
     small(import_keras()).save(path)
     return path.read_bytes()
+
+
+@quiet
+def test_one_of_several_outputs_is_read_from_the_model_that_ends_in_it(tmp_path):
+    keras = import_keras()
+    start = keras.Input((3,))
+    hidden = keras.layers.Dense(4, "relu")(start)
+    several = keras.Model(start, [keras.layers.Dense(1, name=name)(hidden) for name in ("score", "risk")])
+    with pytest.raises(FairmendError, match=r"2 outputs \(score, risk\).*get_layer"):
+        load_network(several)
+    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    for place, name in enumerate(("score", "risk")):
+        one = keras.Model(several.inputs, several.get_layer(name).output)
+        given = several.predict(rows, verbose=0)[place][:, 0]
+        assert np.allclose(load_network(one).logits(rows), given, atol=1e-6)
 
 
 def option(name, **values):
@@ -58,7 +74,7 @@ REFUSED = {  # what the loader says, and the checker
     "a mask of numbers": (called(attention_mask=constant([[1] * 3] * 3, "int32")), "3 by 3", "3 by 3"),
     "scores": (called(return_attention_scores=True), "return_attention_scores", "unknown key"),
     "training": (called(training=True), "options .training", "options that cannot be checked"),
-    "a gate": (option("attention", use_gate=True), "use_gate", "use_gate"),
+    "a gate without weights": (option("attention", use_gate=True), "8 arrays|10 arrays", "arrays in _gate_dense"),
     "other axes": (option("attention", attention_axes=[2]), "other axes", "other axes"),
     "other heads": (option("attention", num_heads=4), "kernel of shape", "other shapes"),
     "rms_scaling": (option("norm", rms_scaling=True), "rms_scaling", "rms_scaling"),
@@ -130,10 +146,11 @@ def people(count, seed=0):
 
 
 @quiet
-def test_a_repair_of_attention_is_proven_and_a_changed_file_is_not(saved, tmp_path):
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_repair_of_attention_is_proven_and_a_changed_file_is_not(gated, tmp_path):
     keras = import_keras()
     path, X = tmp_path / "m.keras", people(60)
-    path.write_bytes(saved)
+    small(keras, use_gate=gated).save(path)
     y = (X[:, 1] + X[:, 2] > 0).astype(int)
     result = fairmend.repair(load_network(path), SPEC, X[:4], X, y, method="prof", seed=0)
     result.network.save(path)
@@ -141,7 +158,7 @@ def test_a_repair_of_attention_is_proven_and_a_changed_file_is_not(saved, tmp_pa
     assert fairmend.check(tmp_path / "certificate.json", path).valid
     loaded = keras.models.load_model(path)
     assert np.allclose(loaded.predict(X, verbose=0)[:, 0], result.network.logits(X), atol=1e-5)
-    for edit, weights in CHANGES:
+    for edit, weights in CHANGES + GATE_CHANGES * gated:
         changed = tmp_path / "changed.keras"
         changed.write_bytes(path.read_bytes())
         edit_archive(changed, edit, weights)
@@ -164,6 +181,15 @@ def swap_heads(file):
     kernel[...] = kernel[...][:, ::-1]
 
 
+def open_gates(file):
+    file["layers/multi_head_attention/_gate_dense/vars/1"][...] += 1
+
+
+def swap_gate_and_value(file):
+    gate, value = (file[f"layers/multi_head_attention/{name}/vars/0"] for name in ("_gate_dense", "value_dense"))
+    gate[...], value[...] = value[...], gate[...]
+
+
 def swap_layers(file):
     query, key = (file[f"layers/multi_head_attention/{name}_dense/vars/0"] for name in ("query", "key"))
     query[...], key[...] = key[...], query[...]
@@ -182,3 +208,4 @@ CHANGES = [
     (option("attention", sliding_window=1), nothing),
     (called(key=DATA | {"config": DATA["config"] | {"keras_history": ["norm", 0, 0]}}), nothing),
 ]
+GATE_CHANGES = [(nothing, open_gates), (nothing, swap_gate_and_value), (option("attention", use_gate=False), nothing)]

@@ -1,11 +1,13 @@
 """ONNX graphs: one input of rows, one output, a chain between them."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from onnx import TensorProto, helper
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -13,6 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import load_network
+from fairmend_check.errors import CheckError
+from fairmend_check.readers.read_model import read_model
 from support.onnx_files import A, B, W, node, save
 from support.sklearn_models import LABELS, X, both, fitted
 
@@ -56,7 +60,7 @@ def test_what_skl2onnx_converts_is_read(labels, case, tmp_path):
 
 def test_outputs_that_are_something_else_are_refused(tmp_path):
     path = converted(tmp_path / "m.onnx", fitted("three"), X.astype(np.float32), zipmap="columns")
-    with pytest.raises(FairmendError, match="4 outputs; convert it with one output of scores"):
+    with pytest.raises(FairmendError, match=r"4 outputs \(.*\); convert it with one output of scores"):
         load_network(path)
     path = converted(tmp_path / "m.onnx", fitted("three"), X.astype(np.float32), zipmap=False)
     model = onnx.load(path)
@@ -65,6 +69,30 @@ def test_outputs_that_are_something_else_are_refused(tmp_path):
     onnx.save(model, path)
     with pytest.raises(FairmendError, match="is not the class of the largest score"):
         load_network(path)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_one_of_several_outputs_is_read_from_the_file_that_the_message_names(tmp_path):
+    parts = {name: torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)) for name in "ab"}
+
+    class Two(torch.nn.ModuleDict):
+        def forward(self, x):
+            return self["a"](x), self["b"](x)
+
+    several, one = str(tmp_path / "m.onnx"), str(tmp_path / "one.onnx")
+    torch.onnx.export(
+        Two(parts).eval(), (torch.zeros(2, 3),), several, dynamo=False, input_names=["x"], output_names=["a", "b"],
+        dynamic_axes={"x": {0: "n"}},
+    )  # fmt: skip
+    with pytest.raises(FairmendError, match=r"2 outputs \(a and b\); .*onnx\.utils\.extract_model, from the inputs x"):
+        load_network(several)
+    with pytest.raises(CheckError, match="two outputs, and the first is not the label of the second"):
+        read_model(Path(several))
+    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    for name, part in parts.items():
+        onnx.utils.extract_model(several, one, ["x"], [name])
+        given = part(torch.tensor(rows)).detach().numpy()[:, 0]
+        assert np.allclose(load_network(one).logits(rows), given, atol=1e-6)
 
 
 def test_a_linear_model_is_refused_with_a_way_that_works(tmp_path):

@@ -8,14 +8,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import prune
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
-from fairmend.network.formats.torch.interpret import interpret
-from fairmend.network.formats.torch.module import example_rows, module_arguments
-from fairmend.network.formats.torch.trace import trace
+from fairmend.network.formats.torch.module import example_rows, interpreted, module_arguments
 from fairmend.network.input_columns import fix_columns
-from support.torch_graphs import GRAPHS, Model, heads
+from support.torch_graphs import GRAPHS, Model, heads, pair
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
 
@@ -110,10 +109,16 @@ class Doubled(nn.Linear):
         return 2 * super().forward(x)
 
 
-def hooked() -> nn.Module:
+def hooked(hook) -> nn.Module:
     module = nn.Sequential(nn.Linear(4, 1))
-    module[0].register_forward_hook(lambda *_: None)
+    hook(module[0])
     return module
+
+
+def bag(offsets=None, **options) -> nn.Module:
+    return Model(
+        lambda m, x: m.b(m.a(x[:, :2].long(), offsets=offsets)), a=nn.EmbeddingBag(4, 3, **options), b=nn.Linear(3, 1)
+    )
 
 
 def view_of_changed(h):
@@ -154,13 +159,37 @@ REFUSED = {
     ),
     "random": (lambda: Custom(lambda m, x: m.fc2(F.dropout(m.fc1(x)))), "stays random"),
     "half": (lambda: nn.Sequential(nn.Linear(4, 1)).half(), "0.weight is float16"),
+    "quantised": (
+        lambda: torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 1)), {nn.Linear}),
+        r"layer '0' \(Linear\) is quantised; give the model as it was before",
+    ),
     "bfloat16": (lambda: nn.Sequential(nn.Linear(4, 1)).bfloat16(), r"bfloat16; .*model\.float\(\)"),
-    "hook": (hooked, r"layer '0' \(Linear\) has forward hooks"),
+    "hook": (
+        lambda: hooked(lambda layer: layer.register_forward_hook(lambda *_: None)),
+        r"layer '0' \(Linear\) has forward hooks, which may change what it computes; remove them first$",
+    ),
+    "weight norm as a hook": (lambda: hooked(nn.utils.weight_norm), r"with torch\.nn\.utils\.remove_weight_norm$"),
+    "spectral norm as a hook": (
+        lambda: hooked(nn.utils.spectral_norm),
+        r"with torch\.nn\.utils\.remove_spectral_norm$",
+    ),
+    "pruned": (
+        lambda: hooked(lambda layer: prune.l1_unstructured(layer, "weight", 1)),
+        r"with torch\.nn\.utils\.prune\.remove$",
+    ),
     "control flow": (
         lambda: Custom(lambda m, x: m.fc2(m.fc1(x)) if x.sum() > 0 else x),
         "could not be traced",
     ),
-    "tuple": (lambda: Custom(lambda m, x: (m.fc1(x), x)), "returns tuple"),
+    "tuple": (
+        lambda: Custom(lambda m, x: (m.fc1(x), x)),
+        r"forward\(\) returns 2 outputs; .*wrap the module .*self\.model\(x\)\[0\]$",
+    ),
+    "dict": (
+        lambda: Custom(lambda m, x: {"score": m.fc1(x), "hidden": x}),
+        r"forward\(\) returns 2 outputs \(score and hidden\); .*wrap the module",
+    ),
+    "nothing returned": (lambda: Custom(lambda m, x: None), "returns NoneType; it must return one tensor"),
     "nothing": (lambda: nn.Sequential(nn.ReLU()), "no affine layer"),
     "empty": (lambda: nn.Sequential(), "no affine layer"),
     "attention over rows": (
@@ -169,7 +198,10 @@ REFUSED = {
     ),
     "normalised rows": (lambda: Custom(lambda m, x: m.fc2(F.normalize(m.fc1(x)))), r"normalize\(\).*divides by"),
     "lstm": (lambda: nn.Sequential(nn.LSTM(4, 4), nn.Linear(4, 1)), r"\(LSTM\) is recurrent"),
-    "bag": (lambda: nn.Sequential(nn.EmbeddingBag(4, 3), nn.Linear(3, 1)), r"\(EmbeddingBag\) adds up rows"),
+    "bag of unknown size": (lambda: nn.Sequential(nn.EmbeddingBag(4, 3), nn.Linear(3, 1)), "how many columns"),
+    "largest of a bag": (lambda: bag(mode="max"), r"\(EmbeddingBag\) has the mode 'max'; sum and mean are read"),
+    "bags of different sizes": (lambda: bag(padding_idx=0), r"\(EmbeddingBag\) has bags of different sizes or weights"),
+    "bags with offsets": (lambda: bag(torch.arange(2)), r"\(EmbeddingBag\) has bags of different sizes or weights"),
     "mean of probabilities": (
         lambda: Model(lambda m, x: torch.stack([torch.sigmoid(h(x)) for h in m.heads]).mean(0), heads=heads()),
         r"sigmoid\(\).*is added to the output.*average the logits",
@@ -198,6 +230,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_has_no_bounds_is_refused_by_name(case):
     make, words = REFUSED[case]
@@ -230,7 +263,7 @@ def test_a_last_layer_that_is_used_elsewhere_is_refused():
 
 def outputs(module, network, X):
     """What the module gives for the rows of the network, as the network gives it."""
-    reading = interpret(trace(module, "m"), network.form.tensors, "m")
+    reading = interpreted(module, "m")
     with torch.no_grad():
         given = module(*module_arguments(module, X, reading, network.dtype))
     given = (given["logits"] if isinstance(given, dict) else given).numpy()
@@ -264,6 +297,49 @@ def test_a_graph_computes_what_torch_computes_and_goes_back_into_its_module(grap
 def test_several_inputs_are_one_row_in_the_order_of_forward():
     assert load_network(GRAPHS["two inputs"]()).nodes[0].operation.names == (("x_cat", 2), ("x_cont", 4))
     assert load_network(GRAPHS["dict"]()).nodes[0].operation.names == (("categorical", 2), ("continuous", 4))
+
+
+def test_an_argument_with_the_default_none_is_an_input_where_forward_needs_it():
+    assert load_network(GRAPHS["optional input"]()).nodes[0].operation.names == (("x_cat", 2), ("x_cont", 4))
+    assert load_network(GRAPHS["optional input without numbers"]()).inputs == 2
+    alone = GRAPHS["optional input alone"]()
+    assert load_network(alone).inputs == 4
+    assert load_network(alone, example=(None, torch.zeros(2, 4))) == load_network(alone)
+    assert load_network(GRAPHS["control flow on shapes"]()).inputs == 4  # mask=None stays None
+
+
+class One(nn.Module):
+    """A module of several outputs that returns one of them, as the message says."""
+
+    def __init__(self, model, which):
+        super().__init__()
+        self.model, self.which = model, which
+
+    def forward(self, x):
+        return self.model(x)[self.which]
+
+
+@pytest.mark.parametrize("which", ["score", "risk", "logits"])
+def test_one_of_several_outputs_is_read_from_a_module_that_returns_it(which):
+    torch.manual_seed(0)
+    several = pair(
+        lambda m, x: {
+            "score": m.b(h := m.a(x).relu()),
+            "risk": m.c(h),
+            "logits": m.b(h) + m.c(x[:, [0, 1, 2, 3, 3, 3]]),
+        },
+        c=nn.Linear(6, 1),
+    ).eval()
+    network = load_network(One(several, which))
+    assert np.allclose(network.logits(X), several(torch.tensor(X))[which].detach().numpy()[:, 0], atol=1e-6)
+    assert load_network(One(several, "logits")).nodes == load_network(several).nodes or which != "logits"
+
+
+def test_an_example_says_how_large_bags_are():
+    module = nn.Sequential(nn.EmbeddingBag(4, 3), nn.Linear(3, 1)).eval()
+    network = load_network(module, example=torch.zeros(1, 5, dtype=torch.long))
+    X = np.random.default_rng(0).integers(0, 4, (50, 5))
+    assert np.allclose(network.logits(X.astype(np.float32)), module(torch.tensor(X)).detach().numpy()[:, 0], atol=1e-6)
 
 
 class Net:

@@ -48,6 +48,24 @@ def test_the_exported_program_is_the_module(exported):
     assert load_network(folder / "static.pt2").inputs == 4
 
 
+def test_several_outputs_are_refused_with_a_way_out(tmp_path):
+    module = pair(lambda m, x: (m.b(h := m.a(x).relu()), h)).eval()
+    program = torch.export.export(module, (CONT,))
+    torch.export.save(program, tmp_path / "two.pt2")
+    for source in (program, tmp_path / "two.pt2"):
+        with pytest.raises(FairmendError, match=r"returns 2 outputs; .*wrap the module"):
+            load_network(source)
+
+
+def test_bags_of_an_exported_program_are_refused_by_name(tmp_path):
+    program = torch.export.export(GRAPHS["sum of the rows of a table"]().eval(), (torch.zeros(3, 5),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    with pytest.raises(FairmendError, match=r"arange.*of an EmbeddingBag, give the module itself"):
+        load_network(program)
+    with pytest.raises(FairmendError, match=r"embedding_bag\(\).* look up one column each with Embedding"):
+        load_network(tmp_path / "m.pt2")
+
+
 def test_a_changed_file_is_the_same_archive_with_other_weights(exported, tmp_path):
     _, folder = exported
     network = load_network(folder / "dynamic.pt2")

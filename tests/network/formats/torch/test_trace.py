@@ -15,7 +15,13 @@ from support.torch_graphs import Branching, Model
 
 
 def test_every_layer_calls_a_known_function():
-    special = {nn.Linear: (2, 2), nn.Embedding: (3, 2), nn.BatchNorm1d: (2,), nn.SyncBatchNorm: (2,)}
+    special = {
+        nn.Linear: (2, 2),
+        nn.Embedding: (3, 2),
+        nn.EmbeddingBag: (3, 2),
+        nn.BatchNorm1d: (2,),
+        nn.SyncBatchNorm: (2,),
+    }
     special |= {nn.Bilinear: (2, 2, 2), nn.LayerNorm: (2,), nn.RMSNorm: (2,), nn.GroupNorm: (1, 2)}
     special |= {nn.MultiheadAttention: (2, 1), nn.Unflatten: (1, (2, 1))}
     for kind in LAYERS:

@@ -25,7 +25,7 @@ from fairmend.network.formats.keras.config import PREFIX, Layer, ModelConfig, pa
 from fairmend.network.formats.keras.functions import Style, major_version
 from fairmend.network.formats.keras.graph import build_network
 from fairmend.network.formats.keras.hdf5 import Hdf5File, change_hdf5, read_hdf5
-from fairmend.network.formats.keras.weights import PARTS, LayerPath, all_layers, select_weights, stored_places
+from fairmend.network.formats.keras.weights import LayerPath, all_layers, parts_of, select_weights, stored_places
 from fairmend.network.formats.keras.write import KerasForm, write_model
 
 # Keras models in memory, read through the file that Keras saves for them: what is proven is what Keras can load.
@@ -208,7 +208,7 @@ def _paths(file: Hdf5File, layer: Layer, places: LayerPath) -> list[tuple[str, .
     """Return where the variables of a layer, or of the layers inside it, are, which are numbered from 0."""
     for root in _ROOTS:
         group = tuple(name for place in places for name in (root, place))
-        inside: list[LayerPath] = [(part, "vars") for part in PARTS.get(layer.kind, {}).values()]
+        inside: list[LayerPath] = [(part, "vars") for part in parts_of(layer).values()]
         inside = inside or [("vars",)]
         found = [(file.names(*group, *part), (*group, *part)) for part in inside]
         if any(names is not None for names, _ in found):

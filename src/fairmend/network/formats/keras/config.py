@@ -28,7 +28,10 @@ _BY_AXIS = ("Softmax", "LayerNormalization", "RMSNormalization")
 _OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
 _SHAPES = ("batch_shape", "batch_input_shape")
 _MOST_NESTED = 20
-_ONE_OUTPUT = "Save a keras.Model from the inputs to the one output that decides"
+_ONE_OUTPUT = (
+    "Save a model that ends in the one that decides: "
+    'keras.Model(model.inputs, model.get_layer("NAME").output).save("one.keras")'
+)
 _INSTEAD = "build it from Keras's own layers, or export it to ONNX"
 _AGAIN = "save the model again"
 

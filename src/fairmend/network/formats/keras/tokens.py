@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fairmend.network.formats.axes import ROWS, shown
 from fairmend.network.formats.keras.call import LayerCall, Tensor
-from fairmend.network.formats.keras.weights import PARTS, split_parts
+from fairmend.network.formats.keras.weights import parts_of, split_parts
 
 Bools = npt.NDArray[np.bool_]
 _ARRAYS = ("__numpy__", "__tensor__")  # how Keras writes a constant
@@ -157,16 +157,16 @@ def attention_mask(call: LayerCall, rows: int, columns: int) -> Bools:
 
 
 def _attention(call: LayerCall) -> Tensor:
-    """Add attention of several heads: softmax(q kᵀ / sqrt(key_dim)) v, and the layer after it."""
+    """Add attention of several heads: softmax(q kᵀ / sqrt(key_dim)) v, perhaps times a gate, and the layer after it."""
     read = call.options["read"]
     query, value, key = (call.numbers(call.inputs[read.get(name, read["value"])]) for name in ("query", "value", "key"))
     if any(len(tensor.row) != 2 for tensor in (query, value, key)) or key.row[0] != value.row[0]:
         shapes = ", ".join(shown(tensor.row) for tensor in (query, value, key))
         raise call.refuse(f"reads rows of shapes {shapes}, not (tokens, width) with as many keys as values")
-    if call.get("attention_axes") not in (None, [1], 1) or call.get("use_gate") or call.get("flash_attention"):
-        raise call.refuse("is over other axes than the tokens, or has a gate (attention_axes, use_gate)")
+    if call.get("attention_axes") not in (None, [1], 1) or call.get("flash_attention"):
+        raise call.refuse("is over other axes than the tokens (attention_axes), or has flash_attention")
     heads, size = call.get("num_heads"), call.get("key_dim")
-    parts = split_parts(call.layer, call.arrays(len(PARTS[call.layer.kind]) * (1 + bool(call.get("use_bias", True)))))
+    parts = split_parts(call.layer, call.arrays(len(parts_of(call.layer)) * (1 + bool(call.get("use_bias", True)))))
     depth = call.get("value_dim") or size
     mask = attention_mask(call, query.row[0], value.row[0])
     q, k, v = (
@@ -175,6 +175,9 @@ def _attention(call: LayerCall) -> Tensor:
     )
     scores = call.named_product(call.scaled(q, gain=1 / math.sqrt(size)), k, "thd,shd->hts")
     found = _weighed(call, scores, v, mask)
+    if "gate" in parts:
+        gate = _projected(call, query, "gate", parts["gate"], (query.row[1],), (heads, depth))
+        found = call.times(found, call.function(gate, "sigmoid"))
     out = call.get("output_shape") or [query.row[1]]
     out = out if isinstance(out, list) else [out]
     return _projected(call, found, "attention_output", parts["attention_output"], (heads, depth), tuple(out))

@@ -13,10 +13,11 @@ LayerPath = tuple[str, ...]
 """The names of the models that a layer is in, from the outermost, and its own."""
 
 INNER = ("ReLU", "LeakyReLU", "ELU", "Softmax")  # layers that another layer may have as its activation
-PARTS = {  # layers inside a layer: by their names, the groups of a .keras file
+PARTS = {  # layers inside a layer: by their names, the groups of a .keras file, in the order of their arrays
     "MultiHeadAttention": {
         "query": "query_dense",
         "key": "key_dense",
+        "gate": "_gate_dense",
         "value": "value_dense",
         "attention_output": "output_dense",
     }
@@ -33,6 +34,12 @@ _WEIGHTED = (
 )
 
 
+def parts_of(layer: Layer) -> dict[str, str]:
+    """Return the layers inside a layer, as PARTS has them; attention has a gate only if it says so."""
+    parts = PARTS.get(layer.kind, {})
+    return {name: group for name, group in parts.items() if name != "gate" or layer.get("use_gate")}
+
+
 def count_weights(layer: Layer) -> tuple[int, int]:
     """Return how many arrays a layer stores that can be trained, and how many others."""
     if layer.kind == "Dense":
@@ -40,7 +47,7 @@ def count_weights(layer: Layer) -> tuple[int, int]:
     if layer.kind == "EinsumDense":
         return 1 + (layer.get("bias_axes") is not None), 0
     if layer.kind in PARTS:
-        return len(PARTS[layer.kind]) * (1 + bool(layer.get("use_bias", True))), 0
+        return len(parts_of(layer)) * (1 + bool(layer.get("use_bias", True))), 0
     if layer.kind in ("BatchNormalization", "LayerNormalization"):
         learned = bool(layer.get("scale", True)) + bool(layer.get("center", True))
         return learned, 2 if layer.kind == "BatchNormalization" else 0
@@ -58,8 +65,8 @@ def select_weights(layer: Layer, places: Sequence[Place]) -> Sequence[Place]:
 
 def split_parts(layer: Layer, places: Sequence[Place]) -> dict[str, list[Place]]:
     """Return the places of the arrays of each layer inside a layer, by its name; its own have the name ""."""
-    parts = PARTS.get(layer.kind)
-    if parts is None:
+    parts = parts_of(layer)
+    if not parts:
         return {"": list(places)}
     each = 1 + bool(layer.get("use_bias", True))
     return {name: list(places[k * each : (k + 1) * each]) for k, name in enumerate(parts)}

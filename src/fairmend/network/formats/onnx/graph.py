@@ -11,6 +11,7 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import listed
 from fairmend.network.formats.build import SUPPORTED
 from fairmend.network.formats.onnx.arrays import MOST, attributes, compute, has_rows
 
@@ -24,6 +25,7 @@ _LABELS = (TensorProto.INT64, TensorProto.STRING)
 _KEEP_VALUES = ("Cast", "Reshape", "Identity", "ArrayFeatureExtractor")
 _ML = "ai.onnx.ml"
 _INSTEAD = "convert it with one output of scores, or with skl2onnx's options={'zipmap': False}"
+_EXTRACT = "fairmend reads models with one: keep the one that decides with onnx.utils.extract_model, from the inputs {}"
 _LINEAR = (
     "a linear model in one node. Give the estimator itself; in Python: "
     'fairmend.load_network(estimator).save("model.onnx")'
@@ -39,7 +41,9 @@ def find_scores(graph: Graph, outputs: Sequence[Any]) -> tuple[str, bool]:
     labels = [value for value in outputs if value.type.tensor_type.elem_type in _LABELS]
     others = [value for value in outputs if value not in labels]
     if len(labels) > 1 or len(others) != 1:
-        raise FairmendError(f"{graph.source}: the graph has {len(outputs)} outputs; {_INSTEAD}")
+        names = listed([value.name for value in outputs])
+        instead = _INSTEAD if labels else _EXTRACT.format(listed([value.name for value in graph.given], most=None))
+        raise FairmendError(f"{graph.source}: the graph has {len(outputs)} outputs ({names}); {instead}")
     given = _before(graph, others[0].name, ("Identity", "ZipMap"))
     for label in labels:
         chosen = graph.producer(_before(graph, label.name, _KEEP_VALUES))
@@ -153,6 +157,7 @@ class Graph:
         inputs = [value for value in graph.input if value.name not in self._constants]
         if not inputs:
             raise FairmendError(f"{source}: the graph has no input")
+        self.given = inputs
         self.output, self.ranked = find_scores(self, graph.output)
         self.inputs = [self._input(value, alone=len(inputs) == 1) for value in inputs]
         elements = {value.type.tensor_type.elem_type for value in inputs} & set(_DTYPES)

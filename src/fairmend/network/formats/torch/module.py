@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fairmend.network import Columns, Input, Lookup, Network
 from fairmend.network.formats.torch.interpret import Reading, interpret
 from fairmend.network.formats.torch.pth import to_numpy
 from fairmend.network.formats.torch.state_dict import StateDictForm
-from fairmend.network.formats.torch.trace import program_of_export, trace
+from fairmend.network.formats.torch.trace import has_optional, program_of_export, trace
 
 # Trained nets of skorch: the module inside, and the rule by which the net decides.
 
@@ -76,6 +77,12 @@ def _gives_the_sigmoid(net: Any, network: Network) -> bool:
 
 _ROWS = 16  # on which the network is compared with the module
 _CLOSE = 1e-3
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_REMOVERS = {  # by the modules of the hooks: what removes them, and keeps what the layer computes
+    "torch.nn.utils.weight_norm": "torch.nn.utils.remove_weight_norm",
+    "torch.nn.utils.spectral_norm": "torch.nn.utils.remove_spectral_norm",
+    "torch.nn.utils.prune": "torch.nn.utils.prune.remove",
+}
 _WRAPPERS = {  # by the names of their classes, and where the module is in them
     "OptimizedModule": "_orig_mod",
     "DataParallel": "module",
@@ -97,14 +104,26 @@ def read_module(module: nn.Module, example: Any = None) -> Network:
     except Exception as error:  # the user's code
         raise FairmendError(f"{source}: the module cannot be copied ({error}); export the model to ONNX") from error
     _keep_computed_weights(module)
-    program = trace(module, source, None if example is None else _arguments(example, module, source))
+    reading = interpreted(module, source, None if example is None else _arguments(example, module, source))
     tensors = _tensors(module, source)
-    reading = interpret(program, tensors, source)
     versions = getattr(module.state_dict(), "_metadata", None)
     form = StateDictForm(tensors, versions, None, tuple(reading.entries), module, _tied(module), copied=reading.copied)
     network = reading.network(tensors, source, form)
     _compare(module, network, reading, source)
     return network
+
+
+def interpreted(module: nn.Module, source: str, example: tuple[Any, ...] | None = None) -> Reading:
+    """Return the steps of forward(), with its defaults or, where it does not work with these, without those of None."""
+    try:
+        return interpret(trace(module, source, example), _tensors(module, source), source)
+    except FairmendError as error:
+        if example is None and has_optional(module):
+            try:
+                return interpret(trace(module, source, optional=True), _tensors(module, source), source)
+            except FairmendError:
+                raise error from None  # the user hears what stands in the way with the defaults
+        raise
 
 
 def read_export(exported: Any) -> Network:
@@ -141,10 +160,13 @@ def _refuse_what_hides_code(module: nn.Module, source: str) -> None:
     if isinstance(module, torch.jit.ScriptModule):
         raise FairmendError(f"{source}: a TorchScript module cannot be read; pass the nn.Module, or export it to ONNX")
     for name, layer in module.named_modules():
-        if layer._forward_hooks or layer._forward_pre_hooks:
+        hooks = [*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()]
+        if hooks:
+            modules = [type(hook).__module__ for hook in hooks]
+            how = next((f"with {_REMOVERS[module]}" for module in modules if module in _REMOVERS), "first")
             raise FairmendError(
                 f"{source}: layer {name!r} ({type(layer).__name__}) has forward hooks, which may change "
-                "what it computes; remove them (for weight norm: torch.nn.utils.remove_weight_norm)"
+                f"what it computes; remove them {how}"
             )
 
 
@@ -234,15 +256,15 @@ def module_arguments(module: nn.Module, rows: npt.NDArray[np.float64], reading: 
         kind = np.dtype(np.int64) if each.name in reading.indices else dtype
         tensor = torch.tensor(part.astype(kind)).to(device)
         tensors[each.name] = tensor[:, 0] if each.rank == 1 else tensor
-    dicts: dict[str, dict[str, torch.Tensor]] = {}
-    arguments: list[Any] = []
+    arguments: dict[str, Any] = {}
     for each in reading.inputs:
         owner, bracket, key = each.name.partition("[")
-        if not bracket:
-            arguments.append(tensors[each.name])
-            continue
-        if owner not in dicts:
-            dicts[owner] = {}
-            arguments.append(dicts[owner])
-        dicts[owner][key.removesuffix("]")] = tensors[each.name]
-    return tuple(arguments)
+        if bracket:
+            arguments.setdefault(owner, {})[key.removesuffix("]")] = tensors[each.name]
+        else:
+            arguments[owner] = tensors[each.name]
+    parameters = [each for each in inspect.signature(module.forward).parameters.values() if each.kind in _PLACED]
+    if not arguments.keys() <= {each.name for each in parameters}:  # forward(*inputs), or a name of torch.export
+        return tuple(arguments.values())
+    unused = {each.name: None if each.default is each.empty else each.default for each in parameters}
+    return tuple({**unused, **arguments}.values())

@@ -13,6 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+ONE_OUTPUT = (
+    "fairmend reads models with one: wrap the module in another whose forward() returns the one that decides, such as "
+    'self.model(x)["score"] or self.model(x)[0]'
+)
+
 
 @dataclass(frozen=True)
 class Ref:

@@ -29,8 +29,8 @@ from fairmend.network.formats.axes import Count
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.aten import ATEN, bind, only_computes
 from fairmend.network.formats.torch.interpret import interpret
-from fairmend.network.formats.torch.operators import OPERATORS
-from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
+from fairmend.network.formats.torch.operators import OPERATORS, refusal
+from fairmend.network.formats.torch.program import ONE_OUTPUT, Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.state_dict import StateDictForm, to_tensors
 
 _DTYPES = {4: "<i4", 5: "<i8", 7: "<f4", 8: "<f8", 12: "?"}  # numbers of torch._export.serde.schema.ScalarType
@@ -269,7 +269,7 @@ def _output(graph: Mapping[str, Any], signature: Mapping[str, Any]) -> str:
         raise FairmendError(f"the program has an output of the kind {changing!r}, which is not supported")
     outputs = [spec["user_output"]["arg"]["as_tensor"]["name"] for spec in signature["output_specs"]]
     if len(outputs) != 1:
-        raise FairmendError(f"the program returns {len(outputs)} tensors; it must return one")
+        raise FairmendError(f"the program returns {len(outputs)} outputs; {ONE_OUTPUT}")
     if [each["as_tensor"]["name"] for each in graph["outputs"]] != outputs:
         raise FairmendError(f"the program lists its outputs in two different ways; {_AGAIN}")
     return str(outputs[0])
@@ -299,7 +299,7 @@ def _calls(node: Mapping[str, Any], rows: set[int | None], source: str) -> list[
     where = f"{function}() at {(results or [''])[0]!r} in the exported program"
     if overload not in ATEN or overload == target:
         if not only_computes(node):
-            raise unsupported(source, where, "is not supported, and may change tensors in place")
+            raise unsupported(source, where, f"may change tensors in place, and {refusal(function)}")
         operator = target if overload == target else overload if function in OPERATORS else f"aten.{function}"
         refs = tuple(_argument(each["arg"]) for each in node["inputs"])
         return [Call(name, operator, refs, {}, where) for name in results]

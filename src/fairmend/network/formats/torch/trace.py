@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import first_line
+from fairmend.base.text import first_line, listed
 from fairmend.network.formats.axes import Count
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
-from fairmend.network.formats.torch.program import Call, Constant, Program, ProgramInput, Ref
+from fairmend.network.formats.torch.program import ONE_OUTPUT, Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.pth import to_numpy
 
 # The layers of torch.nn, each as the function that it calls.
@@ -72,6 +72,11 @@ _NORM = _tensors("batch_norm", "running_mean", "running_var", "weight", "bias", 
 LAYERS: dict[type[nn.Module], Callable[[Any], Arguments]] = {
     nn.Linear: _tensors("linear", "weight", "bias"),
     nn.Embedding: _tensors("embedding", "weight", max_norm="max_norm"),
+    nn.EmbeddingBag: _tensors(
+        "embedding_bag",
+        "weight",
+        **{name: name for name in ("mode", "max_norm", "padding_idx", "include_last_offset")},
+    ),
     nn.Bilinear: _tensors("bilinear", "weight", "bias"),
     nn.LayerNorm: _tensors("layer_norm", "weight", "bias", normalized_shape="normalized_shape", eps="eps"),
     nn.RMSNorm: _tensors("rms_norm", "weight", normalized_shape="normalized_shape", eps="eps"),
@@ -124,14 +129,17 @@ def layer_call(name: str, layer: nn.Module, source: str) -> Arguments:
 _SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace)
 
 
-def trace(module: nn.Module, source: str, example: Sequence[Any] | None = None) -> Program:
-    """Return the calls of forward(); the module is in eval mode, and an example is what forward() takes."""
+def trace(module: nn.Module, source: str, example: Sequence[Any] | None = None, optional: bool = False) -> Program:
+    """Return the calls of forward(); the module is in eval mode, and an example is what forward() takes.
+
+    Arguments that the example does not give keep their default; with ``optional``, those that default to None do not.
+    """
     if type(module) in LAYERS:  # torch.fx would trace the inside of a single layer
         module = nn.Sequential(module)
         graph = fx.Tracer().trace(module)
         return _Translation(graph, module, source, prefix="0.").program()
     try:
-        graph = fx.Tracer().trace(module, _defaults(module))
+        graph = fx.Tracer().trace(module, _fixed(module, example or (), optional))
     except Exception as error:  # forward() is the user's code: it may raise anything
         program = _exported(module, source, example)
         if program is None:
@@ -155,10 +163,22 @@ def _as_wide(program: Program, example: Sequence[Any]) -> Program:
     return replace(program, inputs=tuple(inputs))
 
 
-def _defaults(module: nn.Module) -> dict[str, Any] | None:
-    """Return the arguments of forward() that have a default: they keep it."""
-    parameters = inspect.signature(module.forward).parameters.values()
-    return {each.name: each.default for each in parameters if each.default is not each.empty} or None
+def _fixed(module: nn.Module, example: Sequence[Any], optional: bool) -> dict[str, Any] | None:
+    """Return the arguments of forward() that are no inputs: those that have a default, and are no tensor."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    fixed = {each.name: each.default for each in parameters if each.default is not each.empty}
+    if optional:
+        fixed = {name: default for name, default in fixed.items() if default is not None}
+    for each, given in zip(parameters, example, strict=False):
+        fixed.pop(each.name, None)
+        if given is None:
+            fixed[each.name] = None
+    return fixed or None
+
+
+def has_optional(module: nn.Module) -> bool:
+    """Return whether an argument of forward() defaults to None, as fastai's x_cont does."""
+    return any(each.default is None for each in inspect.signature(module.forward).parameters.values())
 
 
 _EXPORTING = threading.RLock()  # one thread at a time silences logging, or the last one to end would leave it silent
@@ -385,6 +405,9 @@ def _one_output(output: Any, source: str) -> fx.Node:
         output = output.get("logits", next(iter(output.values())) if len(output) == 1 else output)
     if isinstance(output, list | tuple) and len(output) == 1:
         output = output[0]
+    if isinstance(output, dict | list | tuple) and len(output) > 1:
+        names = f" ({listed([str(name) for name in output])})" if isinstance(output, dict) else ""
+        raise FairmendError(f"{source}: forward() returns {len(output)} outputs{names}; {ONE_OUTPUT}")
     if not isinstance(output, fx.Node):
         raise FairmendError(f"{source}: forward() returns {type(output).__name__}; it must return one tensor")
     return output

@@ -30,7 +30,10 @@ _REASONS = {
     "is a convolution; fairmend reads rows of numbers": (
         *("conv1d", "conv2d", "conv3d", "convolution", "convtranspose1d", "convtranspose2d", "lazyconv1d"),
     ),
-    "adds up rows of a table; look up one column each with Embedding": ("embeddingbag", "embeddingbagforwardonly"),
+    "has bags of the rows of all people together; look up one column each with Embedding, and add up what it gives": (
+        *("embeddingbag", "embeddingbagforwardonly"),
+    ),
+    "makes numbers of rows or columns, which is not supported; of an EmbeddingBag, give the module itself": ("arange",),
     "is a logarithm of a probability, for which fairmend has no bounds; end in the logit": ("logsigmoid",),
 }
 

@@ -285,6 +285,30 @@ def _aten_embedding(c: Context, weight: Any, x: Any, padding_idx: Any = -1, *res
     return _embedding(c, x, weight)
 
 
+def _embedding_bag(
+    c: Context,
+    x: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: Any = None,
+    norm_type: Any = 2.0,
+    scale_grad_by_freq: Any = False,
+    mode: Any = "mean",
+    sparse: Any = False,
+    per_sample_weights: Any = None,
+    include_last_offset: Any = False,
+    padding_idx: Any = None,
+) -> RowTensor:
+    """Return the sum or the mean of the rows of a table that each row of numbers names."""
+    if mode not in ("sum", "mean"):
+        raise c.refuse(f"has the mode {mode!r}; sum and mean are read")
+    if offsets is not None or per_sample_weights is not None or padding_idx is not None or include_last_offset:
+        raise c.refuse("has bags of different sizes or weights (offsets, per_sample_weights, padding_idx)")
+    if len(c.tensor(x).dims) != 2 or c.tensor(x).dims[0] != ROWS:
+        raise c.refuse(f"reads a tensor of shape {c.tensor(x).shape()}; it must be (rows, n), one bag for each row")
+    return c.total(_embedding(c, x, weight, max_norm=max_norm), [1], mean=mode == "mean")
+
+
 def _one_hot(c: Context, x: Any, num_classes: Any = -1) -> RowTensor:
     if not isinstance(num_classes, int) or num_classes < 1:
         raise c.refuse("does not say how many classes there are (num_classes)")
@@ -317,5 +341,6 @@ ARITHMETIC: dict[str, Operator] = {
     "group_norm": _group_norm,
     "embedding": _embedding,
     "aten.embedding": _aten_embedding,
+    "embedding_bag": _embedding_bag,
     "one_hot": _one_hot,
 }

@@ -89,7 +89,8 @@ class Context(Place[RowTensor]):
     def made(self, value: Value, dims: Dims, *of: RowTensor) -> RowTensor:
         """Return a new value as a tensor; it grows as those that it is computed of."""
         opens = of[0].opens if of and all(each.opens for each in of) else {}
-        return RowTensor((value,), dims, opens)
+        axis = of[0].open_axis if opens and len(dims) == len(of[0].dims) else None
+        return RowTensor((value,), dims, opens, open_axis=axis)
 
     def derived(self, x: RowTensor, parts: tuple[Value, ...], dims: Dims) -> RowTensor:
         """Return numbers of a tensor under other axes."""

@@ -107,7 +107,7 @@ def _mul(c: Context, x: Any, other: Any) -> Any:
         x, other = other, x
     if not isinstance(x, RowTensor):
         return on_constants(np.multiply)(c, x, other)
-    if isinstance(other, Constant) and other.key is not None and _widens(c, x, other):
+    if isinstance(other, Constant) and other.key is not None and _is_layer(c, x, other):
         return times(c, x, other)
     return multiply(c, x, other)
 
@@ -120,12 +120,17 @@ def _many_rows(c: Context, x: Any, other: Any) -> Any:
         raise c.refuse("computes with the number of rows") from error
 
 
-def _widens(c: Context, x: RowTensor, other: Constant) -> bool:
-    """Return whether a tensor gets new columns by its product with a constant, as in x[:, :, None] * weight."""
+def _is_layer(c: Context, x: RowTensor, other: Constant) -> bool:
+    """Return whether the product with a constant is a layer, as x[:, :, None] * weight: it gives new columns.
+
+    Those must be behind the columns of the tensor in the constant: x[:, None, :] * weight is x repeated, and scaled.
+    """
     c.require_axis(x, other.array.shape)
-    shape = other.array.shape[::-1]
-    own = x.dims[::-1]
-    return len(shape) > len(own) or any(size not in (1, was) for size, was in zip(shape, own, strict=False))
+    shape, missing = other.array.shape, other.array.ndim - len(x.dims)
+    own = [*[1] * missing, *x.dims[max(0, -missing) :]]
+    new = [axis for axis, (size, was) in enumerate(zip(shape, own, strict=True)) if size not in (1, was)]
+    order = [axis for axis in range(len(shape)) if axis not in new] + new
+    return (missing > 0 or bool(new)) and other.moved(lambda array: array.transpose(order)).in_order
 
 
 def _div(c: Context, x: Any, other: Any, rounding_mode: Any = None) -> Any:
