@@ -1,6 +1,6 @@
 """Compare linear bounds of networks with products of activations with those of auto_LiRPA, in one run.
 
-    python benchmarks/speed/products.py PATH [--rounds 5] [--boxes 8]
+    python benchmarks/speed/products.py PATH [--rounds 5] [--boxes 8] [--device cuda]
 
 PATH is a checkout of https://github.com/Verified-Intelligence/auto_LiRPA; its few packages must be installed. Both
 bound the one output of the same networks over the same boxes: this checker with `form_bounds`, whose bounds hold for
@@ -8,11 +8,15 @@ exact arithmetic, auto_LiRPA with its backward bounds (CROWN), in double precisi
 come. Ratios are those of this checker and auto_LiRPA: of the widths of the bounds (geometric mean over the boxes, and
 the largest), and of processor time (median over the rounds), with one thread. Both have all boxes at once, and both
 set up the network beforehand. "sampled" is the width of what both bound: the outputs of random points and corners.
+
+With `--device`, both run there, and seconds are those of the clock: the kernel runs on CPUs alone, so the bounds of
+training, which are rounded as those of auto_LiRPA, stand for fairmend.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import sys
 import time
@@ -27,6 +31,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+import fairmend
+from fairmend.bounds.forms import Boxes
+from fairmend.bounds.linear import feature_bounds
 from fairmend_check.kernel.bounds import form_bounds
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -61,14 +68,19 @@ class Found:
         return np.asarray(self.bounds[:, 1] - self.bounds[:, 0])
 
 
-def timed(bound: Callable[[], np.ndarray], rounds: int) -> Found:
-    """Bound once to warm up, and then so many times."""
+def timed(bound: Callable[[], np.ndarray], rounds: int, clock: Callable[[], float] = time.process_time) -> Found:
+    """Bound once to warm up, and then so many times. The bounds are copied from the device within the time."""
     found, seconds = bound(), []
     for _ in range(rounds):
-        started = time.process_time()
+        started = clock()
         bound()
-        seconds.append(time.process_time() - started)
+        seconds.append(clock() - started)
     return Found(found, seconds)
+
+
+def clock_of(device: torch.device) -> Callable[[], float]:
+    """Return what measures time on a device."""
+    return time.process_time if device.type == "cpu" else time.perf_counter
 
 
 def of_checker(module: Any, centre: np.ndarray, radius: float, rounds: int) -> Found:
@@ -77,18 +89,31 @@ def of_checker(module: Any, centre: np.ndarray, radius: float, rounds: int) -> F
     return timed(lambda: form_bounds(model, forms, centre - radius, centre + radius)[0] * [1, -1], rounds)
 
 
-def of_auto_lirpa(module: torch.nn.Module, centre: np.ndarray, radius: float, rounds: int) -> Found:
+def of_training(module: Any, centre: np.ndarray, radius: float, rounds: int, device: torch.device) -> Found:
+    # A layer behind the output makes it a feature, which is what training bounds.
+    network = fairmend.load_network(torch.nn.Sequential(module, torch.nn.Linear(1, 1)), example=centre)
+    layers = [tuple(torch.tensor(part, device=device) for part in (a.weight, a.bias)) for a in network.affines[:-1]]
+    boxes = Boxes.from_arrays(centre - radius, centre + radius, torch.float64).to(device)
+
+    def bound() -> np.ndarray:
+        return torch.cat(feature_bounds(network, layers, boxes), 1).cpu().numpy()
+
+    with torch.no_grad():
+        return timed(bound, rounds, clock_of(device))
+
+
+def of_auto_lirpa(module: Any, centre: np.ndarray, radius: float, rounds: int, device: torch.device) -> Found:
     from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm  # type: ignore[import-not-found]
 
-    x = torch.tensor(centre)
-    bounded = BoundedModule(module, x, verbose=False)
+    x = torch.tensor(centre, device=device)
+    bounded = BoundedModule(copy.deepcopy(module).to(device), x, verbose=False, device=device)
     around = BoundedTensor(x, PerturbationLpNorm(norm=np.inf, eps=radius))
 
     def bound() -> np.ndarray:
-        return torch.cat(bounded.compute_bounds(x=(around,), method="backward"), 1).detach().numpy()
+        return torch.cat(bounded.compute_bounds(x=(around,), method="backward"), 1).detach().cpu().numpy()
 
     with torch.no_grad():
-        return timed(bound, rounds)
+        return timed(bound, rounds, clock_of(device))
 
 
 def sampled(module: torch.nn.Module, centre: np.ndarray, radius: float, rng: np.random.Generator) -> np.ndarray:
@@ -107,6 +132,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--boxes", type=int, default=8)
     parser.add_argument("--only", default="", help="networks whose names begin so")
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"), help="cuda (default: cpu)")
     options = parser.parse_args()
     sys.path.insert(0, str(options.path))
     warnings.filterwarnings("ignore")
@@ -122,8 +148,11 @@ def main() -> int:
         module, inputs = make()
         centre = rng.normal(size=(options.boxes, inputs))
         for radius in RADII:
-            ours, theirs = (of(module, centre, radius, options.rounds) for of in (of_checker, of_auto_lirpa))
+            given = module, centre, radius, options.rounds
             seen = sampled(module, centre, radius, rng)
+            on_cpu = options.device.type == "cpu"
+            ours = of_checker(*given) if on_cpu else of_training(*given, options.device)
+            theirs = of_auto_lirpa(*given, options.device)
             wrong += int((seen[:, 0] < ours.bounds[:, 0]).sum() + (seen[:, 1] > ours.bounds[:, 1]).sum())
             ratios = ours.width / theirs.width
             seconds = [statistics.median(found.seconds) for found in (ours, theirs)]
