@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 import fairmend
 from fairmend.bounds.forms import Boxes
@@ -166,4 +167,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with threadpool_limits(1):  # NumPy has threads of its own, and processor time counts them all
+        sys.exit(main())
