@@ -43,7 +43,10 @@ def cases(name: str) -> dict[str, Callable[[], object]]:
 
     s = settings.setting(name)
     found: dict[str, Callable[[], object]] = {
-        "prof": lambda: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method="prof"),
+        method: lambda method=method: fairmend.repair(s.network, s.spec, s.X_repair, s.X_cal, s.y_cal, method=method)
+        for method in ("prof", "auto")
+    }
+    found |= {
         "certify": lambda: fairmend.certify(s.network, s.spec, s.X_repair, "branch"),
     }
     try:
