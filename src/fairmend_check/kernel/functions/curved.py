@@ -47,8 +47,9 @@ class Sigmoid:
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return chord and tangent if f bends to one side, else the flattest slope (Singh et al., DeepPoly, 2019)."""
-        tangent, chord = self._derivative(0.5 * lower + 0.5 * upper), self.chords(lower, upper)[0]
-        flattest = np.minimum(self._derivative(lower), self._derivative(upper))
+        left, middle, right = (self._curve(z) for z in (lower, 0.5 * lower + 0.5 * upper, upper))
+        tangent, flattest = self._slope(middle), np.minimum(self._slope(left), self._slope(right))
+        chord = self._chord(upper - lower, right - left, tangent)
         concave, convex = lower >= 0, upper <= 0
         below = np.where(concave, chord, np.where(convex, tangent, flattest))
         above = np.where(convex, chord, np.where(concave, tangent, flattest))
@@ -56,11 +57,13 @@ class Sigmoid:
 
     def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return the chord twice."""
-        width = upper - lower
         tangent = self._derivative(0.5 * lower + 0.5 * upper)
-        rise = self._curve(upper) - self._curve(lower)
-        chord = finite(np.where(width < 1e-4, tangent, rise / np.where(width < 1e-4, 1.0, width)))
+        chord = self._chord(upper - lower, self._curve(upper) - self._curve(lower), tangent)
         return chord, chord
+
+    def _chord(self, width: Array, rise: Array, tangent: Array) -> Array:
+        """Return the slope of the chord, and of the tangent where the ends are too close for one."""
+        return finite(np.where(width < 1e-4, tangent, rise / np.where(width < 1e-4, 1.0, width)))
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return 16 units of a value up to 1."""
@@ -87,7 +90,10 @@ class Sigmoid:
 
     def _derivative(self, z: Array) -> Array:
         """Return the derivative within 128 U."""
-        value = self._curve(z)
+        return self._slope(self._curve(z))
+
+    def _slope(self, value: Array) -> Array:
+        """Return the derivative where this is the value."""
         return (1 - value) * (1 + value if self.name == "tanh" else value)
 
     def _minimum(self, slope: Array, lower: Array, upper: Array) -> Array:
@@ -99,7 +105,7 @@ class Sigmoid:
         right = np.minimum(upper, 0.0)
         touch = np.clip(-self._touching_point(slope), lower, right)
         value = self._curve(touch)
-        excess = self._derivative(touch) - slope
+        excess = self._slope(value) - slope
         unsure = 128 * U + 4 * U * np.abs(excess)
         sides = (excess + unsure) * (lower - touch), (excess - unsure) * (right - touch)
         line = slope * touch

@@ -46,6 +46,7 @@ class Rearranging(Operation):
     """An operation that gives columns of what it reads as they are. It says where they come from; all else follows."""
 
     rearranges = True
+    mirrors = True
 
     def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return its numbers, from those that it reads, along the last axis."""
@@ -208,7 +209,7 @@ class Lookup(Operation):
 class Sum(Operation):
     """The sum of two or more nodes of one width."""
 
-    arithmetic = True
+    arithmetic = mirrors = True
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the width of each part."""
