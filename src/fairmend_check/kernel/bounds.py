@@ -253,7 +253,8 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
 def _improve(known: Known, node: Node, best: Array, units: np.ndarray, *, mirrored: bool = False) -> None:
     """Raise lower bounds (boxes, 2 width) of the next node and its negative, for these units, some at a time.
 
-    With ``mirrored``, for their negatives as well. They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads.
+    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads. With
+    ``mirrored``, units are of the node, and count for its negative as well.
     """
     if isinstance(node.operation, Dense) and node.sources == (0,):
         return
@@ -267,7 +268,10 @@ def _improve(known: Known, node: Node, best: Array, units: np.ndarray, *, mirror
 
 
 def _forms_of(known: Known, node: Node, units: np.ndarray, *, mirrored: bool) -> Form:
-    """Return some units of the next node, and behind its width of its negative, as forms of the nodes that it reads."""
+    """Return some units of the next node, and behind its width of its negative, as forms of the nodes that it reads.
+
+    With ``mirrored``, the forms stand for their negatives as well.
+    """
     boxes, width = len(known.intervals[0][0]), known.model.widths[len(known.intervals)]
     unit, sign = units % width, np.where(units < width, 1.0, -1.0)
     if isinstance(node.operation, Dense):  # its weights are the forms themselves, without a rounding
