@@ -223,9 +223,9 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
                 _improve(known, node, ends, np.arange(2 * width))
             else:  # one end may decide that a function is straight: the nearer one to 0 comes first
                 below = (middle[number][0] < 0).all(axis=0)
-                for upper in (below, ~below):
+                for side in (below, ~below):
                     wanted = _bent(model, number, (ends[:, :width], -ends[:, width:]))
-                    _improve(known, node, ends, (np.arange(width) + width * upper)[wanted])
+                    _improve(known, node, ends, (np.arange(width) + width * side)[wanted])
             low, high = ends[:, :width], -ends[:, width:]
         known.intervals.append((low, high))
     return known

@@ -330,7 +330,7 @@ def once(coefficients: Array) -> Array:
 def mirrored(forms: Array | float, sign: int = -1) -> Array:
     """Return numbers of forms (boxes, forms, ...), and behind them their negatives; with 1 as the sign, the same."""
     if not isinstance(forms, np.ndarray):
-        return np.float64(forms)  # still 0
+        return np.asarray(forms, np.float64)  # still 0
     both = np.concatenate([once(forms), sign * once(forms)], axis=1)
     return both if len(both) == len(forms) else np.broadcast_to(both, (len(forms), *both.shape[1:]))
 

@@ -399,12 +399,12 @@ class Normalise(Grouped):
         middle, radius = ball(*flat)
         chosen = [np.where(usable, *pair) for pair in ((p, 0.0), (q[..., None], 0.0), (0.0, middle), (off, radius))]
         p, slope, middle, off = chosen
-        by, (above, below) = finite(by), (finite(end) for end in (constant[..., 1], constant[..., 0]))
+        by, q, (bottom, top) = finite(by), finite(q), (finite(constant[..., side]) for side in (0, 1))
         if self.centred:
             by = by - by.mean(axis=3, keepdims=True)
         halves = [0.5 * by[:, :, :1] + 0.5 * by[:, :, 1:], 0.5 * by[:, :, :1] - 0.5 * by[:, :, 1:]]
         none = np.zeros_like(halves[0])
-        constants = 0.5 * below + 0.5 * above - finite(q), 0.5 * below - 0.5 * above
+        constants = 0.5 * bottom + 0.5 * top - q, 0.5 * bottom - 0.5 * top, np.abs(bottom) + np.abs(top) + q
         return RootPlanes(
             slope[:, :, None],
             size,
@@ -412,7 +412,7 @@ class Normalise(Grouped):
             np.stack([off * (1 + gamma(n + 8)), np.abs(middle)], axis=3),
             np.concatenate([halves[0], none, none - 1], axis=2),
             halves[1],
-            np.stack([*constants, np.abs(below) + np.abs(above) + finite(q)], axis=2)[:, :, None],
+            np.stack(constants, axis=2)[:, :, None],
         )
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
