@@ -78,7 +78,7 @@ class Report:
     @cached_property
     def markdown(self) -> str:
         """The model card: the same in Markdown, with the head that Hugging Face reads."""
-        from fairmend.report.card import model_card
+        from fairmend.report.markdown import model_card
 
         return model_card(self.document)
 
