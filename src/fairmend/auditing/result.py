@@ -16,6 +16,7 @@ from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.rows import AuditedRows
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.text import (
+    capitalized,
     condition_text,
     html_table,
     percent,
@@ -203,7 +204,7 @@ class AuditResult:
         found, *further = self.describe().split("\n")
         pairs = [pair.describe() for pair in self.pairs]
         rows = list(enumerate(pairs, start=1))
-        notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
+        notes = [f"{capitalized(note)}." for note in further[: len(further) - len(pairs)]]
         notes += ["Rows are counted from 0."] if pairs and not self.sampled else []
         notes += [f"Condition: {self.condition}"] if self.condition else []
         return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)

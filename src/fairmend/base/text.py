@@ -98,6 +98,11 @@ def first_line(error: BaseException) -> str:
     return printable(lines[0]) if lines else type(error).__name__
 
 
+def capitalized(sentence: str) -> str:
+    """Return a sentence with a capital letter at its start."""
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
 # Lists
 
 

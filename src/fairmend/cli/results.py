@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fairmend.auditing.plan import AuditPlan, describe_seconds
 from fairmend.auditing.result import wilson_interval
-from fairmend.base.text import at_least_percent, at_most_percent, percent
+from fairmend.base.text import at_least_percent, at_most_percent, capitalized, percent
 from fairmend.cli.console import Rows, figures_table, stderr_console
 from fairmend.cli.figures import (
     ROW_NUMBERS,
@@ -92,7 +92,7 @@ def announce(plan: AuditPlan) -> None:
     """Print how long the audit may take, if that is long."""
     if plan.seconds < _LONG:
         return
-    line = f"{plan.describe()[0].upper()}{plan.describe()[1:]}."
+    line = f"{capitalized(plan.describe())}."
     if plan.method != "sample":
         line += " --method sample gives a lower bound sooner."
     stderr_console().print(line)

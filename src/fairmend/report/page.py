@@ -122,7 +122,7 @@ def _shown(document: Document, pair: Pair, name: str, value: object) -> str:
 def describe_pair(pair: Pair, document: Document) -> str:
     """Return both people of a pair with their predictions and scores."""
     claimed, values = document.claim.on, pair.scores or ()
-    difference, name = (_capitalize(part) for part in (pair.difference, name_row(pair.row, pair.id)))
+    difference, name = (text.capitalized(part) for part in (pair.difference, name_row(pair.row, pair.id)))
     if claimed is not None or pair.answers is None:
         own, other = (_describe_score(value, claimed) for value in values)
         which = "" if pair.output is None else f", output {pair.output}"
@@ -139,10 +139,6 @@ def _describe_score(value: float, claimed: str | None) -> str:
     if claimed == "probability":
         return f"probability {text.percent(value, 2)}"
     return f"{claimed or 'score'} {text.number(value)}"
-
-
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def describe_box(box: UnequalBox, document: Document) -> str:
