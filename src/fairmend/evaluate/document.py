@@ -15,6 +15,7 @@ from fairmend.auditing.figures import DisparityFigures, Pair, ScoreFigures
 from fairmend.base.text import as_text, printable
 from fairmend.spec.claim import Claim
 from fairmend.spec.label import About
+from fairmend.spec.out_of_range import Outside
 
 FORMAT, VERSION = "fairmend result", 2
 
@@ -66,15 +67,6 @@ class Similarity:
 
 
 @dataclass(frozen=True)
-class OutsideCounts:
-    """How many values of one feature are `below` its range, `above` it, or `unknown`: none of its categories."""
-
-    below: int
-    above: int
-    unknown: int
-
-
-@dataclass(frozen=True)
 class OutOfRangeValues:
     """What was done about values out of range: "refuse" (there were none), "clip", "skip" or "widen".
 
@@ -84,7 +76,7 @@ class OutOfRangeValues:
 
     policy: str
     rows: int
-    features: dict[str, OutsideCounts]
+    features: dict[str, Outside]
     ranges: dict[str, list[float]]
     text: str
 
