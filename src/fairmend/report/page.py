@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
 
@@ -23,6 +24,7 @@ from fairmend.evaluate.document import (
     PairTable,
     QuantifyDocument,
     UnequalBox,
+    WhatIf,
 )
 from fairmend.evaluate.groups import SMALL
 from fairmend.evaluate.proxies import describe_proxy
@@ -30,7 +32,6 @@ from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
 from fairmend.report.report import PagedDocument
-from fairmend.report.what_if import what_if_data
 
 LARGEST = 4_500_000
 """The most bytes of a page; the table of pairs is cut until it fits."""
@@ -84,6 +85,11 @@ def _render(document: PagedDocument) -> str:
             policy=_policy(style, script),
         )
     )
+
+
+def what_if_data(what_if: WhatIf, answers: Sequence[str]) -> str:
+    """Return what the page's script reads, as JSON in ASCII; `answers` are the names of the classes."""
+    return json.dumps({**asdict(what_if), "answers": answers}, separators=(",", ":"))
 
 
 # People and boxes in words

@@ -12,9 +12,8 @@ from fairmend.evaluate.build_document import quantify_document
 from fairmend.evaluate.document import QuantifyDocument
 from fairmend.evaluate.document_parts import Context, certificate_summary
 from fairmend.quantifying.certificate import confirmed_certificate
-from fairmend.quantifying.outlook import foresee
 from fairmend.quantifying.result import QuantifyResult
-from fairmend.quantifying.run import quantify
+from fairmend.quantifying.run import foresee, quantify
 from fairmend.report.report import PAGE_NAME
 from fairmend.tables import find_files
 from fairmend.workflows.inputs import (
