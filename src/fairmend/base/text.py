@@ -261,6 +261,18 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def describe_seconds(seconds: float) -> str:
+    """Return a duration in the unit that fits: "40 s", "3 min", "2.5 h" or "12 days"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.2g} h"
+    days = seconds / 86_400
+    return f"{days:,.0f} days" if days < 1000 else "years"
+
+
 # Small HTML tables: how notebooks show specs, networks and results.
 
 

@@ -84,8 +84,7 @@ def audit_document(
         outcomes = tabulate_outcomes(spec, compared, [classes], common["class_names"])
     return AuditDocument(
         **common,
-        **taken(result, "count total idi_rate exact sampled interval unknown method evaluations seconds"),
-        exact_seconds=result.plan.exact_seconds,
+        **vars(result.figures()),
         scores=None if result.scores is None else result.scores.figures(),
         disparity=result.disparity.figures(),
         labelled_rows=labelled.rows,

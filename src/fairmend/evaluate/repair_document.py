@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmend.auditing.disparity import ScoreSummary
+from fairmend.auditing.figures import Unequal
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
 from fairmend.evaluate.build_document import describe_people
@@ -23,7 +24,6 @@ from fairmend.evaluate.document import (
     PolicySummary,
     RecipeSummary,
     RepairDocument,
-    Unequal,
     WeightChange,
     WeightChanges,
 )
