@@ -27,6 +27,8 @@ from fairmend.paper.raw_files import (
     whole_numbers,
 )
 
+__all__ = ["NAMES", "Dataset", "load", "train_biased"]
+
 # Adult: census data of 1994 (UCI). The label is an income above 50,000 dollars.
 
 
