@@ -26,6 +26,7 @@ from support.milp_problems import (
     unbounded,
 )
 from support.named_case import named_case
+from support.signals import take_interrupts
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to send to a process there")
@@ -43,6 +44,7 @@ def test_ctrl_c_ends_a_solve_at_once(solver):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=take_interrupts,
     )
     try:
         assert process.stdout.readline() == "ready\n"

@@ -104,9 +104,9 @@ def test_on_continuous_columns_branch_milp_and_sampling_do_not_contradict_each_o
 @pytest.mark.parametrize("features", [(AGE, HOURS, INCOME), (AGE, GENDER, RACE, INCOME), (GENDER, HOURS, INCOME)])
 def test_three_engines_agree_on_larger_neighbourhoods(features, outputs):
     spec = Spec(features)
-    for seed in range(3):
+    for seed in range(2):
         net = balanced_network(seed, spec, "relu", outputs, hidden=(12, 8))
-        X = spec.sample_inputs(25, np.random.default_rng(seed))
+        X = spec.sample_inputs(12, np.random.default_rng(seed))
         reports = [certify(net, spec, X, engine) for engine in ("enumerate", "branch", "milp")]
         assert len({report.verdicts for report in reports}) == 1
         assert {FAIR, UNFAIR} >= set(reports[0].verdicts)

@@ -30,7 +30,7 @@ class Cross(nn.Module):
 def test_auto_puts_an_entry_before_it_instead(tmp_path):
     torch.manual_seed(1)
     network, rng = fairmend.load_network(Cross().eval()), np.random.default_rng(0)
-    X = np.column_stack([rng.integers(0, 2, 200), rng.uniform(-2, 2, (200, 3))]).astype(np.float32)
+    X = np.column_stack([rng.integers(0, 2, 80), rng.uniform(-2, 2, (80, 3))]).astype(np.float32)
     y = network.predict(X)
     result = fairmend.repair(network, SPEC, X[:5], X, y, method="auto", seed=0)
     assert result.by_classes
