@@ -18,7 +18,7 @@ from support.forks import Hdf5Forks, forked_context
 
 # The same examples each time, so that a failure comes from the change. `make test-random` tries new ones; what it finds
 # becomes a case. No deadlines: the time that an example takes depends on the machine.
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("random", deadline=None)
 settings.load_profile("same")
 

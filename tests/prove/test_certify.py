@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -35,6 +35,7 @@ from support.certify_cases import (
     onnx_answers,
     sliver,
 )
+from support.examples import examples
 from support.huge_cases import ONE_HOT
 from support.huge_cases import people as huge_people
 from support.link_cases import expected_unequal, family_case
@@ -83,7 +84,7 @@ def test_what_enumerates_does_not_load_pytorch(call):
 FAIR, UNFAIR, UNKNOWN = Verdict.FAIR, Verdict.UNFAIR, Verdict.UNKNOWN
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(case=specs_and_inputs(), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 3), data=st.data())
 def test_on_continuous_columns_branch_milp_and_sampling_do_not_contradict_each_other(case, seed, outputs, data):
     spec, X = case

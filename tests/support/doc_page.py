@@ -28,6 +28,7 @@ _COMMENT = re.compile(r"<!--\s*(file|exit|not run|setup):\s*(.+?)\s*-->")
 RUN = {"python", "bash"}
 CHECKED = {"toml", "yaml", "json"}
 SHOWN = {"text", "console"}
+_QUOTED, _TO_FILE = re.compile(r'"[^"]*"'), re.compile(r" > ([\w.-]+)$")
 _TERMINAL = {"TERM": "dumb", "COLUMNS": "120"}
 
 
@@ -83,14 +84,20 @@ def _shell(block: Block, where: str, folder: Path) -> None:
 
 
 def _is_fairmend_alone(text: str) -> bool:
-    return not set(text) & set("|&;<>$`\\*?") and all(line.startswith("fairmend ") for line in text.splitlines())
+    """Whether each line is a call of fairmend; its output may go to a file, and patterns in quotes are its own."""
+    return all(
+        line.startswith("fairmend ") and not set(_QUOTED.sub("", _TO_FILE.sub("", line))) & set("|&;<>$`\\*?")
+        for line in text.splitlines()
+    ) and not set(text) & set("$`\\")
 
 
 def _commands(text: str) -> tuple[int, str]:
     """Run the commands in this process, which has PyTorch loaded; as in bash -e, the first that fails is the last."""
     for line in text.splitlines():
-        arguments = shlex.split(line, comments=True)[1:]
+        arguments = shlex.split(_TO_FILE.sub("", line), comments=True)[1:]
         done = CliRunner(env=_TERMINAL).invoke(main, arguments, prog_name="fairmend")
+        if target := _TO_FILE.search(line):
+            Path(target[1]).write_text(done.stdout)
         if done.exit_code:
             break
     return done.exit_code, done.output
