@@ -1,7 +1,6 @@
 """Classes of similar people: compared with chains of similar people, and in words."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,8 +8,8 @@ from fairmend.spec import Feature, Spec
 from fairmend.spec import classes as classes_module
 from fairmend.spec.classes import similarity_classes
 from support.class_cases import components, computed, everyone, random_small_spec
+from support.examples import examples
 from support.link_cases import HUSBAND, RELATIONSHIP, SEX, WIFE
-from support.strategies_spec import unhurried
 
 INCOME = Feature("income", "integer", range=(0, 2000), bands={"width": 500})
 
@@ -25,21 +24,16 @@ def compare(spec, equal):
         assert len(pairs) == len({*classes}), f"a class holds people whom no chain connects: {spec.to_dict()}"
 
 
-@pytest.mark.parametrize("seed", range(150))
+@examples(150)
+@given(st.integers(0, 2**32 - 1))
 def test_one_linked_feature_has_exactly_the_classes_of_chains(seed):
     compare(random_small_spec(np.random.default_rng(seed), linked=1), equal=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@examples(60)
+@given(st.integers(0, 2**32 - 1))
 def test_several_linked_features_keep_chains_together(seed):
     compare(random_small_spec(np.random.default_rng([1, seed]), linked=2), equal=False)
-
-
-@unhurried
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2))
-def test_classes_hold_chains(seed, linked):
-    rng = np.random.default_rng(seed)
-    compare(random_small_spec(rng, linked=max(1, linked)), equal=linked < 2)
 
 
 def test_swapped_spouses_are_orbits_and_bands_count():

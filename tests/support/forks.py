@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+from fairmend.network.formats.keras import hdf5, hdf5_process
+
 SERVER = """
 import gc, json, os, sys
 from importlib import util
@@ -76,10 +78,10 @@ class Hdf5Forks:
 
     def run(self, command, **options):
         """Run the program of the command on the input, as `subprocess.run` does."""
-        *_, program, request = command
+        request = command[-1]
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "in").write_bytes(options["input"])
-            server = self._running(program)
+            server = self.start()
             server.stdin.write(json.dumps([request, folder]) + "\n")
             server.stdin.flush()
             code = int(server.stdout.readline())
@@ -92,14 +94,15 @@ class Hdf5Forks:
             self._server.wait()
             self._server.stdout.close()
 
-    def _running(self, program: str) -> "subprocess.Popen[str]":
+    def start(self) -> "subprocess.Popen[str]":
+        """Start the process if it does not run yet, and return it."""
         if self._server is None:
             paths = [entry for entry in sys.path if isinstance(entry, str)]
             self._server = subprocess.Popen(
-                [sys.executable, "-I", "-c", SERVER, json.dumps(paths), program],
+                [sys.executable, "-I", "-c", SERVER, json.dumps(paths), hdf5_process.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                env=os.environ | hdf5._ENVIRONMENT,
             )
         return self._server
