@@ -49,7 +49,8 @@ def child(case):
         os.dup2(os.open(case[name], os.O_WRONLY | os.O_CREAT), number)
     limit = size() + {MEMORY}
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    signal.alarm({SECONDS})
+    resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS}))
+    signal.alarm({10 * SECONDS})  # for what waits; a busy machine gives little of the seconds above
     main(case["arguments"], prog_name="fairmend")
 
 gc.freeze()  # so that a child does not copy what it never touches
@@ -152,13 +153,14 @@ def test_as_the_user_runs_it(case, tmp_path):
 
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (12 * 2**30, 12 * 2**30))  # PyTorch reserves much more than it uses
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
     result = subprocess.run(
         [sys.executable, "-c", "from fairmend.cli.main import main; main()", *hostile.arguments],
         cwd=hostile.cwd,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=10 * SECONDS,
         preexec_fn=limit,
         check=False,
     )

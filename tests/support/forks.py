@@ -42,7 +42,7 @@ for line in sys.stdin:
             os.write(2, f"{type(error).__name__}: {error}".encode())
         finally:
             os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), folder, flush=True)
 """
 
 
@@ -84,9 +84,12 @@ class Hdf5Forks:
             server = self.start()
             server.stdin.write(json.dumps([request, folder]) + "\n")
             server.stdin.flush()
-            code = int(server.stdout.readline())
+            for line in server.stdout:  # before it may come what a process that was killed did not wait for
+                code, _, where = line.strip().partition(" ")
+                if where == folder:
+                    break
             out, err = (Path(folder, name).read_bytes() for name in ("out", "err"))
-        return subprocess.CompletedProcess(command, code, out, err)
+        return subprocess.CompletedProcess(command, int(code), out, err)
 
     def end(self) -> None:
         if self._server is not None:
