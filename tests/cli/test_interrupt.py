@@ -13,7 +13,7 @@ import pytest
 import fairmend.paper.run as bench
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run
-from support.signals import take_interrupts
+from support.interrupts import take_interrupts
 from support.strategies import random_network
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]

@@ -28,7 +28,7 @@ from fairmend.tables import FIRST_ROW, read_table
 from fairmend.workflows import repair as repair_workflow
 from support.cli_case import refused, refused_in_one_line, run, small_network, small_people, small_spec, succeeded
 from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
-from support.signals import take_interrupts
+from support.interrupts import take_interrupts
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
 

@@ -15,6 +15,7 @@ import pytest
 from fairmend.base.errors import FairmendError
 from fairmend.milp import MilpBuilder, Status, available_solvers, get_solver, violation
 from fairmend.milp.solver import run_interruptibly
+from support.interrupts import take_interrupts
 from support.milp_problems import (
     binary_milp,
     brute_force,
@@ -26,7 +27,6 @@ from support.milp_problems import (
     unbounded,
 )
 from support.named_case import named_case
-from support.signals import take_interrupts
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to send to a process there")
