@@ -58,8 +58,8 @@ def income_repaired(**policy):
 
 
 @cache
-def repaired(seed, **policy):
-    return fairmend.repair(*arguments(SPEC, seed), **policy)
+def repaired(number, /, **options):
+    return fairmend.repair(*arguments(SPEC, number), **options)
 
 
 def test_where_every_feature_is_protected_the_paper_s_method_does_not_run():
