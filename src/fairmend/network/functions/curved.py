@@ -60,7 +60,6 @@ class Curved(Function):
         return np.interp(slope, slopes, points)
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the derivative of the piece that z lies in."""
         found = self.slope_on(len(self.breaks), z)
         for piece in reversed(range(len(self.breaks) if self.kinked else 0)):
             found = np.where(z < self.breaks[piece], self.slope_on(piece, z), found)
@@ -113,7 +112,6 @@ class Valley(Curved):
     increasing = False
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends, and the minimum if it lies between them."""
         import torch
 
         left, right = self.torch(lower), self.torch(upper)
@@ -132,7 +130,6 @@ class Bent(Function):
         """Return the derivative of a tensor, differentiable."""
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the tangent at the middle and the chord."""
         return tangent_and_chord(self, lower, upper, bend=self.bend)
 
 

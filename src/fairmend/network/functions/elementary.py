@@ -25,11 +25,9 @@ class Square(Bent):
             np.multiply(values, values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return z²."""
         return z * z
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return 2z."""
         return 2 * z
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,7 +36,6 @@ class Square(Bent):
         return left.minimum(right).masked_fill((lower <= 0) & (upper >= 0), 0.0), left.maximum(right)
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return 2z."""
         return 2 * z
 
 
@@ -46,20 +43,16 @@ class Exp(Bent):
     """exp(z): convex."""
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their exp."""
         with np.errstate(over="ignore"):
             np.exp(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return exp(z)."""
         return z.exp()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return exp(z)."""
         return z.exp()
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the value itself."""
         return y
 
 
@@ -69,11 +62,9 @@ class Positive(Bent):
     domain = "numbers above 0"
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
-        """Return whether the intervals lie above 0."""
         return lower > 0
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends."""
         left, right = self.torch(lower), self.torch(upper)
         return (left, right) if self.increasing else (right, left)
 
@@ -84,20 +75,16 @@ class Log(Positive):
     bend = -1
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their logarithms."""
         with np.errstate(divide="ignore", invalid="ignore"):
             np.log(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return log(z)."""
         return z.log()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return 1 / z."""
         return z.reciprocal()
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return 1 / z."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / z)
 
@@ -109,7 +96,6 @@ class Sqrt(Positive):
     domain = "numbers from 0 on"
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
-        """Return whether the intervals have no negative numbers."""
         return lower >= 0
 
     def apply(self, values: FloatArray) -> None:
@@ -123,12 +109,10 @@ class Sqrt(Positive):
         return z.masked_fill(zero, 1.0).sqrt().masked_fill(zero, 0.0)
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return 1 / (2√z), and 0 at 0."""
         zero = z == 0
         return (0.5 * z.masked_fill(zero, 1.0).rsqrt()).masked_fill(zero, 0.0)
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return 1 / (2√z)."""
         with np.errstate(divide="ignore"):
             return np.asarray(0.5 / y)
 
@@ -145,15 +129,12 @@ class Rsqrt(Positive):
             np.reciprocal(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return 1 / √z."""
         return z.rsqrt()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return -1 / (2z√z)."""
         return -0.5 * z.rsqrt() / z
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return -1 / (2z√z)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(-0.5 * y / z)
 
@@ -165,33 +146,26 @@ class Reciprocal(Bent):
     domain = "numbers on one side of 0"
 
     def defined(self, lower: Tensor, upper: Tensor) -> Tensor:
-        """Return whether the intervals lie on one side of 0."""
         return (lower > 0) | (upper < 0)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their reciprocals."""
         with np.errstate(divide="ignore"):
             np.reciprocal(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return 1 / z."""
         return z.reciprocal()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return -1 / z²."""
         return -(z.reciprocal() ** 2)
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends, which change places."""
         return upper.reciprocal(), lower.reciprocal()
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the tangent at the middle and the chord, on the side of 0 that the interval is on."""
         import torch
 
         right, left = (tangent_and_chord(self, lower, upper, bend=bend) for bend in (1, -1))
         return Lines(*(torch.where(lower > 0, *both) for both in zip(right, left, strict=True)))
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return -1 / z²."""
         return -y * y

@@ -38,7 +38,6 @@ class Elu(Curved):
         self.convex = depth * self.rate <= self.gain
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their ELU."""
         kind = values.dtype.type
         below = kind(self.depth) * np.expm1(np.minimum(values, 0) * kind(self.rate))
         np.maximum(values, 0, out=values)
@@ -46,18 +45,15 @@ class Elu(Curved):
         values += below
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return ELU of z."""
         return self.gain * z.clamp(min=0) + self.depth * (self.rate * z.clamp(max=0)).expm1()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the slope on the side of 0."""
         import torch
 
         below = self.depth * self.rate * (self.rate * z.clamp(max=0)).exp()
         return torch.where(z >= 0, torch.full_like(z, self.gain), below)
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return depth·rate·exp(rate·z) left of 0, and the gain right of it."""
         if piece:
             return np.full_like(z, self.gain)
         x = np.maximum(np.minimum(z, 0.0) * self.rate, -1000.0)
@@ -65,7 +61,6 @@ class Elu(Curved):
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative."""
         z: Floats = np.log(np.maximum(slope, 0.0) / (self.depth * self.rate)) / self.rate
         return z
 
@@ -114,7 +109,6 @@ class Softplus(Curved):
         self.beta = beta
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their softplus."""
         beta = values.dtype.type(self.beta)
         values *= beta
         tail = np.log1p(np.exp(-np.abs(values)))
@@ -123,23 +117,19 @@ class Softplus(Curved):
         values /= beta
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return softplus of z."""
         x = self.beta * z
         return (x.clamp(min=0) + x.abs().neg().exp().log1p()) / self.beta
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return sigmoid(beta·z)."""
         return (self.beta * z).sigmoid()
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return sigmoid(beta·z)."""
         x = np.clip(self.beta * z, -_FAR, _FAR)
         q = np.exp(-np.abs(x))
         slope: Floats = np.where(x < 0, q, 1.0) / (1 + q)
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative."""
         s = np.clip(slope, 0.0, 1.0)
         z: Floats = (np.log(s) - np.log1p(-s)) / self.beta
         return z
@@ -152,24 +142,19 @@ class Softsign(Curved):
     curvature = (1, -1)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their softsign."""
         np.divide(values, 1 + np.abs(values), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return softsign of z."""
         return z / (1 + z.abs())
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return 1 / (1 + |z|)²."""
         return (1 + z.abs()) ** -2
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return 1 / (1 + |z|)²."""
         below = 1 + np.abs(z)
         slope: Floats = 1 / below / below
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative."""
         size = 1 / np.sqrt(np.clip(slope, 0.0, 1.0)) - 1
         return size if piece else -size

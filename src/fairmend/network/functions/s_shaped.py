@@ -53,7 +53,6 @@ class Sigmoid(SShaped):
     """1 / (1 + exp(-z))."""
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their sigmoid."""
         # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
         with np.errstate(over="ignore"):
             np.exp(np.negative(values, out=values), out=values)
@@ -61,11 +60,9 @@ class Sigmoid(SShaped):
         np.reciprocal(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return sigmoid(z)."""
         return z.sigmoid()
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return y (1 - y)."""
         return np.asarray(y * (1 - y))
 
     def _slope_from(self, value: Tensor) -> Tensor:
@@ -76,15 +73,12 @@ class Tanh(SShaped):
     """tanh(z) = 2 sigmoid(2z) - 1."""
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their tanh."""
         np.tanh(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return tanh(z)."""
         return z.tanh()
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return 1 - y²."""
         return np.asarray(1 - y * y)
 
     def _slope_from(self, value: Tensor) -> Tensor:

@@ -24,15 +24,12 @@ class Kinked(Function):
 
     @property
     def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
-        """The two sides of 0."""
         return (self.negative, 0.0), (1.0, 0.0)
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the slope on the side of 0."""
         return np.where(z > 0, 1.0, self.negative)
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends, and 0 if the function turns there."""
         import torch
 
         left, right = self.torch(lower), self.torch(upper)
@@ -64,7 +61,6 @@ class Relu(Kinked):
     negative = 0.0
 
     def apply(self, values: FloatArray) -> None:
-        """Replace negative values by 0."""
         if values.size < _LONG or not values.flags.c_contiguous:
             np.maximum(values, 0, out=values)
             return
@@ -76,7 +72,6 @@ class Relu(Kinked):
         np.maximum(rest, 0, out=rest)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return max(z, 0)."""
         return z.relu()
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
@@ -96,12 +91,10 @@ class LeakyRelu(Kinked):
         self._slope = slope
 
     def apply(self, values: FloatArray) -> None:
-        """Multiply negative values by the slope."""
         pick = np.maximum if self._slope <= 1 else np.minimum
         pick(values, values * values.dtype.type(self._slope), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return leaky ReLU of z."""
         from torch.nn.functional import leaky_relu
 
         return leaky_relu(z, self._slope)
@@ -132,11 +125,9 @@ class Prelu(Kinked):
         self.increasing = min(slopes) >= 0
 
     def apply(self, values: FloatArray) -> None:
-        """Multiply negative values by the slope of their unit."""
         np.multiply(values, np.asarray(self.negative, values.dtype), out=values, where=values < 0)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return PReLU of z (…, units)."""
         import torch
 
         return torch.where(z >= 0, z, z * self._tensor(z))
@@ -171,11 +162,9 @@ class Identity(Kinked):
         """Leave the values as they are."""
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return z."""
         return z
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the function itself, twice."""
         import torch
 
         one, zero = torch.ones_like(lower), torch.zeros_like(lower)
@@ -196,14 +185,12 @@ class Clipped(Function):
 
     @property
     def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
-        """The flat line, the steep one, and the flat one, as far as they exist."""
         steep = (self.gain, self.offset)
         left = [(0.0, self.low)] if np.isfinite(self.low) else []
         right = [(0.0, self.high)] if np.isfinite(self.high) else []
         return [*left, steep, *right]
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the gain between the ends."""
         return np.where((self.low < y) & (y < self.high), self.gain, 0.0)
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
@@ -248,12 +235,10 @@ class Clip(Clipped):
         super().__init__(1.0, 0.0, low, high)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace what lies outside by the ends."""
         kind = values.dtype.type
         np.clip(values, kind(self.low), kind(self.high), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return the clip of z."""
         return z.clamp(self.low, self.high)
 
 
@@ -272,14 +257,12 @@ class Hardsigmoid(Clipped):
         super().__init__(slope, offset, 0.0, 1.0)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their hard sigmoid."""
         kind = values.dtype.type
         values *= kind(self.gain)
         values += kind(self.offset)
         np.clip(values, kind(0), kind(1), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return the hard sigmoid of z."""
         return (self.gain * z + self.offset).clamp(0, 1)
 
 
@@ -290,11 +273,9 @@ class Abs(Kinked):
     increasing = False
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their sizes."""
         np.abs(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return |z|."""
         return z.abs()
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:

@@ -25,19 +25,15 @@ class Wave(Function):
     quarters: int
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their sine or cosine."""
         (np.cos if self.quarters else np.sin)(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return the sine or cosine."""
         return z.cos() if self.quarters else z.sin()
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the derivative."""
         return np.asarray(-np.sin(z) if self.quarters else np.cos(z))
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends, and 1 or -1 where they lie between."""
         left, right = self.torch(lower), self.torch(upper)
         low = left.minimum(right).masked_fill(self._has(3, lower, upper), -1.0)
         return low, left.maximum(right).masked_fill(self._has(1, lower, upper), 1.0)
@@ -73,23 +69,18 @@ class _Sine(Curved):
     curvature = (1, -1, 1, -1)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their sine."""
         np.sin(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return the sine."""
         return z.sin()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the cosine."""
         return z.cos()
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return the cosine."""
         return np.asarray(np.cos(np.clip(z, -math.pi, 3 * math.pi)))
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the cosine on each half of a turn."""
         angle = np.arccos(np.clip(slope, -1.0, 1.0))
         turned: Floats = _TURN * (piece // 2) + (angle if piece % 2 else -angle)
         return turned

@@ -123,7 +123,6 @@ class Affine(Operation):
 
     @property
     def shared_as(self) -> str:
-        """The key of the numbers that several layers share."""
         return "" if self.tie is None else self.tie.key
 
     @property
@@ -180,7 +179,6 @@ class Affine(Operation):
         return cast if other.stores_bias or self.fold is not None else Affine.without_bias(cast.weight)
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the number of outputs."""
         require_sources(self.kind, widths, 1, 1)
         if widths[0] != self.weight.shape[1]:
             raise FairmendError(f"takes {self.weight.shape[1]} values, but the layer before it gives {widths[0]}")
@@ -195,7 +193,6 @@ class Affine(Operation):
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The weight and the bias."""
         return self.weight, self.bias
 
     @property
@@ -204,16 +201,13 @@ class Affine(Operation):
         return np.asarray(np.abs(self.weight.astype(np.float64)).sum(axis=0))
 
     def numbers(self, like: Values) -> Numbers:
-        """Return weight and bias."""
         return as_like(like, self.weight), as_like(like, self.bias)
 
     def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
-        """Multiply by the weight."""
         weight = (numbers or self.numbers(parts[0]))[0]
         return parts[0] @ weight.T
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Multiply by the transposed weight."""
         return [coefficients @ (numbers or self.numbers(coefficients))[0]]
 
     def forms(
@@ -238,7 +232,6 @@ class Affine(Operation):
         return middle - spread, middle + spread
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any number that a weight other than 0 reads."""
         return np.asarray((self.weight != 0).astype(np.float32) @ reached[0].astype(np.float32) > 0)
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
@@ -297,38 +290,31 @@ class Scale(Operation):
         return hash(self._bits())
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the number of units."""
         require_sources(self.kind, widths, 1, 1)
         if widths[0] != self.units:
             raise FairmendError(f"a scaling of {self.units} units reads {widths[0]} numbers")
         return self.units
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Multiply and add."""
         np.multiply(values[0], self.factor, out=out)
         out += self.shift
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The factors and the shifts."""
         return self.factor, self.shift
 
     def numbers(self, like: Values) -> Numbers:
-        """Return the factors and the shifts."""
         return as_like(like, self.factor), as_like(like, self.shift)
 
     def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
-        """Multiply by the factors."""
         return parts[0] * (numbers or self.numbers(parts[0]))[0]
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Multiply by the factors."""
         return [self.combine([coefficients], numbers)]
 
     def forms(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], first: Tensor, numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Exchange the forms where a factor is negative."""
         factor, shift = numbers or self.numbers(first)
         rising = factor.clamp(min=0)
         ends = (lower[0], upper[0]), (upper[0], lower[0])
@@ -338,21 +324,17 @@ class Scale(Operation):
     def interval(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Exchange the ends where a factor is negative."""
         factor, shift = numbers or self.numbers(lower[0])
         ends = lower[0] * factor, upper[0] * factor
         return ends[0].minimum(ends[1]) + shift, ends[0].maximum(ends[1]) + shift
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches each unit whose factor is not 0."""
         return np.asarray(reached[0] & (self.factor != 0)[:, None])
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return what each unit follows before it is scaled."""
         return columns[0]
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the norms as they are stored, or what they compute together."""
         if into.stored:
             return into.norms(self.norms, sources[0])
         return into.add("scale", sources, gain=self.factor.tolist(), shift=self.shift.tolist())
@@ -401,7 +383,6 @@ class Lookup(Operation):
         return hash((self.table.shape, self.table.tobytes()))
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of the table."""
         require_sources(self.kind, widths, 1, 1)
         if widths[0] != 1:
             raise FairmendError(f"a look-up reads 1 column, not {widths[0]}")
@@ -437,11 +418,9 @@ class Lookup(Operation):
         return low[inverse.reshape(-1)], high[inverse.reshape(-1)]
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Copy the rows."""
         np.take(self.table, self.indices(values[0]), axis=0, out=out, mode="clip")
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Choose the rows."""
         table: Tensor = as_like(values[0], self.table)
         return table[values[0][..., 0].long()]
 
@@ -451,12 +430,10 @@ class Lookup(Operation):
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The table."""
         return (self.table,)
 
     @property
     def weights(self) -> FloatArray:
-        """The numbers of a table that a file stores."""
         return self.table.ravel() if self.stored else self.table[:0].ravel()
 
     @property
@@ -465,12 +442,10 @@ class Lookup(Operation):
         return np.array([np.ptp(self.table.astype(np.float64), axis=0).sum()])
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches the row number, for columns of the table that are not constant."""
         varies = (self.table != self.table[0]).any(axis=0)
         return np.asarray(reached[0] & varies[:, None])
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return what the row number follows."""
         return np.broadcast_to(columns[0], (width,))
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
@@ -481,6 +456,5 @@ class Lookup(Operation):
         return into.add("lookup", sources, table=into.keep(f"{own}.weight", self.table))
 
     def astype(self, dtype: npt.DTypeLike) -> Lookup:
-        """Return the look-up with its table in another dtype."""
         with np.errstate(over="ignore"):
             return self if self.table.dtype == dtype else Lookup(self.table.astype(dtype), self.stored)

@@ -131,12 +131,10 @@ class Softsign(Curve):
     reach = 2.0**24
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         value = z / (1 + np.abs(z))
         return enclosed(value, 8 * U * np.abs(value))
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose 1 / (1 + |z|)^2."""
         slope = 1 / (1 + np.abs(z)) ** 2
         return enclosed(slope, 16 * U * slope)
 
@@ -165,7 +163,6 @@ class Elu(Curve):
         self.reach = 64 * self.length
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         value = np.where(z < 0, self.height * np.expm1(np.minimum(z, 0.0) / self.length), self.right * z)
         slip = np.where(z < 0, 64 * U, 0.0 if self.right == 1 else 4 * U) * np.abs(value)
         low, high = enclosed(value, slip)
@@ -173,7 +170,6 @@ class Elu(Curve):
         return np.where(exact, value, low), np.where(exact, value, high)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
         share = np.minimum(z, 0.0) / self.length
         slope = np.where(z <= 0, self.height / self.length * np.exp(share), self.right)
         return enclosed(slope, (64 + 4 * np.minimum(-share, 1000.0)) * U * slope)
@@ -203,7 +199,6 @@ class Softplus(Curve):
         self.reach = 64 / self.beta
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         distance = np.minimum(self.beta * np.abs(z), 1000.0)
         beyond = np.log1p(np.exp(-distance)) / self.beta
         value = np.maximum(z, 0.0) + beyond
@@ -211,7 +206,6 @@ class Softplus(Curve):
         return np.maximum(low, np.maximum(z, 0.0)), high
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose the sigmoid of beta z."""
         scaled = np.clip(self.beta * z, -1000.0, 1000.0)
         slope = logistic(scaled)
         return enclosed(slope, (64 + 4 * np.abs(scaled)) * U * slope)
@@ -234,14 +228,12 @@ class Hardswish(Curve):
     ending = 6.0
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         near = np.clip(z, -3.0, 3.0)
         low, high = enclosed(near * (near + 3) / 6, 8 * U * np.abs(near * (np.abs(near) + 3)))
         inside = np.abs(z) < 3
         return np.where(inside, low, np.maximum(z, 0.0)), np.where(inside, high, np.maximum(z, 0.0))
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
         low, high = enclosed((2 * z + 3) / 6, 8 * U * (np.abs(z) + 3))
         straight = np.where(z > 0, 1.0, 0.0)
         inside = np.abs(z) <= 3  # at the ends, the slope of the parabola: straight parts need no tangent
@@ -272,12 +264,10 @@ class Gated(Curve):
         raise NotImplementedError
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose z g(z)."""
         share, _, slip = self._near(z)
         return enclosed(z * share, np.abs(z * share) * slip)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose g(z) + z g'(z)."""
         share, rise, slip = self._near(z)
         return enclosed(share + rise, 2 * slip * (share + np.abs(rise)))
 
@@ -309,7 +299,6 @@ class Silu(Gated):
     far, units = 1000.0, 16.0
 
     def parts(self, z: Array) -> tuple[Array, Array, Array | float]:
-        """Return s(z) and z s(z) s(-z)."""
         share = logistic(z)
         return share, z * share * logistic(-z), 64 * U
 
