@@ -38,8 +38,23 @@ class StoredLayer:
     block: int | None = None
 
 
+class _ByBits(Operation):
+    """An operation with arrays, which are compared bit by bit: −0.0 differs from 0.0."""
+
+    def _bits(self) -> tuple[object, ...]:
+        return tuple((array.shape, array.dtype.str, array.tobytes()) for array in self.arrays)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the bits of all arrays."""
+        return isinstance(other, _ByBits) and type(other) is type(self) and other._bits() == self._bits()
+
+    def __hash__(self) -> int:
+        """Hash the bits that `__eq__` compares."""
+        return hash(self._bits())
+
+
 @dataclass(frozen=True, eq=False)
-class Affine(Operation):
+class Affine(_ByBits):
     """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
 
     It is the only operation whose numbers a repair changes, besides the tables of look-ups.
@@ -124,22 +139,6 @@ class Affine(Operation):
     @property
     def shared_as(self) -> str:
         return "" if self.tie is None else self.tie.key
-
-    @property
-    def joins_blocks(self) -> bool:
-        """Whether the layer adds up blocks of a layer that are stored together."""
-        return self.fold is not None and any(part.block is not None for part in self.fold.parts)
-
-    def _bits(self) -> tuple[object, ...]:
-        return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit: −0.0 differs from 0.0."""
-        return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash(self._bits())
 
     def astype(self, dtype: npt.DTypeLike) -> Affine:
         """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
@@ -249,7 +248,7 @@ class Affine(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Scale(Operation):
+class Scale(_ByBits):
     """factor·x + shift for each unit, both ``(width,)``: what ``norms`` compute one after the other.
 
     That is batch normalisation and scaling where no affine layer beside it can take it in.
@@ -277,17 +276,6 @@ class Scale(Operation):
             raise FairmendError(f"{self.source}: {self.norms[0].where} has a factor or shift that is not a {dtype}")
         for name, value in (("dtype", dtype), ("line", line), ("factor", factor), ("shift", shift)):
             object.__setattr__(self, name, value)
-
-    def _bits(self) -> tuple[object, ...]:
-        return self.dtype.str, self.factor.tobytes(), self.shift.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit."""
-        return self._bits() == other._bits() if isinstance(other, Scale) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash(self._bits())
 
     def width(self, widths: Sequence[int]) -> int:
         require_sources(self.kind, widths, 1, 1)
@@ -352,7 +340,7 @@ class Scale(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Operation):
+class Lookup(_ByBits):
     """Row k of ``table (rows, width)`` where the source, a single column, holds the whole number k: an embedding.
 
     A table that is not ``stored``, that of a one-hot code, cannot change: no file has a place for it.
@@ -370,17 +358,6 @@ class Lookup(Operation):
             raise FairmendError(f"the table of a look-up has shape {table.shape}; it must be (rows, width)")
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit."""
-        if not isinstance(other, Lookup):
-            return NotImplemented
-        same = self.table.shape == other.table.shape and self.table.dtype == other.table.dtype
-        return same and self.table.tobytes() == other.table.tobytes()
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash((self.table.shape, self.table.tobytes()))
 
     def width(self, widths: Sequence[int]) -> int:
         require_sources(self.kind, widths, 1, 1)
