@@ -39,6 +39,24 @@ class Kinked(Function):
         around = (lower < 0) & (upper > 0)
         return torch.where(around, low.clamp(max=0), low), torch.maximum(left, right)
 
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of ``negative·z + (1 - negative)·ReLU``; above a slope of 1, those of ReLU change sides."""
+        import torch
+
+        relu = relax_relu(lower, upper)
+        below, above = relu[:2], relu[2:]
+        slope, rest = _as_tensor(self.negative, lower), _as_tensor(1 - self.negative, lower)
+        swapped = (slope > 1).expand_as(lower)
+        low = [torch.where(swapped, *pair) for pair in zip(above, below, strict=True)]
+        high = [torch.where(swapped, *pair) for pair in zip(below, above, strict=True)]
+        return Lines(slope + rest * low[0], rest * low[1], slope + rest * high[0], rest * high[1])
+
+
+def _as_tensor(numbers: float | Floats, like: Tensor) -> Tensor:
+    import torch
+
+    return torch.as_tensor(numbers, dtype=like.dtype, device=like.device)
+
 
 def relax_relu(lower: Tensor, upper: Tensor) -> Lines:
     """Return the upper line through the end points, and the lower slope 1 if upper > -lower, else 0 (stable: exact)."""
@@ -99,21 +117,6 @@ class LeakyRelu(Kinked):
 
         return leaky_relu(z, self._slope)
 
-    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the lines of ``slope * z + (1 - slope) * ReLU(z)``; above a slope of 1, those of ReLU change sides."""
-        slope, rest = self._slope, 1 - self._slope
-        relu = relax_relu(lower, upper)
-        if slope > 1:
-            relu = Lines(relu.upper_slope, rest * relu.upper_intercept, relu.lower_slope, relu.lower_intercept)
-        else:
-            relu = Lines(relu.lower_slope, relu.lower_intercept, relu.upper_slope, rest * relu.upper_intercept)
-        return Lines(
-            slope + rest * relu.lower_slope,
-            relu.lower_intercept,
-            slope + rest * relu.upper_slope,
-            relu.upper_intercept,
-        )
-
 
 class Prelu(Kinked):
     """z on positive numbers, slope·z on negative ones; the slopes are those of the units, in their order."""
@@ -130,27 +133,7 @@ class Prelu(Kinked):
     def torch(self, z: Tensor) -> Tensor:
         import torch
 
-        return torch.where(z >= 0, z, z * self._tensor(z))
-
-    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the lines of ``slope * z + (1 - slope) * ReLU(z)``; above a slope of 1, those of ReLU change sides."""
-        import torch
-
-        slope = self._tensor(lower)
-        rest = 1 - slope
-        relu = relax_relu(lower, upper)
-        swapped = (slope > 1).expand_as(lower)
-        return Lines(
-            slope + rest * torch.where(swapped, relu.upper_slope, relu.lower_slope),
-            rest * torch.where(swapped, relu.upper_intercept, relu.lower_intercept),
-            slope + rest * torch.where(swapped, relu.lower_slope, relu.upper_slope),
-            rest * torch.where(swapped, relu.lower_intercept, relu.upper_intercept),
-        )
-
-    def _tensor(self, like: Tensor) -> Tensor:
-        import torch
-
-        return torch.as_tensor(self.negative, dtype=like.dtype, device=like.device)
+        return torch.where(z >= 0, z, z * _as_tensor(self.negative, z))
 
 
 class Identity(Kinked):
@@ -267,7 +250,7 @@ class Hardsigmoid(Clipped):
 
 
 class Abs(Kinked):
-    """|z|, which is 2·ReLU(z) - z."""
+    """|z|."""
 
     negative = -1.0
     increasing = False
@@ -277,10 +260,3 @@ class Abs(Kinked):
 
     def torch(self, z: Tensor) -> Tensor:
         return z.abs()
-
-    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the lines of 2·ReLU(z) - z."""
-        relu = relax_relu(lower, upper)
-        return Lines(
-            2 * relu.lower_slope - 1, 2 * relu.lower_intercept, 2 * relu.upper_slope - 1, 2 * relu.upper_intercept
-        )
