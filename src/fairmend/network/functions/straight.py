@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import MOST, Function, Lines
+from fairmend.network.functions.base import MOST, Function, Lines, slope_of_chord
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -187,13 +187,9 @@ class Clipped(Function):
         at_middle = self.torch(middle)
         steep = self.gain * ((self.low < at_middle) & (at_middle < self.high)).to(lower.dtype)
 
-        def slope(rise: Tensor, run: Tensor) -> Tensor:
-            narrow = run < 1e-4  # the quotient is then mostly rounding
-            return torch.where(narrow, steep, rise / torch.where(narrow, torch.ones_like(run), run))
-
         flat = torch.zeros_like(lower)
-        lower_slope = torch.where(middle > left, slope(at_upper - at_left, upper - left), flat)
-        upper_slope = torch.where(middle < right, slope(at_right - at_lower, right - lower), flat)
+        lower_slope = torch.where(middle > left, slope_of_chord(at_upper - at_left, upper - left, steep), flat)
+        upper_slope = torch.where(middle < right, slope_of_chord(at_right - at_lower, right - lower, steep), flat)
         below = torch.minimum(at_left - lower_slope * left, at_upper - lower_slope * upper)
         above = torch.maximum(at_right - upper_slope * right, at_lower - upper_slope * lower)
         return Lines(
