@@ -187,10 +187,6 @@ def _prelu(call: LayerCall) -> Tensor:
     return _made(call, "prelu", parameters=np.broadcast_to(flat, (width,)).tolist())
 
 
-def _elu(call: LayerCall) -> Tensor:
-    return _made(call, "elu", parameters=(call.number("alpha", 1.0),))
-
-
 def _softmax(call: LayerCall) -> Tensor:
     tensor, axis = call.one(), call.get("axis", -1)
     rank = len(tensor.row)
@@ -379,7 +375,7 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     "ReLU": _relu,
     "LeakyReLU": _leaky_relu,
     "PReLU": _prelu,
-    "ELU": _elu,
+    "ELU": lambda call: _made(call, "elu", parameters=(call.number("alpha", 1.0),)),
     "Softmax": _softmax,
     "BatchNormalization": _batch_norm,
     "Normalization": _normalization,

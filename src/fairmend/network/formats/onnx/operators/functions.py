@@ -28,10 +28,6 @@ _ONE_AXIS = 13  # the version of ONNX from which on a softmax is over one axis, 
 _SELU = (np.float32(1.67326319217681884765625), np.float32(1.05070102214813232421875))
 
 
-def _leaky_relu(at: At) -> Result:
-    return at.function(at.data(), "leaky_relu", float(at.given.get("alpha", np.float32(0.01))))
-
-
 def _prelu(at: At) -> Result:
     slopes, x = at.required(1), at.data()
     if len(np.unique(slopes)) == 1 and slopes.reshape(-1)[0] >= 0:
@@ -65,10 +61,6 @@ def _hard_sigmoid(at: At) -> Result:
     return at.function(at.data(), "hardsigmoid", parameters=(slope, offset))
 
 
-def _gelu(at: At) -> Result:
-    return at.function(at.data(), "gelu" if at.given.get("approximate", b"none") == b"none" else "gelu_tanh")
-
-
 def _pow(at: At) -> Result:
     exponent = at.required(1)
     name = POWERS.get(float(exponent.reshape(()))) if exponent.shape in ((), (1,)) else None
@@ -90,7 +82,7 @@ def _softmax(at: At) -> Result:
 
 OPERATORS: dict[str, Callable[[At], Result]] = {
     **{kind: lambda at, name=name: at.function(at.data(), name) for kind, name in _ACTIVATIONS.items()},  # type: ignore[misc]
-    "LeakyRelu": _leaky_relu,
+    "LeakyRelu": lambda at: at.function(at.data(), "leaky_relu", float(at.given.get("alpha", np.float32(0.01)))),
     "PRelu": _prelu,
     "Clip": _clip,
     "Elu": _elu,
@@ -98,7 +90,9 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "Selu": _selu,
     "Softplus": lambda at: at.function(at.data(), "softplus", parameters=(1.0,)),
     "HardSigmoid": _hard_sigmoid,
-    "Gelu": _gelu,
+    "Gelu": lambda at: at.function(
+        at.data(), "gelu" if at.given.get("approximate", b"none") == b"none" else "gelu_tanh"
+    ),
     "Pow": _pow,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
