@@ -32,21 +32,8 @@ from fairmend.network.rescaling import REST, Clip, Rescaling
 # Old enough for every recent runtime, new enough for double precision in every operator.
 _OPSET, _IR_VERSION = 17, 8
 _ELEMENT = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE}
-_OPERATORS = {
-    "relu": "Relu",
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "softmax": "Softmax",
-    "selu": "Selu",
-    "softsign": "Softsign",
-    "abs": "Abs",
-    "exp": "Exp",
-    "log": "Log",
-    "reciprocal": "Reciprocal",
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "cos": "Cos",
-}
+_PLAIN = "Relu Tanh Sigmoid Softmax Selu Softsign Abs Exp Log Reciprocal Sqrt Sin Cos"
+_OPERATORS = {operator.lower(): operator for operator in _PLAIN.split()}
 
 
 def to_bytes(network: Network, given: str = "input", found: str = "output") -> bytes:

@@ -9,21 +9,7 @@ import numpy as np
 from fairmend.network.formats.onnx.conversion import At, Result
 from fairmend.network.formats.tensors import POWERS
 
-_ACTIVATIONS = {
-    "Relu": "relu",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Softsign": "softsign",
-    "HardSwish": "hardswish",
-    "Mish": "mish",
-    "Abs": "abs",
-    "Exp": "exp",
-    "Log": "log",
-    "Reciprocal": "reciprocal",
-    "Sqrt": "sqrt",
-    "Sin": "sin",
-    "Cos": "cos",
-}
+_PLAIN = "Relu Tanh Sigmoid Softsign HardSwish Mish Abs Exp Log Reciprocal Sqrt Sin Cos"  # by their own names
 _ONE_AXIS = 13  # the version of ONNX from which on a softmax is over one axis, and not over all from one on
 _SELU = (np.float32(1.67326319217681884765625), np.float32(1.05070102214813232421875))
 
@@ -81,7 +67,7 @@ def _softmax(at: At) -> Result:
 
 
 OPERATORS: dict[str, Callable[[At], Result]] = {
-    **{kind: lambda at, name=name: at.function(at.data(), name) for kind, name in _ACTIVATIONS.items()},  # type: ignore[misc]
+    **dict.fromkeys(_PLAIN.split(), lambda at: at.function(at.data(), at.node.op_type.lower())),
     "LeakyRelu": lambda at: at.function(at.data(), "leaky_relu", float(at.given.get("alpha", np.float32(0.01)))),
     "PRelu": _prelu,
     "Clip": _clip,
