@@ -40,15 +40,14 @@ class Elementary(Curve):
 
     @_QUIETLY
     def values(self, z: Array) -> tuple[Array, Array]:
-        value, inside = self.rough(z)[0], self.defined(z, z)
+        value = self.rough(z)[0]
         low, high = enclosed(value, self.slip * np.abs(value))
-        return np.where(inside, np.maximum(low, self.floor), -np.inf), np.where(inside, high, np.inf)
+        return self._if_defined((np.maximum(low, self.floor), high), z, z)
 
     @_QUIETLY
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        slope, inside = self.rough(z)[1], self.defined(z, z)
-        low, high = enclosed(slope, self.slip * np.abs(slope))
-        return np.where(inside, low, -np.inf), np.where(inside, high, np.inf)
+        slope = self.rough(z)[1]
+        return self._if_defined(enclosed(slope, self.slip * np.abs(slope)), z, z)
 
     @_QUIETLY
     def rough(self, z: Array) -> tuple[Array, Array]:

@@ -24,14 +24,7 @@ from fairmend.network.formats.keras.weights import INNER
 
 _KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
 
-_PASSED = (
-    "Dropout",
-    "SpatialDropout1D",
-    "GaussianNoise",
-    "GaussianDropout",
-    "AlphaDropout",
-    "ActivityRegularization",
-)
+_PASSED = ("Dropout", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout", "ActivityRegularization")
 _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
 _LEAKY_LAYER = 0.3  # the layer's default, which differs from the function's, 0.2, and from PyTorch's
 _REFUSED = {

@@ -85,7 +85,7 @@ class _Writer:
             simple = isinstance(node.operation, Affine | Activation) and self.network.is_chain
             self.prefix = f"/{layer}" if simple else f"/node{i}"
             self.width, sources = self.network.widths[i], [names[source] for source in node.sources]
-            names.append(_WRITERS[_kind(node)](self, node, sources))
+            names.append(_WRITERS[type(node.operation)](self, node, sources))
         return names[-1]
 
     def rescale(self, x: str, rescaling: Rescaling) -> None:
@@ -128,10 +128,6 @@ class _Writer:
             name += "_"
         self._taken.add(name)
         return name
-
-
-def _kind(node: Node) -> type:
-    return Activation if isinstance(node.operation, Activation) else type(node.operation)
 
 
 def _affine(to: _Writer, node: Node, sources: Sequence[str]) -> str:

@@ -32,10 +32,6 @@ def _clip(at: At) -> Result:
     return at.function(at.data(), "clip", parameters=(max(least, -largest), min(most, largest)))
 
 
-def _elu(at: At) -> Result:
-    return at.function(at.data(), at.node.op_type.lower(), parameters=(float(at.given.get("alpha", 1.0)),))
-
-
 def _selu(at: At) -> Result:
     if (at.given.get("alpha", _SELU[0]), at.given.get("gamma", _SELU[1])) != _SELU:
         raise at.refuse("has other numbers than SELU's own")
@@ -71,8 +67,8 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "LeakyRelu": lambda at: at.function(at.data(), "leaky_relu", float(at.given.get("alpha", np.float32(0.01)))),
     "PRelu": _prelu,
     "Clip": _clip,
-    "Elu": _elu,
-    "Celu": _elu,
+    "Elu": lambda at: at.function(at.data(), "elu", parameters=(float(at.given.get("alpha", 1.0)),)),
+    "Celu": lambda at: at.function(at.data(), "celu", parameters=(float(at.given.get("alpha", 1.0)),)),
     "Selu": _selu,
     "Softplus": lambda at: at.function(at.data(), "softplus", parameters=(1.0,)),
     "HardSigmoid": _hard_sigmoid,
