@@ -171,6 +171,3 @@ class Sum(Operation):
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         return np.asarray(np.logical_or.reduce(reached))
-
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        return into.add("sum", sources)
