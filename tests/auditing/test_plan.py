@@ -5,8 +5,9 @@ import itertools
 import pytest
 
 from fairmend.auditing import plan
-from fairmend.auditing.plan import AuditPlan, choose_plan, describe_seconds
+from fairmend.auditing.plan import AuditPlan, choose_plan
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import describe_seconds
 from fairmend.spec import Feature, Spec
 from support.audit_cases import AGE, GENDER, INCOME, SPEC, network, people
 from support.huge_cases import SPECS as HUGE
