@@ -28,6 +28,10 @@ def test_one_linked_feature_has_exactly_the_classes_of_chains():
         compare(random_small_spec(np.random.default_rng(seed), linked=1), equal=True)
 
 
+def test_of_two_values_every_move_leads_to_the_other():
+    compare(random_small_spec(np.random.default_rng(187), linked=1), equal=True)
+
+
 def test_several_linked_features_keep_chains_together():
     for seed in range(60):
         compare(random_small_spec(np.random.default_rng([1, seed]), linked=2), equal=False)
