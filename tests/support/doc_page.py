@@ -17,6 +17,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import yaml
 from click.testing import CliRunner
@@ -60,6 +61,7 @@ def needs_demo(page: Path) -> bool:
     return ("setup", "demo") in _COMMENT.findall(page.read_text())
 
 
+@patch.dict(os.environ)  # a page that sets a variable sets it for itself
 def run(page: Path, folder: Path) -> None:
     """Do what the page says; the first thing that fails names its line."""
     namespace = {"__name__": "__page__"}
