@@ -13,11 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, QuantileTransformer
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, QuantileTransformer, StandardScaler
 from torch import nn
 
 import fairmend
 from fairmend.models import RunModel, load_model
+from fairmend.models.estimator import EstimatorRunner
 from fairmend.models.export_estimator import _plain_attributes
 from fairmend.models.export_module import export_module
 from fairmend.spec import Feature, Spec
@@ -162,6 +163,53 @@ def test_a_pipeline_that_reads_text_becomes_a_file_that_loads(tmp_path):
     result, file = repaired_and_checked(pipeline, tmp_path)
     assert {port.type for port in file.ports} == {"string", "float32"}
     frame["sex"] = pd.Series([None] * len(frame), dtype=object)
+    expected = result.estimator.predict_proba(frame)
+    np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
+
+
+def test_an_estimator_fitted_on_a_data_frame_of_numbers_becomes_a_file(tmp_path):
+    X, y = rows()
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True), *FEATURES[2:]])
+    frame = pd.DataFrame(X[:, [0, 2, 3]].astype(np.float64), columns=["sex", "age", "income"])
+    result = fairmend.repair(
+        RandomForestClassifier(5, random_state=0).fit(frame, y), spec, frame[:20], frame[20:200], y[20:200],
+        method="average",
+    )  # fmt: skip
+    result.network.save(tmp_path / "fair.onnx")
+    assert result.certificate is not None, result.warnings
+    result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    assert fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx").valid
+
+
+def test_trees_get_the_numbers_that_a_scaler_gives_in_float64(tmp_path):
+    """Trees split between 20 and 22 at 21, and people of 21 go the way that the last bit of the scaled number says."""
+    X, y = rows()
+    even = X[:, 2] % 2 == 0
+    frame = SPEC.decode(X)[["age", "income"]].assign(sex=X[:, 0])
+    spec = Spec([*FEATURES[2:], Feature("sex", "integer", range=(0, 1), protected=True)])
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(20, max_features=None, random_state=0))
+    pipeline.fit(frame[even], y[even])
+    float32, _, steps = EstimatorRunner(pipeline).exports(spec, ())
+    whole = frame.assign(age=np.arange(len(frame)) % 53 + 18.0, income=5.0)
+    probabilities = []
+    for name, write in (("float32", float32), ("steps", steps)):
+        write(tmp_path / f"{name}.onnx")
+        file = load_model(tmp_path / f"{name}.onnx", spec=spec)
+        rows_of = spec.encode(whole, dtype=file.dtype)
+        probabilities.append(file.runner.run(spec, file.ports, rows_of)[:, 1])
+    off = [np.abs(each - pipeline.predict_proba(whole)[:, 1]).max() for each in probabilities]
+    assert off[1] < 1e-6 < off[0]
+
+
+def test_categories_of_pandas_become_codes_of_lightgbm(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    pytest.importorskip("onnxmltools")
+    X, y = rows()
+    frame = SPEC.decode(X)
+    categories = frame.astype({"sex": "category", "job": "category"})
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(categories, y)
+    result, file = repaired_and_checked(model, tmp_path)
+    frame["sex"] = None
     expected = result.estimator.predict_proba(frame)
     np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
 

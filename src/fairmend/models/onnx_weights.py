@@ -79,22 +79,19 @@ class _ReadWeights:
             matrix = to.node("Reshape", [matrix, to.constant(f"{place}/column", [-1, 1])], f"{place}/matrix")
         added = [(f"{place}/linear", self.linear)] if self.linear.any() else []
         if self.texts:
-            columns, texts, rows = zip(*self.texts, strict=True)
-            held = to.node("Gather", [matrix, to.constant(f"{place}/columns", columns)], f"{place}/read", axis=1)
-            matrix = to.node("Equal", [held, to.constant(f"{place}/with", [texts], "string")], f"{place}/compared")
-            added = [(f"{place}/texts", np.array(rows))]
+            places, texts, each = zip(*self.texts, strict=True)
+            found = to.node("Gather", [matrix, to.constant(f"{place}/columns", places)], f"{place}/read", axis=1)
+            matrix = to.node("Equal", [found, to.constant(f"{place}/with", [texts], "string")], f"{place}/compared")
+            added = [(f"{place}/texts", np.array(each))]
         if self.port.type != "float64":
             matrix = to.node("Cast", [matrix], f"{place}/double", to=TensorProto.DOUBLE)
         if self.bends:
-            columns, codes, changes = zip(*self.bends, strict=True)
-            read = np.eye(len(self.linear))[:, columns]
-            constants = [
-                to.constant(f"{place}/bends/{name}", values, "float64")
-                for name, values in (("columns", read), ("from", -np.array(codes)), ("changes", np.array(changes)))
-            ]
-            above = to.node("Gemm", [matrix, *constants[:2]], f"{place}/bends/above")
-            above = to.node("Relu", [above], f"{place}/bends/steps")
-            logits = to.node("Gemm", [above, constants[2], logits], f"{place}/bends/logits")
+            columns, codes, changes = (np.array(part) for part in zip(*self.bends, strict=True))
+            held = {"columns": np.eye(len(self.linear))[:, columns], "from": -codes, "changes": changes}
+            read, low, added_above = (to.constant(f"{place}/bends/{name}", held[name], "float64") for name in held)
+            above = to.node("Gemm", [matrix, read, low], f"{place}/bends/beyond")
+            above = to.node("Relu", [above], f"{place}/bends/above")
+            logits = to.node("Gemm", [above, added_above, logits], f"{place}/bends/logits")
         for name, rows in added:
             factors = to.constant(f"{name}/added", rows, "float64")
             logits = to.node("Gemm", [matrix, factors, logits], f"{name}/logits")
