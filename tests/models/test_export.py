@@ -51,7 +51,8 @@ def repaired_and_checked(model, folder, spec=SPEC):
     result.certificate.save(folder / "fair.json", folder / "fair.onnx")
     checked = fairmend.check(folder / "fair.json", folder / "fair.onnx")
     assert checked.valid, checked.reasons
-    return result, load_model(folder / "fair.onnx", outputs=result.network.base.kind, spec=spec)
+    kind = getattr(result.network.base, "kind", "logit")
+    return result, load_model(folder / "fair.onnx", outputs=kind, spec=spec)
 
 
 class Attention(nn.Module):
@@ -66,6 +67,35 @@ class Attention(nn.Module):
     def forward(self, x):
         tokens = (x / 10)[:, :, None] * self.weight
         return self.head(self.attention(tokens, tokens, tokens, need_weights=False)[0].mean(dim=1))
+
+
+class Encoder(nn.Module):
+    """Tokens of codes and of numbers, in two inputs, and PyTorch's own encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.ModuleList([nn.Embedding(2, 8), nn.Embedding(3, 8)])
+        self.numbers = nn.Parameter(torch.randn(2, 8))
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 8, 0.0, batch_first=True), 1)
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, codes, numbers):
+        tokens = [table(codes[:, i])[:, None] for i, table in enumerate(self.codes)]
+        tokens = torch.cat([*tokens, numbers[:, :, None] * (self.numbers / 50)], dim=1)
+        return 4 * self.head(self.encoder(tokens)[:, 0]) - 2
+
+
+class Joined(nn.Module):
+    """Embeddings of codes beside numbers, in two inputs, and layers that fairmend reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.ModuleList([nn.Embedding(2, 8), nn.Embedding(3, 8)])
+        self.first, self.last = nn.Linear(18, 8), nn.Linear(8, 1)
+
+    def forward(self, codes, numbers):
+        tables = [table(codes[:, i]) for i, table in enumerate(self.codes)]
+        return self.last(torch.relu(self.first(torch.cat([*tables, numbers], dim=1))))
 
 
 class LabelsFirst(nn.Module):
@@ -92,6 +122,23 @@ def test_a_module_becomes_a_file_for_any_number_of_rows(module, outputs, tmp_pat
     for size in (1, 7):
         found = np.concatenate([file.runner.run(SPEC, file.ports, X[k : k + size]) for k in range(0, 28, size)])
         np.testing.assert_allclose(found, expected[:28], atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "read"), [(Encoder, False), (Joined, True)])
+def test_a_module_of_several_inputs_is_averaged_with_its_inputs_whether_it_is_read_or_run(make, read, tmp_path):
+    torch.manual_seed(0)
+    inputs = ["codes", "codes", "numbers", "numbers"]
+    spec = Spec([replace(f, encoding="ordinal" if f.categories else f.encoding, input=name)
+                 for f, name in zip(FEATURES, inputs, strict=True)])  # fmt: skip
+    module = make().eval()
+    assert isinstance(load_model(module, spec=spec), fairmend.Network) == read
+    result, file = repaired_and_checked(module, tmp_path, spec)
+    assert [(port.name, port.type) for port in file.ports] == [("codes", "int64"), ("numbers", "float32")]
+    X, _ = rows()
+    X = X.astype(np.float32)
+    with torch.no_grad():
+        expected = result.module(torch.from_numpy(X[:, :2]).long(), torch.from_numpy(X[:, 2:]))
+    np.testing.assert_allclose(file.runner.run(spec, file.ports, X), expected.numpy(), atol=1e-3)
 
 
 class Columns(nn.Module):
