@@ -5,6 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto, helper
 from torch import nn
 
 import fairmend
@@ -12,11 +13,22 @@ from fairmend.base.errors import FairmendError
 from fairmend.models.averaging import QUANTILES, fit_average
 from fairmend.models.canonical import choose_map
 from fairmend.models.load import load_model
+from fairmend.models.onnx_entry import NodeWriter
+from fairmend.models.onnx_weights import write_weights
+from fairmend.models.ports import Port
 from fairmend.models.repaired import RepairedModel
 from fairmend.spec import Feature, Spec
 from support.canonical_cases import SPEC, counterparts, forest, people
 
 skl2onnx = pytest.importorskip("skl2onnx")
+
+ELEMENTS = {
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+    "int64": TensorProto.INT64,
+    "string": TensorProto.STRING,
+    "bool": TensorProto.BOOL,
+}
 
 
 @pytest.fixture(scope="module")
@@ -216,3 +228,37 @@ def test_a_graph_with_batches_of_one_is_not_averaged(rows, average, tmp_path):
     result = fairmend.repair(tmp_path / "one.onnx", SPEC, X[:20], X[20:120], y[20:120])
     assert result.network.members == 1
     assert result.certificate is not None
+
+
+def test_a_graph_weighs_members_as_the_average_does_whatever_its_inputs_hold():
+    """Codes in one column, one-hot columns, texts, whole numbers and truth values, in inputs of both ranks."""
+    of = {"a": "float32", "b": "int64", "c": "string", "d": "bool", "e": "float64"}
+    jobs = {"kind": "categorical", "categories": ["cook", "driver", "nurse", "teacher"]}
+    features = [
+        {"name": "sex", "kind": "categorical", "categories": ["f", "m"], "protected": True, "input": "a"},
+        {"name": "job_a", **jobs, "encoding": "ordinal", "scale": {"mean": 1.3, "std": 0.7}, "input": "a"},
+        {"name": "one_hot", **jobs, "encoding": "one-hot", "dropped": "driver", "input": "a"},
+        {"name": "pay", "kind": "continuous", "range": [0, 9], "scale": {"mean": 3, "std": 2}, "input": "a"},
+        {"name": "job_b", **jobs, "encoding": "ordinal", "input": "b"},
+        {"name": "years", "kind": "integer", "range": [0, 40], "input": "b"},
+        {"name": "job_c", **jobs, "encoding": "ordinal", "input": "c"},
+        {"name": "owner", "kind": "categorical", "categories": ["no", "yes"], "encoding": "ordinal", "input": "d"},
+        {"name": "job_e", **jobs, "encoding": "ordinal", "input": "e"},
+    ]
+    spec = Spec.from_dict({"feature": features})
+    names = {name: tuple(f.name for f in spec.features if f.input == name) for name in of}
+    ports = [Port(name, kind, 1 if name in "cd" else 2, names[name]) for name, kind in of.items()]
+    X = spec.sample_inputs(300, np.random.default_rng(0), np.float64)
+    X[:, 0] = X[:, 1] + X[:, -1] > 2  # the sex follows the jobs
+    average = fit_average(choose_map(spec, X), X)
+    to = NodeWriter()
+    found = write_weights(to, average, ports, list(of), "weights")
+    inputs = [helper.make_tensor_value_info(p.name, ELEMENTS[p.type], [None] * p.rank) for p in ports]
+    output = helper.make_tensor_value_info(found, TensorProto.DOUBLE, None)
+    graph = helper.make_graph(to.nodes, "weights", inputs, [output], to.constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (weights,) = session.run(None, {port.name: port.values(spec, X) for port in ports})
+    expected = average.weights.compute(spec, X)
+    assert np.ptp(expected, axis=0).min() > 0.3
+    np.testing.assert_allclose(weights.T, expected, atol=1e-6)

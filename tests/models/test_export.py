@@ -13,11 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, QuantileTransformer
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, QuantileTransformer, StandardScaler
 from torch import nn
 
 import fairmend
 from fairmend.models import RunModel, load_model
+from fairmend.models.estimator import EstimatorRunner
 from fairmend.models.export_estimator import _plain_attributes
 from fairmend.models.export_module import export_module
 from fairmend.spec import Feature, Spec
@@ -50,7 +51,8 @@ def repaired_and_checked(model, folder, spec=SPEC):
     result.certificate.save(folder / "fair.json", folder / "fair.onnx")
     checked = fairmend.check(folder / "fair.json", folder / "fair.onnx")
     assert checked.valid, checked.reasons
-    return result, load_model(folder / "fair.onnx", outputs=result.network.base.kind, spec=spec)
+    kind = getattr(result.network.base, "kind", "logit")
+    return result, load_model(folder / "fair.onnx", outputs=kind, spec=spec)
 
 
 class Attention(nn.Module):
@@ -65,6 +67,35 @@ class Attention(nn.Module):
     def forward(self, x):
         tokens = (x / 10)[:, :, None] * self.weight
         return self.head(self.attention(tokens, tokens, tokens, need_weights=False)[0].mean(dim=1))
+
+
+class Encoder(nn.Module):
+    """Tokens of codes and of numbers, in two inputs, and PyTorch's own encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.ModuleList([nn.Embedding(2, 8), nn.Embedding(3, 8)])
+        self.numbers = nn.Parameter(torch.randn(2, 8))
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 8, 0.0, batch_first=True), 1)
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, codes, numbers):
+        tokens = [table(codes[:, i])[:, None] for i, table in enumerate(self.codes)]
+        tokens = torch.cat([*tokens, numbers[:, :, None] * (self.numbers / 50)], dim=1)
+        return 4 * self.head(self.encoder(tokens)[:, 0]) - 2
+
+
+class Joined(nn.Module):
+    """Embeddings of codes beside numbers, in two inputs, and layers that fairmend reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.ModuleList([nn.Embedding(2, 8), nn.Embedding(3, 8)])
+        self.first, self.last = nn.Linear(18, 8), nn.Linear(8, 1)
+
+    def forward(self, codes, numbers):
+        tables = [table(codes[:, i]) for i, table in enumerate(self.codes)]
+        return self.last(torch.relu(self.first(torch.cat([*tables, numbers], dim=1))))
 
 
 class LabelsFirst(nn.Module):
@@ -91,6 +122,23 @@ def test_a_module_becomes_a_file_for_any_number_of_rows(module, outputs, tmp_pat
     for size in (1, 7):
         found = np.concatenate([file.runner.run(SPEC, file.ports, X[k : k + size]) for k in range(0, 28, size)])
         np.testing.assert_allclose(found, expected[:28], atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "read"), [(Encoder, False), (Joined, True)])
+def test_a_module_of_several_inputs_is_averaged_with_its_inputs_whether_it_is_read_or_run(make, read, tmp_path):
+    torch.manual_seed(0)
+    inputs = ["codes", "codes", "numbers", "numbers"]
+    spec = Spec([replace(f, encoding="ordinal" if f.categories else f.encoding, input=name)
+                 for f, name in zip(FEATURES, inputs, strict=True)])  # fmt: skip
+    module = make().eval()
+    assert isinstance(load_model(module, spec=spec), fairmend.Network) == read
+    result, file = repaired_and_checked(module, tmp_path, spec)
+    assert [(port.name, port.type) for port in file.ports] == [("codes", "int64"), ("numbers", "float32")]
+    X, _ = rows()
+    X = X.astype(np.float32)
+    with torch.no_grad():
+        expected = result.module(torch.from_numpy(X[:, :2]).long(), torch.from_numpy(X[:, 2:]))
+    np.testing.assert_allclose(file.runner.run(spec, file.ports, X), expected.numpy(), atol=1e-3)
 
 
 class Columns(nn.Module):
@@ -162,6 +210,53 @@ def test_a_pipeline_that_reads_text_becomes_a_file_that_loads(tmp_path):
     result, file = repaired_and_checked(pipeline, tmp_path)
     assert {port.type for port in file.ports} == {"string", "float32"}
     frame["sex"] = pd.Series([None] * len(frame), dtype=object)
+    expected = result.estimator.predict_proba(frame)
+    np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
+
+
+def test_an_estimator_fitted_on_a_data_frame_of_numbers_becomes_a_file(tmp_path):
+    X, y = rows()
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True), *FEATURES[2:]])
+    frame = pd.DataFrame(X[:, [0, 2, 3]].astype(np.float64), columns=["sex", "age", "income"])
+    result = fairmend.repair(
+        RandomForestClassifier(5, random_state=0).fit(frame, y), spec, frame[:20], frame[20:200], y[20:200],
+        method="average",
+    )  # fmt: skip
+    result.network.save(tmp_path / "fair.onnx")
+    assert result.certificate is not None, result.warnings
+    result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    assert fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx").valid
+
+
+def test_trees_get_the_numbers_that_a_scaler_gives_in_float64(tmp_path):
+    """Trees split between 20 and 22 at 21, and people of 21 go the way that the last bit of the scaled number says."""
+    X, y = rows()
+    even = X[:, 2] % 2 == 0
+    frame = SPEC.decode(X)[["age", "income"]].assign(sex=X[:, 0])
+    spec = Spec([*FEATURES[2:], Feature("sex", "integer", range=(0, 1), protected=True)])
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(20, max_features=None, random_state=0))
+    pipeline.fit(frame[even], y[even])
+    float32, _, steps = EstimatorRunner(pipeline).exports(spec, ())
+    whole = frame.assign(age=np.arange(len(frame)) % 53 + 18.0, income=5.0)
+    probabilities = []
+    for name, write in (("float32", float32), ("steps", steps)):
+        write(tmp_path / f"{name}.onnx")
+        file = load_model(tmp_path / f"{name}.onnx", spec=spec)
+        rows_of = spec.encode(whole, dtype=file.dtype)
+        probabilities.append(file.runner.run(spec, file.ports, rows_of)[:, 1])
+    off = [np.abs(each - pipeline.predict_proba(whole)[:, 1]).max() for each in probabilities]
+    assert off[1] < 1e-6 < off[0]
+
+
+def test_categories_of_pandas_become_codes_of_lightgbm(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    pytest.importorskip("onnxmltools")
+    X, y = rows()
+    frame = SPEC.decode(X)
+    categories = frame.astype({"sex": "category", "job": "category"})
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(categories, y)
+    result, file = repaired_and_checked(model, tmp_path)
+    frame["sex"] = None
     expected = result.estimator.predict_proba(frame)
     np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
 

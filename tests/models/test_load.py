@@ -16,6 +16,7 @@ from torch import nn
 from fairmend import FairmendError, Feature, Network, Spec, load_model
 from fairmend.models import InputSignature, Port, RunModel, ports_of
 from support import people_models
+from support.keras_files import import_keras, quiet
 
 FRAME = people_models.people()
 SPEC = people_models.people_spec()
@@ -258,6 +259,16 @@ def test_a_file_without_onnx_runtime_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(FairmendError, match=r"fairmend\[onnxruntime\]"):
         load_model(path)
+
+
+@quiet
+def test_a_file_of_keras_that_is_not_read_says_how_to_run_it(tmp_path):
+    keras = import_keras()
+    layers = keras.layers
+    model = keras.Sequential([keras.Input((4,)), layers.Reshape((4, 1)), layers.GRU(2), layers.Dense(1)])
+    model.save(tmp_path / "recurrent.keras")
+    with pytest.raises(FairmendError, match=r"GRU.*give a function.*export it to ONNX"):
+        load_model(tmp_path / "recurrent.keras")
 
 
 def test_what_is_no_model_keeps_the_reason_of_load_network(tmp_path):

@@ -4,6 +4,7 @@ import joblib
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -94,3 +95,21 @@ def test_a_pipeline_with_its_model_is_the_model_of_the_next_commands(tmp_path):
     checked = check_spec_file(tmp_path / "spec.toml", data, file, trust_pickle=True)
     assert checked.check.fits
     assert checked.check.inputs == 3
+
+
+def test_a_pipeline_that_is_run_as_a_whole_gets_a_spec_of_the_columns_of_the_data(tmp_path):
+    data, file = tmp_path / "p.csv", tmp_path / "p.joblib"
+    frame = PEOPLE.assign(y=np.where(PEOPLE["age"] > PEOPLE["age"].median(), "yes", "no"))
+    frame.to_csv(data, index=False)
+    frame = pd.read_csv(data)
+    steps = ColumnTransformer([("age", StandardScaler(), ["age"]), ("sex", OneHotEncoder(), ["sex"])])
+    joblib.dump(make_pipeline(steps, RandomForestClassifier(3)).fit(frame[["age", "sex"]], frame["y"]), file)
+    options = {"label": "y", "trust_pickle": True}
+    with refused("run as a whole", "--data"):
+        draft_pipeline_spec(file, ["sex"], tmp_path / "spec.toml", **options)
+    made = draft_pipeline_spec(file, ["sex"], tmp_path / "spec.toml", data=data, **options)
+    assert made.fits
+    assert [(f.name, f.encoding, f.scale) for f in made.draft.spec.features] == [
+        ("age", "ordinal", None), ("sex", "ordinal", None),
+    ]  # fmt: skip
+    assert check_spec_file(tmp_path / "spec.toml", data, file, trust_pickle=True).check.fits

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
-from fairmend.models.ports import InputSignature, Port
+from fairmend.models.ports import InputSignature, Port, spelled_alike
 from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
@@ -39,6 +39,7 @@ _PACKAGES = {
 _NAMES = ("feature_names_in_", "feature_name_", "feature_names_")
 _AUTOMATIC = re.compile(r"(Column_|feature_?|f|x)?\d+")  # the names that libraries give the columns of a matrix
 _FLOAT32 = ("skorch", "pytorch_tabnet")  # networks, which take float32 alone
+_CATEGORIES = ("lightgbm", "xgboost")  # they read text as categories of pandas alone
 _METHODS = ("predict_proba", "decision_function", "predict")
 
 
@@ -56,8 +57,8 @@ class EstimatorRunner(Runner):
     def __init__(self, estimator: Any) -> None:
         """Take an estimator, which is not changed."""
         self.name, self._estimator = type(estimator).__name__, estimator
-        package = type(estimator).__module__.partition(".")[0]
-        self.runtime = _describe(package)
+        self._package = type(estimator).__module__.partition(".")[0]
+        self.runtime = _describe(self._package)
         last = last_step(estimator)
         single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
@@ -91,9 +92,7 @@ class EstimatorRunner(Runner):
 
     def takes_people(self, spec: Spec) -> bool:
         """Return whether the columns that it was fitted on are the features of a spec."""
-        names = self._names or ()
-        same = set(names) == {f.name for f in spec.features} and len(names) == len(spec.features)
-        return same and not any(f.columns for f in spec.features)
+        return bool(columns_of(self._estimator, spec)) and not any(f.columns for f in spec.features)
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return probabilities, decision values, predictions, or 1 for the predicted class and 0 for the others."""
@@ -101,14 +100,16 @@ class EstimatorRunner(Runner):
 
     def scores(self, people: Any) -> NDArray[Any]:
         """Return the same for what the estimator takes."""
+        if self._package in _CATEGORIES:
+            people = _with_categories(people)
         given = getattr(self._estimator, self._method)(people)
         if self._method != "predict" or self._classes is None:
             return np.asarray(given)
         return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
 
     def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
-        """Return ways to write the estimator to an ONNX file: in single precision, and in double precision."""
-        from fairmend.models.export_estimator import export_estimator, module_of
+        """Return ways to write the estimator to an ONNX file, in single and double precision."""
+        from fairmend.models.export_estimator import export_estimator, module_of, precisions
 
         module = module_of(self._estimator)
         if module is not None:
@@ -116,7 +117,7 @@ class EstimatorRunner(Runner):
 
             return ModuleRunner(module).exports(spec, ports)
         people = self.takes_people(spec)
-        return [partial(export_estimator, self._estimator, spec, people, each) for each in ("float32", "float64")]
+        return [partial(export_estimator, self._estimator, spec, people, each) for each in precisions(self._estimator)]
 
     @property
     def estimator(self) -> Any:
@@ -129,7 +130,7 @@ class EstimatorRunner(Runner):
         if names is None:
             return lambda X: X.copy()
         if self.takes_people(spec):
-            return lambda X: people_of(spec, X)[list(names)]
+            return lambda X: people_of(spec, X)[[f.name for f in columns_of(self._estimator, spec)]]
         for columns in (spec.column_names, _dummy_names(spec)):
             if set(names) == set(columns) and len(names) == len(columns):
                 return lambda X, columns=columns: _frame(X, columns)[list(names)]
@@ -145,6 +146,16 @@ def last_step(estimator: Any) -> Any:
     return last_step(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
+def columns_of(estimator: Any, spec: Spec) -> list[Feature]:
+    """Return the features that the columns are which an estimator was fitted on, in order; none if they are others.
+
+    LightGBM writes _ in place of a space.
+    """
+    names = _fitted_names(estimator) or ()
+    found = spelled_alike(names, [f.name for f in spec.features]) if len(names) == len(spec.features) else []
+    return [spec.feature(name) for name in found]
+
+
 def has_whole_categories(feature: Feature) -> bool:
     """Return whether the categories of a feature are all whole numbers."""
     return all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories or "-")
@@ -157,6 +168,16 @@ def people_of(spec: Spec, X: FloatArray) -> pd.DataFrame:
         if has_whole_categories(feature):
             frame[feature.name] = frame[feature.name].astype(np.int64)
     return frame
+
+
+def _with_categories(people: Any) -> Any:
+    """Return a data frame whose columns of text are categories; anything else as it is."""
+    if not hasattr(people, "select_dtypes"):
+        return people
+    import pandas as pd
+
+    text = [name for name in people if not pd.api.types.is_numeric_dtype(people[name].dtype)]
+    return people.astype(dict.fromkeys(text, "category"))
 
 
 def _frame(X: FloatArray, columns: Sequence[str]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,11 +57,24 @@ def _ways(base: Network | RunModel, spec: Spec) -> list[Callable[[Path], Path]]:
         return make
 
     if isinstance(base, Network):
-        return [saved(base.save)]
+        return [saved(base.save), *(saved(write) for write in _exports_of_module(base, spec))]
     if isinstance(base.runner, OnnxRunner):
         path = base.runner.path
         return [lambda folder: path]
     return [saved(write) for write in base.runner.exports(spec, base.ports)]
+
+
+def _exports_of_module(base: Network, spec: Spec) -> Sequence[Callable[[Path], None]]:
+    """Return ways to write a network as its module is written, with the inputs that the spec names."""
+    if not any(feature.input for feature in spec.features):
+        return ()
+    from fairmend.models.module import ModuleRunner
+
+    try:
+        runner = ModuleRunner(base.to_module())
+        return runner.exports(spec, runner.ports(spec))
+    except FairmendError:  # the network was not read from a module with these inputs
+        return ()
 
 
 def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entry]:

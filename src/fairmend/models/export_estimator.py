@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,7 +13,7 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
-from fairmend.models.estimator import has_whole_categories, last_step
+from fairmend.models.estimator import columns_of, has_whole_categories, last_step, people_of
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _OPSET = 19  # the first one that compares text
+_STEPS = "steps in float64"
 _GRADIENT_BOOSTING = {
     "xgboost": ("onnxmltools.convert.xgboost.operator_converters.XGBoost", "convert_xgboost", "XGBoost"),
     "lightgbm": ("onnxmltools.convert.lightgbm.operator_converters.LightGbm", "convert_lightgbm", "LightGbm"),
@@ -28,7 +30,11 @@ _GRADIENT_BOOSTING = {
 
 
 def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: str, path: Path) -> None:
-    """Write an estimator to an ONNX file that reads the matrix of the spec, or a column for each feature of people."""
+    """Write an estimator to an ONNX file that reads the matrix of the spec, or a column for each feature of people.
+
+    `precision` is one of `precisions`. Trees of scikit-learn read float32, whatever gives the numbers; a scaler that
+    computes in float32 as well would give others, and people whose number is a threshold would go another way.
+    """
     if hasattr(estimator, "save_model") and type(estimator).__module__.startswith("catboost"):
         try:
             estimator.save_model(str(path), format="onnx")
@@ -43,13 +49,18 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
         ) from error
     _register_gradient_boosting(estimator, convert)
     types = import_module("skl2onnx.common.data_types")
-    numbers = types.DoubleTensorType if precision == "float64" else types.FloatTensorType
+    numbers = types.FloatTensorType if precision == "float32" else types.DoubleTensorType
+    if precision == _STEPS:
+        estimator = _cast_before_the_model(estimator)
+    package = _package(estimator)
     if takes_people:
         given = [(feature.name, _column_type(feature, types, numbers)([None, 1])) for feature in spec.features]
+        if not _is_pipeline(estimator):
+            estimator = _behind_columns(estimator, spec)
     else:
         given = [("X", numbers([None, spec.width]))]
     try:
-        with _plain_attributes(round_down=_package(estimator) == "lightgbm" and not takes_people):
+        with _plain_attributes(round_down=package == "lightgbm" and not takes_people):
             model = convert.convert_sklearn(
                 estimator, initial_types=given, options=_options(estimator), target_opset={"": _OPSET, "ai.onnx.ml": 3}
             )
@@ -59,6 +70,53 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
             "and repair that file"
         ) from error
     path.write_bytes(model.SerializeToString())
+
+
+def precisions(estimator: Any) -> tuple[str, ...]:
+    """Return the precisions in which an estimator can be written."""
+    return ("float32", "float64", _STEPS) if _is_pipeline(estimator) else ("float32", "float64")
+
+
+def _is_pipeline(estimator: Any) -> bool:
+    return isinstance(getattr(estimator, "steps", None), list)
+
+
+def _behind_columns(estimator: Any, spec: Spec) -> Any:
+    """Return a pipeline that makes one matrix of the columns of people, with codes in place of categories of pandas.
+
+    Converters of single models take one input, and no text. LightGBM keeps the categories that it was fitted on, in
+    order. An estimator around pipelines may read columns by their names, so it stays as it is if there is text.
+    """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import OrdinalEncoder
+
+    features = columns_of(estimator, spec)
+    texts = [feature.name for feature in features if feature.categories and not has_whole_categories(feature)]
+    known = list(getattr(getattr(estimator, "booster_", None), "pandas_categorical", None) or [])
+    if len(known) != len(texts):
+        return estimator
+    unknown = {"handle_unknown": "use_encoded_value", "unknown_value": np.nan, "dtype": np.float64}
+    codes = {name: OrdinalEncoder(categories=[held], **unknown) for name, held in zip(texts, known, strict=True)}
+    matrix = ColumnTransformer(
+        [(f.name, codes.get(f.name, "passthrough"), [f.name]) for f in features], sparse_threshold=0
+    )
+    matrix.fit(people_of(spec, spec.sample_inputs(2, np.random.default_rng(0), np.float64)))
+    return Pipeline([("columns", matrix), ("model", _without_names(estimator))])
+
+
+def _without_names(estimator: Any) -> Any:
+    """Return a model of XGBoost without the names of its columns, for which its converter has no place."""
+    if _package(estimator) == "xgboost":
+        estimator = copy.deepcopy(estimator)
+        estimator.get_booster().feature_names = None
+    return estimator
+
+
+def _cast_before_the_model(estimator: Any) -> Any:
+    """Return a pipeline whose steps compute in float64, and whose model reads what they give in float32."""
+    cast = import_module("skl2onnx.sklapi").CastTransformer(dtype=np.float32)
+    return type(estimator)([*estimator.steps[:-1], ("fairmend_float32", cast), estimator.steps[-1]])
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def export_module(
     """Write a module to an ONNX file; `tensors` are an example of what `call` gives it, by the names of the inputs."""
     wrapped = _Scores(module, list(tensors), call).eval()
     try:
-        with _quiet(), torch.no_grad():
+        with _quiet(), _no_fused_layers(), torch.no_grad():
             EXPORTERS[exporter](wrapped, tensors, path)
     except Exception as error:  # an exporter fails in its own ways
         raise FairmendError(
@@ -120,6 +120,17 @@ EXPORTERS: dict[str, Callable[[_Scores, Mapping[str, torch.Tensor], Path], None]
     "TorchScript": _export_trace,
 }
 """How PyTorch exports modules, the newer ways first; the second writes operators that the first has no ONNX for."""
+
+
+@contextlib.contextmanager
+def _no_fused_layers() -> Any:
+    """Let nn.TransformerEncoder compute step by step: no exporter writes its fused operator of evaluation mode."""
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
 
 
 @contextlib.contextmanager

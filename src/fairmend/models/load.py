@@ -104,6 +104,11 @@ def _load(
                 raise FairmendError(
                     f"{error}. To run it, give a function: load_model(lambda X: model.predict(X, verbose=0))"
                 ) from error
+            if _is_keras_file(source) and "fairmend supports" in str(error):
+                raise FairmendError(
+                    f"{error}. To run it, open it with Keras and give a function: load_model(lambda X: "
+                    "model.predict(X, verbose=0)), or export it to ONNX"
+                ) from error
             if not _can_run(source):
                 raise
             why = str(error)
@@ -177,6 +182,10 @@ def _is_module(source: Any) -> bool:
 
 def _is_keras(source: Any) -> bool:
     return any(base.__module__.partition(".")[0] in _KERAS for base in type(source).__mro__)
+
+
+def _is_keras_file(source: Any) -> bool:
+    return _is_file(source) and Path(source).suffix.lower() in (".keras", ".h5")
 
 
 def _has_steps(source: Any) -> bool:

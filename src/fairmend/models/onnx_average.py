@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from fairmend.base.arrays import Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import listed
 from fairmend.models.averaging import LEAST_PROBABILITY, Average
-from fairmend.models.entry import Code, Entry
-from fairmend.models.onnx_entry import COMPARISONS, NodeWriter, prepend, rename_uses, require_room_for, write_entry
+from fairmend.models.entry import Entry
+from fairmend.models.onnx_entry import NodeWriter, prepend, rename_uses, require_room_for, write_entry
+from fairmend.models.onnx_weights import write_weights
 from fairmend.models.ports import Port
 
 _PLACE = "fairmend_average"
@@ -67,7 +65,7 @@ def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs:
     del graph.value_info[:]  # the shapes inside are now those of more rows
     before = NodeWriter()
     canonical = write_entry(before, entry)
-    weights = _write_weights(before, average, entry.ports, canonical)
+    weights = write_weights(before, average, entry.ports, canonical, f"{_PLACE}/weights")
     members = [
         write_entry(before, _other_cuts(member, entry), canonical, f"{_PLACE}/member_{k}/")
         for k, member in enumerate(average.entries(entry.ports))
@@ -113,66 +111,6 @@ def _element_type(graph: onnx.GraphProto, name: str) -> int:
         if each.name == name and each.type.HasField("tensor_type") and each.type.tensor_type.elem_type:
             return int(each.type.tensor_type.elem_type)
     return int(TensorProto.FLOAT)
-
-
-def _write_weights(to: NodeWriter, average: Average, ports: Sequence[Port], canonical: Sequence[str]) -> str:
-    """Add the nodes that compute how much each member counts, in double precision: (members, rows).
-
-    One product for all numbers of an input, and one for what the codes of its other features compare: few nodes and no
-    broadcasts, because a small model takes hardly longer than these.
-    """
-    place, weights = f"{_PLACE}/weights", average.weights
-    features = {feature.name: feature for feature in average.canonical.spec.features}
-    bias = weights.bias - weights.mean / weights.deviation @ weights.slope
-    numbers: dict[int, list[tuple[int, Floats]]] = {}  # of each port: columns, and what each adds
-    for k, name in enumerate(weights.numbers):
-        there = average.canonical.place(features[name], ports)
-        numbers.setdefault(there.port, []).append((there.columns[0], weights.slope[k] / weights.deviation[k]))
-    compared: dict[
-        tuple[int, str], list[tuple[int, Any, Floats]]
-    ] = {}  # of each port: columns, constants, what is added
-    for name, table in weights.tables.items():
-        code, values = average.canonical.read_value(features[name], ports)
-        added = table[values.astype(np.int64)]
-        bias = bias + added[0]
-        compared.setdefault((code.port, code.compare), []).extend(_steps(code, added))
-    logits = to.constant(f"{place}/bias", bias, "float64")
-    products = []
-    for port in {**dict.fromkeys(numbers), **{port: None for port, _ in compared}}:
-        here, matrix = f"{place}/{port}", canonical[port]
-        if ports[port].rank == 1:
-            matrix = to.node("Reshape", [matrix, to.constant(f"{here}/column", [-1, 1])], f"{here}/matrix")
-        if port in numbers:
-            columns = [column for column, _ in numbers[port]]
-            read = to.node("Gather", [matrix, to.constant(f"{here}/columns", columns)], f"{here}/read", axis=1)
-            products.append((f"{here}/numbers", read, [row for _, row in numbers[port]]))
-        for kind in [kind for other, kind in compared if other == port]:
-            name = f"{here}/{COMPARISONS[kind]}"
-            steps = compared[port, kind]
-            places = to.constant(f"{name}/columns", [column for column, _, _ in steps])
-            read = to.node("Gather", [matrix, places], f"{name}/read", axis=1)
-            given = [read, to.constant(f"{name}/with", [[constant for _, constant, _ in steps]], ports[port].type)]
-            found = to.node(COMPARISONS[kind], given, f"{name}/compared")
-            products.append((name, found, [row for _, _, row in steps]))
-    for name, read, rows in products:
-        double = to.node("Cast", [read], f"{name}/double", to=TensorProto.DOUBLE)
-        matrix = to.constant(f"{name}/added", np.array(rows), "float64")
-        logits = to.node("Gemm", [double, matrix, logits], f"{name}/logits")
-    if not products:  # everyone is similar to everyone: the same weights for all
-        logits = to.node("Unsqueeze", [logits, to.constant(f"{place}/axes", [0])], f"{place}/row")
-    shares = to.node("Softmax", [logits], f"{place}/shares", axis=1)
-    return to.node("Transpose", [shares], f"{place}/of_members", perm=[1, 0])
-
-
-def _steps(code: Code, added: Floats) -> list[tuple[int, Any, Floats]]:
-    """Return what each comparison of a code adds to row 0 of a table (codes, members): its column, constant and row."""
-    columns = code.columns * len(code.constants) if len(code.columns) == 1 else code.columns
-    if code.compare == ">=" and set(code.weights) == {1}:  # the code is the number of constants that are not above
-        return list(zip(columns, sorted(code.constants), np.diff(added, axis=0), strict=True))
-    return [
-        (column, constant, added[weight] - added[0])
-        for column, constant, weight in zip(columns, code.constants, code.weights, strict=True)
-    ]
 
 
 def _write_average(
@@ -235,8 +173,9 @@ def _write_closing(to: NodeWriter, positive: str, shift: float, outputs: ScoredO
     place = f"{_PLACE}/closing"
     one = to.constant(f"{place}/one", 1.0, "float64")
     other = to.node("Sub", [one, positive], f"{place}/negative")
-    parts = [_write_log(to, each, f"{place}/{name}") for each, name in ((positive, "for"), (other, "against"))]
-    odds = to.node("Sub", parts, f"{place}/odds")
+    least = to.constant(f"{place}/least", LEAST_PROBABILITY, "float64")
+    parts = [to.node("Max", [each, least], f"{place}/{name}") for each, name in ((positive, "for"), (other, "against"))]
+    odds = to.node("Log", [to.node("Div", parts, f"{place}/ratio")], f"{place}/odds")
     shifted = to.node("Add", [odds, to.constant(f"{place}/shift", shift, "float64")], f"{place}/shifted")
     found = shifted if outputs.kind == "logit" else to.node("Sigmoid", [shifted], f"{place}/probability")
     if outputs.columns == 1:

@@ -145,6 +145,16 @@ def as_identifier(name: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
+def spelled_alike(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the column of each name; none unless every name has one of its own."""
+    for spell in (str, as_identifier):
+        spelled = {spell(column): column for column in columns}
+        found = [spelled.get(spell(name)) for name in names]
+        if len(spelled) == len(columns) and None not in found and len(set(found)) == len(names):
+            return [column for column in found if column is not None]
+    return []
+
+
 def _in_order(signature: Iterable[InputSignature], features: Sequence[Feature]) -> dict[str, str] | None:
     """Return the input of each feature if the inputs, one after another, have room for whole features."""
     found, left = {}, list(features)

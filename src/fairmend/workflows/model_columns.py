@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from fairmend.models import RunModel
-from fairmend.models.ports import as_identifier
+from fairmend.models.ports import spelled_alike
 from fairmend.network import Input, Network
 
 
@@ -32,7 +31,7 @@ def columns_of_model(model: RunModel, frame: pd.DataFrame) -> ReadColumns:
     A name fits a column that is spelled alike, or alike where exporters write letters, digits and underscores only.
     """
     named = model.runner.named_columns
-    names = _spelled_alike([each.name for each in named], [str(name) for name in frame.columns])
+    names = spelled_alike([each.name for each in named], [str(name) for name in frame.columns])
     if not names:
         return ReadColumns((), (), (), model.runner.width)
     text = [name for name, each in zip(names, named, strict=True) if each.type == "string"]
@@ -45,14 +44,4 @@ def columns_of_network(net: Network, frame: pd.DataFrame) -> tuple[str, ...]:
     """Return the columns of the data that the inputs of a network are named after, in order; none if not all are."""
     source = net.nodes[0].operation
     assert isinstance(source, Input)
-    return tuple(_spelled_alike([name for name, _ in source.names], [str(name) for name in frame.columns]))
-
-
-def _spelled_alike(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return the column of each name; none unless every name has one of its own."""
-    for spell in (str, as_identifier):
-        spelled = {spell(column): column for column in columns}
-        found = [spelled.get(spell(name)) for name in names]
-        if len(spelled) == len(columns) and None not in found and len(set(found)) == len(names):
-            return [column for column in found if column is not None]
-    return []
+    return tuple(spelled_alike([name for name, _ in source.names], [str(name) for name in frame.columns]))

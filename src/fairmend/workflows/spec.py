@@ -259,6 +259,7 @@ def draft_pipeline_spec(
 ) -> DraftedSpec:
     """Derive a spec from a fitted scikit-learn pipeline, as `fairmend spec from-sklearn` does, and write it to `out`.
 
+    A pipeline that is only run reads people as they are in the data, whatever its steps do to them.
     `data_out` is a file for the data and those columns that a spec cannot describe, as the pipeline encodes them: they
     are then read as they are. `warn` is called with warnings about files.
     """
@@ -273,13 +274,21 @@ def draft_pipeline_spec(
     fitted, warnings = read_pipeline(source, trust_pickle)
     _tell(warn, warnings)
     net = None if model is None else load_model(model, activation, outputs=outputs)
+    order: tuple[str, ...] = ()
+    if net is None and data_out is None and hasattr(fitted, "predict"):
+        net, order = _run_as_a_whole(fitted, source, frame, outputs)
     match: ScoreMatch | MatrixMatch | None = None
     try:
         known = getattr(fitted, "classes_", None)
         width = net.outputs if isinstance(net, Network) else None
         found = label_from_options(label, positive, frame, on, outputs=width, classes=known)
         claim, review = guess_claim(found, frame, delta, on)
-        if frame is None or data_out is None:
+        if frame is not None and order:
+            raw = draft_from_data(
+                frame, protected, label, positive, order=order, inputs=len(order), scales={}, delta=delta, on=on
+            )
+            draft, review = replace(raw, label=found), ()
+        elif frame is None or data_out is None:
             draft = draft_from_sklearn(fitted, list(protected), found, frame, claim)
         else:
             raw = draft_from_data(frame, protected, label, positive, delta=delta, on=on, outputs=width, leave_out=False)
@@ -298,6 +307,21 @@ def draft_pipeline_spec(
     title = f"Derived from {source.name} by fairmend spec from-sklearn"
     model = source if model is None and hasattr(fitted, "predict") else model
     return _write(draft, frame, title, file, table, model, net, match, scores)
+
+
+def _run_as_a_whole(
+    fitted: Any, source: Path, frame: pd.DataFrame | None, outputs: str | None
+) -> tuple[RunModel | None, tuple[str, ...]]:
+    """Return a pipeline that is only run, and the columns of the data that it reads; None for one that is read."""
+    model = load_model(fitted, outputs=outputs)
+    if isinstance(model, Network) or model.inside is not None:
+        return None, ()
+    if frame is None:
+        raise FairmendError(
+            f"{source}: the pipeline is run as a whole, and reads the values of your data. Pass these (--data)."
+        )
+    order = columns_of_model(model, frame).order
+    return (model, order) if order else (None, ())
 
 
 @dataclass(frozen=True, eq=False)
