@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.zoo.product_networks import PRODUCTS
+
 INPUTS, HIDDEN = 6, 12
 
 ACTIVATIONS: dict[str, tuple[str, Callable[[], nn.Module]]] = {
@@ -305,13 +307,14 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
     "GLU": ("E", False, lambda: Product(gated=True)),
     "product of two layers": ("E", False, Product),
     "attention": ("E", False, Attention),
+    **{name: ("E", False, make) for name, make in PRODUCTS.items()},
 }  # fmt: skip
 # These are exported to ONNX as well, and saved with torch.export.
 EXPORTED = [
     "ReLU", "LeakyReLU", "PReLU per unit", "ReLU6", "ELU", "SELU", "Softplus", "Softsign", "Hardsigmoid", "GELU",
     "GELU tanh", "SiLU", "Mish", "Hardswish", "BatchNorm after", "(x - mean) / std", "softmax of two", "skip",
     "wide & deep", "ensemble, stack", "ResNet", "embeddings", "head without a bias", "no bias at all",
-    "no bias after BatchNorm", "ResNet, head without a bias", "LayerNorm", "product of two layers",
+    "no bias after BatchNorm", "ResNet, head without a bias", "LayerNorm", "product of two layers", *PRODUCTS,
 ]  # fmt: skip
 SAVED_PROGRAMS = [
     "ReLU",
@@ -326,6 +329,7 @@ SAVED_PROGRAMS = [
     "head without a bias",
     "no bias at all",
     "no bias after BatchNorm",
+    *PRODUCTS,
 ]
 # The state dicts of these, alone in a file, are read with the activation that their owner names.
 STATE_DICTS = ["ReLU", "head without a bias", "no bias at all"]

@@ -356,6 +356,7 @@ class OnnxGraph:
         stretched = self._stretched(entry, self._constant(name), node)
         if stretched is not None:
             return stretched
+        entry = self._widened(entry, name)
         row = self._added if node.kind in ("Add", "Sub") else self._row
         value = row(name, entry.dims).astype(np.float64)
         if node.kind == "Add" and np.isneginf(value).any():
@@ -419,6 +420,44 @@ class OnnxGraph:
         if not any(size == 1 and n > 1 for n, size in zip(wide.shape, entry.dims, strict=True)):
             return None
         return self._linear(entry, lambda units: units * wide)
+
+    def _widened(self, entry: Entry, name: str) -> Entry:
+        """Return a value with its axes of size 1 repeated, where a constant has more numbers."""
+        tensor, sizes = self._constant(name), plain(entry.dims)
+        wide = (*(1,) * (entry.axes - tensor.ndim), *tensor.shape)
+        if len(wide) > len(sizes) or wide[rows_axis(entry.dims)] != 1:
+            return entry
+        target = tuple(n if size == 1 else size for size, n in zip(sizes, wide, strict=True))
+        return entry if target == sizes else self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, target))
+
+    def _extreme(self, node: Node) -> Entry:
+        """Read the largest or smallest of values and constants: b + relu(a - b), a - relu(a - b)."""
+        smallest, values = node.kind == "Min", [name for name in node.inputs if name not in self.tensors]
+        if not values:
+            raise CheckError(f"node {node.kind} computes a constant, which cannot be checked")
+        found, names = self._numeric(values[0], node), list(node.inputs)
+        names.remove(values[0])
+        for name in names:
+            if name in self.tensors:
+                found = self._widened(found, name)
+                number = self._row(name, found.dims).astype(np.float64)
+                found = replace(found, value=self._limited(found.value, number, smallest=smallest))
+                continue
+            other = self._numeric(name, node)
+            dims = broadcast(found.dims, other.dims)
+            both = [self._values.moved(each, lambda n: np.broadcast_to(n, plain(dims))) for each in (found, other)]  # noqa: B023
+            found = self._out(self._values.largest([each.value for each in both], smallest=smallest), dims)
+        return found
+
+    def _limited(self, value: int, number: Tensor, *, smallest: bool) -> int:
+        """Return the larger of a value and constants, or the smaller."""
+        relu = Activation("relu")
+        if not number.any() and not smallest:
+            return self.graph.function(value, relu)
+        more = self.graph.function(self.graph.norm(value, scaling(0.0, 1.0, -number)), relu)
+        if smallest:
+            return self.graph.sum(value, self._values.negative(more))
+        return self.graph.norm(more, scaling(0.0, 1.0, number))
 
     def _combined(self, node: Node, first: Entry, second: Entry) -> Entry:
         """Return the sum, the difference, the product or the quotient of two values."""
@@ -812,6 +851,7 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Neg": OnnxGraph._negative,
     "Where": OnnxGraph._chosen,
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
+    **dict.fromkeys(("Max", "Min"), OnnxGraph._extreme),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
     "BatchNormalization": OnnxGraph._batch_norm,
     "Scaler": OnnxGraph._scaler,

@@ -41,7 +41,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     ), ((1, 2), {"axes": [], "keepdims": 1, "noop_with_empty_axes": 0})),
     **dict.fromkeys(("Celu", "Elu"), ((1,), {"alpha": 1.0})),
     **dict.fromkeys(("LogSoftmax", "Softmax"), ((1,), {"axis": -1})),
-    **dict.fromkeys(("Mean", "Sum"), (_MANY, {})),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), (_MANY, {})),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), ((1, 2), {"axes": []})),
     "ArgMax": ((1,), {"axis": 0, "keepdims": 1, "select_last_index": 0}),
     "BatchNormalization": (

@@ -187,8 +187,10 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         types |= read_decision(
             [node for node in nodes if node.output in decision], names, found.tensors, scores, network
         )
-    for value in listed + outputs + graph.get("value_info", []):
+    for value in listed + outputs:
         _check_value(value, found, types)
+    for value in graph.get("value_info", []):
+        _check_value(value, found, types, inside=True)
     return replace(network, condition=_condition(inputs, found, replaceable=len(listed) > len(inputs)))
 
 
@@ -255,15 +257,18 @@ def declared_type(info: Message) -> tuple[int, list[int | str]]:
     return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
 
 
-def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -> None:
-    """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it."""
+def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType], *, inside: bool = False) -> None:
+    """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it.
+
+    Of values ``inside``, it may leave sizes open.
+    """
     name, (element, shape) = info.get("name", ""), declared_type(info)
     computed = types.get(name)
     if name in graph.tensors:
         tensor = graph.tensors[name]
         agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
     elif isinstance(computed, tuple):
-        agrees = element == computed[0] and (computed[1] is None or _fits(shape, computed[1], graph.rows))
+        agrees = element == computed[0] and (computed[1] is None or _fits(shape, computed[1], graph.rows, inside))
     elif computed is not None:
         agrees = info["type"] == computed
     else:
@@ -272,7 +277,7 @@ def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -
         raise CheckError(f"the type or shape of {name[:40]!r} is not what the graph declares")
 
 
-def _fits(shape: list[int | str], dims: Dims, rows: int | str) -> bool:
+def _fits(shape: list[int | str], dims: Dims, rows: int | str, inside: bool) -> bool:
     """Return whether a declared shape is that of a value; the axis of the rows has no number unless the input has one.
 
     ONNX Runtime takes such a number for what Shape gives, whatever the input is.
@@ -284,7 +289,7 @@ def _fits(shape: list[int | str], dims: Dims, rows: int | str) -> bool:
         if isinstance(size, Rows):
             fits = isinstance(declared, str) or (isinstance(rows, int) and declared == rows * size.entries)
         else:
-            fits = declared == size or (named and isinstance(declared, str))
+            fits = declared == size or (named and isinstance(declared, str)) or (inside and declared == "")
         if not fits:
             return False
     return len(shape) == len(dims)
