@@ -1,9 +1,9 @@
 """Attack the readers of ONNX files with values of several axes: random graphs of tokens, heads, masks and products.
 
-    python benchmarks/readers/onnx_axes.py [--count 2000] [--seed 0] [--reproduce NUMBER]
+    python benchmarks/readers/onnx_axes.py [--count 2000] [--seed 0] [--reproduce NUMBER] [--keep FOLDER]
 
 A graph grows node by node: each is drawn with odd axes, shapes, broadcasts and equations, and stays if ONNX Runtime
-runs the graph so far. Those that the checker reads are run, optimised and not, in batches of several sizes. Every output
+runs the graph so far. Those that the checker reads are run, optimised and not, in batches of several sizes. Outputs
 must lie within what the checker encloses. Where fairmend's loader reads the graph too, both must have read the same
 network. Prints how many graphs were read, run and refused, and why. Exits with 1 if anything is outside a bound.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -113,7 +112,7 @@ class Graph:
             model.graph.output.extend(helper.make_tensor_value_info(name, element, None) for name in names)
             runner = session(model, _LEVELS[0])
             found = {count: runner.run(None, {"x": rows}) for count, rows in self.rows.items()}
-        except Exception:  # noqa: BLE001  # a node that cannot be run is not part of the graph
+        except Exception:  # a node that cannot be run is not part of the graph
             del self.nodes[before:]
             return False
         arrays = [array for each in found.values() for array in each]
@@ -147,9 +146,9 @@ class Graph:
 
     def draw(self) -> bool:
         makers = [
-            self._function, self._linear, self._left, self._gemm, self._constant_sum, self._two, self._two, self._matmul,
-            self._softmax, self._norm, self._reduce, self._reduce, self._transpose, self._transpose, self._reshape,
-            self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat, self._split,
+            self._function, self._linear, self._left, self._gemm, self._constant_sum, self._two, self._two,
+            self._matmul, self._softmax, self._norm, self._reduce, self._reduce, self._transpose, self._transpose,
+            self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat, self._split,
             self._expand, self._einsum, self._weighted_einsum, self._where, self._mask, self._power, self._sized,
             self._flatten, self._gate, self._written_norm, self._n_ary,
         ]  # fmt: skip
@@ -204,7 +203,11 @@ class Graph:
 
     def _n_ary(self, x: str) -> bool:
         count = int(self.rng.integers(1, 4))
-        return self.add(str(self.rng.choice(["Sum", "Mean", "Max", "Min"])), [x, *(self.pick() for _ in range(count))])
+        kind = str(self.rng.choice(["Sum", "Mean", "Max", "Min", "Max", "Min"]))
+        others = [self.pick() for _ in range(count)]
+        if kind[0] == "M" and self.chance(0.5):
+            others.insert(0, self.numbers(self._broadcast(self.shape(x))))
+        return self.add(kind, [x, *others])
 
     def _matmul(self, x: str) -> bool:
         other = self.pick()
@@ -304,9 +307,7 @@ class Graph:
             axes = [] if kind == 1 else ["", self.whole([1])] if self.chance(0.3) else [self.whole([0])]
             self.nodes.append(helper.make_node("Slice", [shape, *ends, *axes], [size]))
         parts = self._sizes(x)
-        joined: list[str] = []
-        for part in parts:
-            joined.append(size if part == -1 and self.chance(0.8) else self.whole([part]))
+        joined = [size if part == -1 and self.chance(0.8) else self.whole([part]) for part in parts]
         whole = self.name()
         self.nodes.append(helper.make_node("Concat", joined, [whole], axis=0))
         more = {"allowzero": 1} if self.opset >= 14 and self.chance(0.1) else {}
@@ -355,7 +356,9 @@ class Graph:
         return self.add("Gather", [x, self.constant(np.asarray(indices, np.int64))], axis=axis)
 
     def _concat(self, x: str) -> bool:
-        return self.add("Concat", [x, self.pick(), *([x] if self.chance(0.2) else [])], axis=self.axis(len(self.shape(x))))
+        return self.add(
+            "Concat", [x, self.pick(), *([x] if self.chance(0.2) else [])], axis=self.axis(len(self.shape(x)))
+        )
 
     def _split(self, x: str) -> bool:
         axis = self.axis(len(self.shape(x)))
@@ -533,7 +536,7 @@ def try_one(seed: int, number: int, counts: Counter[str], folder: Path, keep: Pa
     for level in _LEVELS:
         try:
             runner = session(model, level)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             counts[f"not loaded: {str(error)[:60]}"] += 1
             continue
         for size in BATCHES:
@@ -541,7 +544,7 @@ def try_one(seed: int, number: int, counts: Counter[str], folder: Path, keep: Pa
                 part = slice(start, start + size)
                 try:
                     given = runner.run(None, {"x": rows[part]})[0]
-                except Exception as error:  # noqa: BLE001
+                except Exception as error:
                     counts[f"fails for {size} rows: {re.sub('[0-9]+', '#', str(error))[:100]}"] += 1
                     continue
                 least, most = (end[part] for end in ends)
@@ -554,7 +557,9 @@ def try_one(seed: int, number: int, counts: Counter[str], folder: Path, keep: Pa
                 bad = sure & ~((given >= least) & (given <= most))
                 if bad.any():
                     at = np.argwhere(bad)[0]
-                    found.append(f"{given[tuple(at)]} outside {least[tuple(at)]} to {most[tuple(at)]}, {size} rows, {level}")
+                    found.append(
+                        f"{given[tuple(at)]} outside {least[tuple(at)]} to {most[tuple(at)]}, {size} rows, {level}"
+                    )
     counts["unsure"] += int(not (np.isfinite(low) & np.isfinite(high)).all())
     return found
 
@@ -562,13 +567,12 @@ def try_one(seed: int, number: int, counts: Counter[str], folder: Path, keep: Pa
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reproduce", type=int)
-    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--keep", type=Path, help="a folder for the graphs")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
-    numbers = range(options.start, options.start + options.count) if options.reproduce is None else [options.reproduce]
+    numbers = range(options.count) if options.reproduce is None else [options.reproduce]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
         for number in numbers:

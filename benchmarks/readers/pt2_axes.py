@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
 
 import fairmend
 
-Step = Callable[[list[torch.Tensor]], torch.Tensor]
+Step = Callable[[Any, list[torch.Tensor]], torch.Tensor]
 ROWS = (5, 7)
 
 
@@ -64,7 +64,7 @@ class Drawn:
         except (RuntimeError, IndexError, ValueError, TypeError):
             return False
         shapes = [tuple(each.shape) for each in found]
-        fine = all(isinstance(each, torch.Tensor) and torch.isfinite(each).all() and 0 < each.numel() < 4000 for each in found)
+        fine = all(0 < each.numel() < 4000 and torch.isfinite(each).all() for each in found)
         if not fine or len(shapes[0]) != len(shapes[1]) or sum(a != b for a, b in zip(*shapes, strict=True)) != 1:
             return False
         self.steps.append(step)
@@ -82,10 +82,15 @@ class Drawn:
     def axis(self, rank: int) -> int:
         return int(self.rng.integers(-rank, rank))
 
+    def rows_axis(self, number: int) -> int:
+        """Return which axis of a value is that of the rows."""
+        few, more = (values[number].shape for values in self.values)
+        return next(axis for axis, (a, b) in enumerate(zip(few, more, strict=True)) if a != b)
+
     def draw(self) -> Step:
         rng, i, j = self.rng, self.pick(), self.pick()
         shape = tuple(self.values[0][i].shape)
-        rank, at = len(shape), int(np.argmax([a != b.shape[k] for k, (a, b) in enumerate(zip(shape, [self.values[1][i]] * 9, strict=False))]))
+        rank, at = len(shape), self.rows_axis(i)
         d, e = self.axis(rank), self.axis(rank)
         several = tuple({int(k) for k in rng.integers(-rank, rank, size=2)})
         keep = bool(rng.random() < 0.5)
@@ -103,7 +108,7 @@ class Drawn:
         cut, more = int(rng.choice(cuts)), int(rng.choice([2, 3]))
         w = self.buffer((more, shape[-1] if at != rank - 1 else 2))
         letters = "abcde"[:rank]
-        other = "".join(rng.choice(list("abcdef"), size=len(self.values[0][j].shape), replace=False).tolist()) if len(self.values[0][j].shape) <= 6 else "a"
+        other = "".join(rng.permutation(list("abcdef")).tolist()[: len(self.values[0][j].shape)])
         out = "".join(rng.permutation([name for name in sorted({*letters, *other}) if rng.random() < 0.7]).tolist())
         name = str(rng.choice(["relu", "tanh", "sigmoid", "silu", "gelu", "softplus", "softsign", "elu", "mish"]))
         function = getattr(F, name) if hasattr(F, name) else getattr(torch, name)
@@ -178,7 +183,7 @@ class Drawn:
         """End with rows of a few numbers."""
         last = len(self.values[0]) - 1
         shapes = [tuple(values[last].shape) for values in self.values]
-        at = next(k for k, (a, b) in enumerate(zip(*shapes, strict=True)) if a != b)
+        at = self.rows_axis(last)
         rows = shapes[0][at]
         if rows != ROWS[0] or not self.add(lambda s, v: v[last].movedim(at, 0).reshape(v[0].shape[0], -1)):
             return None
@@ -203,7 +208,7 @@ def try_one(seed: int, number: int, counts: Counter[str], folder: Path) -> str:
         rows = {0: torch.export.Dim("rows")}
         program = torch.export.export(module.eval(), (drawn.values[0][0],), dynamic_shapes=(rows,))
         torch.export.save(program, path)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         counts[f"not exported: {type(error).__name__}"] += 1
         return ""
     try:
@@ -217,7 +222,7 @@ def try_one(seed: int, number: int, counts: Counter[str], folder: Path) -> str:
         try:
             with torch.no_grad():
                 wanted_scores = program.module()(x).numpy()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             counts[f"fails for {count} rows: {type(error).__name__}"] += 1
             continue
         found = np.asarray(network.scores(x.numpy()))

@@ -206,7 +206,7 @@ class Encoder(nn.Module):
 
 
 class TabM(nn.Module):
-    """Batched linear layers with adapters, one for each of four members (Gorishniy et al., 2025); the mean of logits."""
+    """Batched linear layers with adapters, one for each of four members (Gorishniy et al., 2025); their mean."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -286,5 +286,3 @@ PRODUCTS: dict[str, Callable[[], nn.Module]] = {
     "addcmul, einsum, expand, maximum": Pieces,
     "quotient, logarithm, root": Quotient,
 }
-
-

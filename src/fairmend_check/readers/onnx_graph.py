@@ -430,6 +430,10 @@ class OnnxGraph:
         target = tuple(n if size == 1 else size for size, n in zip(sizes, wide, strict=True))
         return entry if target == sizes else self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, target))
 
+    def _stretched_to(self, entry: Entry, dims: Dims) -> int:
+        """Return a value with its axes of size 1 repeated, to these."""
+        return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(dims))).value
+
     def _extreme(self, node: Node) -> Entry:
         """Read the largest or smallest of values and constants: b + relu(a - b), a - relu(a - b)."""
         smallest, values = node.kind == "Min", [name for name in node.inputs if name not in self.tensors]
@@ -445,8 +449,11 @@ class OnnxGraph:
                 continue
             other = self._numeric(name, node)
             dims = broadcast(found.dims, other.dims)
-            both = [self._values.moved(each, lambda n: np.broadcast_to(n, plain(dims))) for each in (found, other)]  # noqa: B023
-            found = self._out(self._values.largest([each.value for each in both], smallest=smallest), dims)
+            negative = replace(other, value=self._values.negative(other.value))
+            a, b, less = (self._stretched_to(each, dims) for each in (found, other, negative))
+            more = self.graph.function(self.graph.sum(a, less), Activation("relu"))
+            value = self.graph.sum(a, self._values.negative(more)) if smallest else self.graph.sum(b, more)
+            found = self._out(value, dims)
         return found
 
     def _limited(self, value: int, number: Tensor, *, smallest: bool) -> int:
@@ -470,8 +477,7 @@ class OnnxGraph:
             values = [first.value, second.value]
         else:
             dims = broadcast(first.dims, second.dims)
-            sizes = plain(dims)
-            values = [self._values.moved(each, lambda n: np.broadcast_to(n, sizes)).value for each in (first, second)]
+            values = [self._stretched_to(each, dims) for each in (first, second)]
         if node.kind == "Sub":
             values[1] = self._values.negative(values[1])
         return self._out(self.graph.sum(*values), dims)

@@ -438,3 +438,37 @@ def test_what_a_mask_hides_counts_where_it_overflows(tmp_path):
     (tmp_path / "m.onnx").write_bytes(content)
     loaded = kernel_model(load_network(tmp_path / "m.onnx"))
     assert network_digest(loaded) == network_digest(model)
+
+
+WIDENED = {
+    "Sub": [node("Sub", "u,bins", "d")],
+    "Sub from a constant": [node("Sub", "bins,u", "d")],
+    "Add": [node("Add", "bins,u", "d")],
+    "Div": [node("Div", "u,bins", "d")],
+    "Div of a constant": [node("Exp", "u", "e"), node("Div", "bins,e", "d")],
+    "Max": [node("Max", "u,bins", "d")],
+    "Min of three": [node("Mul", "u,u", "e"), node("Min", "bins,e,u", "d")],
+    "Max with 0": [node("Max", "zero,u", "e"), node("Max", "e,bins", "d")],
+}
+
+
+@pytest.mark.parametrize("case", WIDENED)
+def test_constants_widen_values_and_are_compared_with_them(case, tmp_path):
+    """As bins of piecewise-linear embeddings do, and clamp, maximum and minimum."""
+    steps = [
+        node("Unsqueeze", "x,last", "u"),
+        *WIDENED[case],
+        node("ReduceSum", "d,last", "s", keepdims=0),
+        node("Tanh", "s", "y"),
+    ]
+    floats = {
+        "bins": np.arange(1, 1 + COLUMNS * 3, dtype=np.float32).reshape(COLUMNS, 3) / 9,
+        "zero": np.zeros((), np.float32),
+    }
+    used = {name for each in steps for name in each.input}
+    content = saved(steps, {key: array for key, array in (floats | whole(last=[-1])).items() if key in used})
+    assert is_read_as_it_runs(content, tmp_path, 5)
+    (tmp_path / "m.onnx").write_bytes(content)
+    assert network_digest(kernel_model(load_network(tmp_path / "m.onnx"))) == network_digest(
+        read_onnx(content, tmp_path)
+    )

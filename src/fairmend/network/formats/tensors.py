@@ -338,8 +338,8 @@ class Place(Generic[T]):
     def _kept_softmax(self, x: Value, kept: Bools) -> Value:
         """Return the softmax of the numbers that a mask keeps (groups, size), and 0 times the others.
 
-        Groups that keep the same numbers are one softmax, over these alone, in the order of the first of them. The others
-        count: a program adds -infinity to them, and makes NaN of what has overflowed.
+        Groups that keep the same numbers are one softmax, over these alone, in the order of the first of them. The
+        others count: a program adds -infinity to them, and makes NaN of what has overflowed.
         """
         if not kept.any(axis=1).all():
             raise self.refuse("has a mask that leaves out everything that a token attends to; leave out that token")
