@@ -148,7 +148,8 @@ class Graph:
         makers = [
             self._function, self._linear, self._left, self._gemm, self._constant_sum, self._two, self._two,
             self._matmul, self._softmax, self._norm, self._reduce, self._reduce, self._transpose, self._transpose,
-            self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat, self._split,
+            self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat,
+            self._split,
             self._expand, self._einsum, self._weighted_einsum, self._where, self._mask, self._power, self._sized,
             self._flatten, self._gate, self._written_norm, self._n_ary,
         ]  # fmt: skip
