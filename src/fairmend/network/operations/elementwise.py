@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -133,9 +133,9 @@ class Activation(Operation):
         return columns[0]
 
     @property
-    def entry(self) -> dict[str, object]:
-        """The function in a description: its name, and the numbers that it has."""
-        entry: dict[str, object] = {"name": self.name}
+    def entry(self) -> dict[str, Any]:
+        """Its name, and the numbers that it has."""
+        entry: dict[str, Any] = {"kind": "function", "name": self.name}
         entry |= {"slope": self.slope} if self.slope else {}
         return entry | ({"parameters": list(self.parameters)} if self.parameters else {})
 
@@ -146,7 +146,7 @@ class Activation(Operation):
         if self.name == "prelu" and name and into.stored:
             slopes = into.keep(f"{name}.weight", np.array(self.parameters, into.dtype))
             return into.add("function", sources, name=self.name, parameters=slopes)
-        return into.add("function", sources, **self.entry)
+        return into.add(sources=sources, **self.entry)
 
 
 def parse_activation(activation: str | Activation) -> Activation:

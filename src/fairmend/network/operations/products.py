@@ -6,9 +6,9 @@ bounds are trained: the same as the checker's, without its rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from fairmend.network.operations.base import Numbers, Operation, require_sources
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from fairmend.network.description import Description
 
 
 _FAR = 60.0  # differences beyond it make probabilities of 0 or 1; exp of them must stay finite in float32
@@ -181,10 +179,15 @@ class Product(Operation):
         a, b = (np.asarray(part.reshape(self.groups, -1, self.length, inputs).any(axis=2)) for part in reached)
         return np.asarray((a[:, :, None] | b[:, None]).reshape(-1, inputs))
 
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the product."""
-        sizes = {"groups": self.groups, "rows": self.rows, "columns": self.columns, "length": self.length}
-        return into.add("product", sources, **sizes)
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its sizes."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Product:
+        """Return the product with these sizes."""
+        return cls(*(int(entry[each.name]) for each in fields(cls)))
 
     @property
     def _shapes(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -264,9 +267,10 @@ class Softmax(_Grouped):
         slopes = [_differences(factor.unsqueeze(-1) * slope) for factor, slope in ((below, chord), (above, tangent))]
         return GroupPlanes(slopes[0], slopes[1], low.flatten(-2), high.flatten(-2))
 
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the softmax."""
-        return into.add("softmax", sources, size=self.group)
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its size."""
+        return {"kind": self.kind, "size": self.group}
 
     def _apart(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """Return the ends of x_j - x_i ``(..., groups, i, j)``."""
@@ -375,9 +379,15 @@ class Normalise(_Grouped):
         usable = off + p.abs() * q_off[..., None] < flat[1] - flat[0]
         return RootPlanes(p, q, off, by, constant, *flat, usable, self.centred)
 
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the normalisation."""
-        return into.add("normalise", sources, size=self.group, epsilon=self.epsilon, centred=self.centred)
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its size and numbers."""
+        return {"kind": self.kind, "size": self.group, "epsilon": self.epsilon, "centred": self.centred}
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Normalise:
+        """Return the normalisation with this size and these numbers."""
+        return cls(int(entry["size"]), float(entry["epsilon"]), entry["centred"] is True)
 
     def _spread(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the ends of x_i - m, and those of their squares, ``(..., groups, group)``."""

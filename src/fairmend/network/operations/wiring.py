@@ -194,7 +194,3 @@ class Sum(Operation):
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Return what reaches any part."""
         return np.asarray(np.logical_or.reduce(reached))
-
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the sum."""
-        return into.add("sum", sources)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.network import Normalise
 from fairmend.network.formats.axes import ROWS, Dims, broadcast, lengths
 from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
 from fairmend.network.formats.torch.operators.shapes import copied
@@ -206,7 +207,7 @@ def _grouped_norm(
 
     Those are for the columns at the end of each group, or of each row, each for so many columns in a row.
     """
-    value = c.steps.normalise(c.flat(x), c.where, size, c.number(epsilon, "an epsilon"), centred=centred)
+    value = c.steps.apply(c.where, Normalise(size, c.number(epsilon, "an epsilon"), centred), [c.flat(x)])
     parts: dict[str, Number] = {}
     for name, constant in (("gain", weight), ("shift", bias)):
         if constant is None:

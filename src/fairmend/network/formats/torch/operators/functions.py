@@ -215,3 +215,23 @@ FUNCTIONS: dict[str, Operator] = {
     "log_softmax": partial(softmax, logarithm=True),
     "_log_softmax": partial(softmax, logarithm=True),
 }
+LAYERS_OF_FUNCTIONS = {
+    "ReLU": "relu inplace",
+    "ReLU6": "relu6 inplace",
+    "LeakyReLU": "leaky_relu negative_slope inplace",
+    "RReLU": "rrelu lower upper inplace",
+    "Hardtanh": "hardtanh min_val max_val inplace",
+    "ELU": "elu alpha inplace",
+    "CELU": "celu alpha inplace",
+    "SELU": "selu inplace",
+    "Softplus": "softplus beta threshold",
+    "Softsign": "softsign",
+    "Hardsigmoid": "hardsigmoid inplace",
+    "GELU": "gelu approximate",
+    "SiLU": "silu inplace",
+    "Mish": "mish inplace",
+    "Hardswish": "hardswish inplace",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+}
+"""The layers of torch.nn that compute them: the function, and the attributes that are its arguments."""
