@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmend.base.device import choose_wide_device
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
+from fairmend.base.text import listed, percent
 from fairmend.base.threads import few_product_threads
 from fairmend.models import ModelSource, require_network
 from fairmend.network import Network
@@ -28,12 +31,11 @@ from fairmend.quantifying.sample import sampled_unequal
 from fairmend.quantifying.search import search
 from fairmend.quantifying.unequal_map import make_map
 from fairmend.spec import Spec
-from fairmend.workers.engine import Engine, check_workers, use_engine
+from fairmend.workers.engine import HERE, Engine, check_workers, use_engine
 from fairmend_check.kernel.bounds import NUMBERS_AT_ONCE
 
 if TYPE_CHECKING:
     import pandas as pd
-
 
 _logger = logging.getLogger(__name__)
 
@@ -125,3 +127,66 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
         raise FairmendError(f"share must be at least 0 and below 1, got {share!r}")
     if samples < 0:
         raise FairmendError(f"samples must not be negative, got {samples}")
+
+
+# What quantify can do in its time, before it runs: with many real features, most people stay undecided.
+#
+# Boxes of d real features are halved one side at a time, so that n boxes have sides of about n^(-1/d): the share of
+# people in undecided boxes falls about as slowly. A short run gives its size, and this law what more time makes of it.
+
+
+MANY = 6
+"""With fewer free real features, nothing is estimated: boxes decide most people soon."""
+
+_WORTH_SAYING = 0.2  # undecided at the end
+_MANY_VALUES = 20  # of an integer that is divided as a real number is
+_SHARE_OF_TIME, _LONGEST = 0.05, 2.0  # of the short run, and its seconds
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What to expect: the free real ``features``, and the share that is undecided after a short run and at the end."""
+
+    features: tuple[str, ...]
+    seconds: float
+    undecided_soon: float
+    undecided: float
+
+    def describe(self, seconds: float) -> str:
+        """Return it in words, with what to do instead."""
+        names = listed([*self.features], most=4)
+        return (
+            f"quantify divides the values of {len(self.features)} numeric features ({names}) into boxes, and with so "
+            f"many most people stay undecided: {percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
+            f"{percent(self.undecided)} after {seconds:g} s. To know more: fairmend audit estimates the share from "
+            "random samples, fairmend certify proves rows of your data, and narrower ranges in the spec leave fewer "
+            "people to decide"
+        )
+
+
+def free_real_features(network: Network, spec: Spec) -> tuple[str, ...]:
+    """Return the features that quantify divides as real numbers: not protected, read by the network, many values."""
+    read = network.read_columns
+    return tuple(
+        f.name
+        for f in spec.features
+        if not f.protected
+        and not f.categories
+        and (f.kind == "continuous" or f.bounds[1] - f.bounds[0] >= _MANY_VALUES)
+        and f.bounds[0] < f.bounds[1]
+        and bool(np.any(read[spec.columns(f.name)]))
+    )
+
+
+def foresee(net: Network, spec: Spec, seconds: float, seed: int = 0) -> Outlook | None:
+    """Return what to expect of quantify in so many seconds, from a short run; None if it is not worth saying."""
+    network = network_of_spec(net, spec)
+    features = free_real_features(network, spec)
+    if len(features) < MANY:
+        return None
+    started, short = time.monotonic(), min(_LONGEST, _SHARE_OF_TIME * seconds)
+    leaves = search(Decider(network, spec), lambda: time.monotonic() - started, short, 0.0, seed, None, HERE)
+    taken = max(short, time.monotonic() - started)
+    soon = leaves.totals()[2]
+    expected = soon * min(1.0, taken / seconds) ** (1 / len(features))
+    return Outlook(features, taken, soon, expected) if expected > _WORTH_SAYING else None

@@ -28,28 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import (
-    MAX_NODES,
-    SECOND,
-    Activation,
-    Columns,
-    Concatenate,
-    Dense,
-    Input,
-    Lookup,
-    Model,
-    Node,
-    Normalise,
-    Operation,
-    Product,
-    Scale,
-    Softmax,
-    Sum,
-    common_dtype,
-    dense_layer,
-    make_graph,
-)
-from fairmend_check.kernel.operations.affine import Norm, fold_layer, joined_norm, scaling
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import MAX_NODES, SECOND, Model, Node, common_dtype, dense_layer, make_graph
+from fairmend_check.kernel.operations.affine import Dense, Norm, Scale, fold_layer, joined_norm, scaling
+from fairmend_check.kernel.operations.base import Operation
+from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
+from fairmend_check.kernel.operations.product import Product
 from fairmend_check.kernel.rescaling import Clip, Rescaling, Scaling
 
 Floats = NDArray[np.floating]

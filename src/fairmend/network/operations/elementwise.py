@@ -78,16 +78,13 @@ class Activation(Operation):
 
     @property
     def kind(self) -> str:
-        """The word for it in messages and files."""
         return self.name
 
     @property
     def title(self) -> str:
-        """The name with its parameters."""
         return str(self)
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of its source."""
         require_sources(self.kind, widths, 1, 1)
         if self.name == "prelu" and len(self.parameters) != widths[0]:
             raise FairmendError(f"has {len(self.parameters)} slopes, but the layer before it gives {widths[0]} values")
@@ -111,25 +108,20 @@ class Activation(Operation):
         self.function.apply(values)
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Compute the function in PyTorch."""
         return self.function.torch(values[0])
 
     def interval(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the least and the largest values of the function."""
         return self.function.torch_image(lower[0], upper[0])
 
     def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
-        """Multiply by the derivative."""
         return [gradient * self.function.derivative(values[0], result)]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches each number."""
         return reached[0]
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return what each number follows."""
         return columns[0]
 
     @property

@@ -129,7 +129,6 @@ class Product(Operation):
     linear = False
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return how many sums there are."""
         require_sources(self.kind, widths, 2, 2)
         wanted = [self.groups * size * self.length for size in (self.rows, self.columns)]
         if min(self.groups, self.rows, self.columns, self.length) < 1 or list(widths) != wanted:
@@ -137,17 +136,14 @@ class Product(Operation):
         return self.groups * self.rows * self.columns
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Multiply the matrices."""
         a, b = self._matrices(values)
         np.matmul(a, b.swapaxes(2, 3), out=out.reshape(len(out), self.groups, self.rows, self.columns))
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Multiply the matrices."""
         a, b = (_split(part, shape) for part, shape in zip(values, self._shapes, strict=True))
         return (a @ b.mT).flatten(-3)
 
     def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
-        """Multiply by the other factor."""
         a, b = self._matrices(values)
         each = gradient.reshape(len(gradient), self.groups, self.rows, self.columns)
         parts = zip((each @ b, each.swapaxes(2, 3) @ a), values, strict=True)
@@ -156,7 +152,6 @@ class Product(Operation):
     def interval(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Add up the least and the largest products of ends."""
         (a, b), (a_most, b_most) = (
             [_split(end, shape) for end, shape in zip(ends, self._shapes, strict=True)] for ends in (lower, upper)
         )
@@ -174,7 +169,6 @@ class Product(Operation):
         return ProductPlanes(by_a, by_b, -middle - off, off - middle)
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any factor."""
         inputs = reached[0].shape[1]
         a, b = (np.asarray(part.reshape(self.groups, -1, self.length, inputs).any(axis=2)) for part in reached)
         return np.asarray((a[:, :, None] | b[:, None]).reshape(-1, inputs))
@@ -204,14 +198,12 @@ class _Grouped(Operation):
     linear = False
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of its source, a number of whole groups."""
         require_sources(self.kind, widths, 1, 1)
         if self.group < 1 or widths[0] % self.group:
             raise FairmendError(f"{self.kind} of groups of {self.group} numbers reads {widths[0]}")
         return widths[0]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any number of the group."""
         inputs = reached[0].shape[1]
         groups = np.asarray(reached[0].reshape(-1, self.group, inputs).any(axis=1))
         return np.repeat(groups, self.group, axis=0)
@@ -234,7 +226,6 @@ class Softmax(_Grouped):
         result /= result.sum(axis=2, keepdims=True)
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Compute it in PyTorch."""
         return _split(values[0], (-1, self.group)).softmax(-1).flatten(-2)
 
     def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
@@ -315,7 +306,6 @@ class Normalise(_Grouped):
         result /= np.sqrt(spread)
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Compute it in PyTorch."""
         x = _split(values[0], (-1, self.group))
         c = x - x.mean(-1, keepdim=True) if self.centred else x
         return (c * (c.square().mean(-1, keepdim=True) + self.epsilon).rsqrt()).flatten(-2)
