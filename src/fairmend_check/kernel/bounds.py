@@ -51,11 +51,12 @@ class Known:
         """
         operation, sources = self.model.nodes[number].operation, self.model.nodes[number].sources
         while isinstance(operation, Nonlinear) and (forms := operation.asked(found)) is not None:
-            both = np.concatenate([forms, -forms], axis=1)  # lower bounds of each form, and of its negative
-            both = np.broadcast_to(both, (len(found[0][0]), *both.shape[1:]))
-            ends = _lower_bounds(self, Form({sources[0]: both}), np.full(both.shape[:2], -np.inf))
+            each = np.broadcast_to(forms, (len(found[0][0]), *forms.shape[1:]))
+            none = np.full((len(each), 2 * each.shape[1]), -np.inf)  # of each form, and of its negative
+            ends = _lower_bounds(self, Form({sources[0]: each}, mirrored=True), none)
             if error is not None:
-                ends = down(ends - (dot(np.abs(both), error) * (1 + 4 * gamma(both.shape[2] + 8)) + TINY))
+                lost = dot(np.abs(each), error) * (1 + 4 * gamma(each.shape[2] + 8)) + TINY
+                ends = down(ends - np.concatenate([lost, lost], axis=1))
             found = [*found, (ends[:, : forms.shape[1]], -ends[:, forms.shape[1] :])]
         return found
 
@@ -216,13 +217,15 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
         joins = len(node.sources) > 1 and not model.multiplies
         if node.operation.arithmetic and (number in read or joins):
             ends, width = np.concatenate([low, -high], axis=1), low.shape[1]  # below each value, and its negative
-            turns = [np.arange(2 * width)]
-            if quick:  # one end may decide that a function is straight: the nearer one to 0 comes first
+            if not quick and model.multiplies:  # products make of a form and its negative the same but for the sign
+                _improve(known, node, ends, np.arange(width), mirrored=True)
+            elif not quick:
+                _improve(known, node, ends, np.arange(2 * width))
+            else:  # one end may decide that a function is straight: the nearer one to 0 comes first
                 below = (middle[number][0] < 0).all(axis=0)
-                turns = [np.arange(width) + width * upper for upper in (below, ~below)]
-            for turn in turns:
-                wanted = _bent(model, number, (ends[:, :width], -ends[:, width:])) if quick else slice(None)
-                _improve(known, node, ends, turn[wanted])
+                for side in (below, ~below):
+                    wanted = _bent(model, number, (ends[:, :width], -ends[:, width:]))
+                    _improve(known, node, ends, (np.arange(width) + width * side)[wanted])
             low, high = ends[:, :width], -ends[:, width:]
         known.intervals.append((low, high))
     return known
@@ -247,31 +250,38 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
     return np.asarray(np.any([(least < most).any(axis=0) for least, most in slopes], axis=0))
 
 
-def _improve(known: Known, node: Node, best: Array, units: np.ndarray) -> None:
+def _improve(known: Known, node: Node, best: Array, units: np.ndarray, *, mirrored: bool = False) -> None:
     """Raise lower bounds (boxes, 2 width) of the next node and its negative, for these units, some at a time.
 
-    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads.
+    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads. With
+    ``mirrored``, units are of the node, and count for its negative as well.
     """
     if isinstance(node.operation, Dense) and node.sources == (0,):
         return
-    step = max(1, _COEFFICIENTS // (max(known.model.widths) * len(best)))
+    step = max(1, _COEFFICIENTS // (max(known.model.widths) * len(best) * (1 + mirrored)))
     for start in range(0, len(units), step):
         part = units[start : start + step]
-        form = _forms_of(known, node, part)
+        form = _forms_of(known, node, part, mirrored=mirrored)
+        part = np.concatenate([part, part + best.shape[1] // 2]) if mirrored else part
         start_too = not isinstance(node.operation, Dense)
         best[:, part] = _lower_bounds(known, form, best[:, part], start_too=start_too)
 
 
-def _forms_of(known: Known, node: Node, units: np.ndarray) -> Form:
-    """Return some units of the next node, and behind its width of its negative, as forms of the nodes that it reads."""
+def _forms_of(known: Known, node: Node, units: np.ndarray, *, mirrored: bool) -> Form:
+    """Return some units of the next node, and behind its width of its negative, as forms of the nodes that it reads.
+
+    With ``mirrored``, the forms stand for their negatives as well.
+    """
     boxes, width = len(known.intervals[0][0]), known.model.widths[len(known.intervals)]
     unit, sign = units % width, np.where(units < width, 1.0, -1.0)
     if isinstance(node.operation, Dense):  # its weights are the forms themselves, without a rounding
         rows, const = sign[:, None] * node.operation.weight[unit], sign * node.operation.bias[unit]
         return Form(
-            {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))}, np.broadcast_to(const, (boxes, len(const)))
+            {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))},
+            np.broadcast_to(const, (boxes, len(const))),
+            mirrored=mirrored,
         )
-    rows, form = sign[:, None] * np.eye(width)[unit], Form({})
+    rows, form = sign[:, None] * np.eye(width)[unit], Form({}, mirrored=mirrored)
     _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
     return form
 
@@ -297,6 +307,7 @@ def _over_boxes(known: Known, form: Form) -> Array:
     """Return lower bounds of forms over the intervals of their nodes; -inf, never nan, on overflow."""
     nodes = list(form.coefficients)
     if not nodes:  # what is left is constant
+        form.unfold(np.zeros((1, 1)))
         return down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
     coefficients, lower, upper = (form.coefficients[nodes[0]], *known.intervals[nodes[0]])
     if len(nodes) > 1:
@@ -308,13 +319,17 @@ def _over_boxes(known: Known, form: Form) -> Array:
     centre, spread = dot(coefficients, mid), dot(size, radius)
     slip = form.slip + gamma(n + 4) * (dot(size, np.abs(mid)) + spread)
     slip = slip + 4 * U * (np.abs(const) + np.abs(centre) + spread)
-    return down(const + centre - spread - (slip * GENEROUS + TINY * (1 + total(magnitude(lower, upper)))))
+    room, middle = slip * GENEROUS + TINY * (1 + total(magnitude(lower, upper))), const + centre
+    middles = (middle, -middle) if form.mirrored else (middle,)
+    return np.concatenate([down(each - spread - room) for each in middles], axis=1)
 
 
 def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> None:
     """Rewrite forms of a node as forms of the nodes that it reads."""
     node = known.model.nodes[number]
     reads = known.read(number)
+    if not node.operation.mirrors:
+        coefficients = form.unfold(coefficients)
     if number not in known.relaxed:
         if known.chords and isinstance(node.operation, Activation):
             known.relaxed[number] = node.operation.lines(reads[0], function_of(node.operation).chords)
@@ -322,4 +337,4 @@ def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> N
             known.relaxed[number] = node.operation.relaxed(reads)
     parts = node.operation.substitute(coefficients, known.relaxed[number], form)
     for source, part, ends in zip(node.sources, parts, reads, strict=False):  # a look-up passes nothing on
-        form.add(source, part, magnitude(*ends))
+        form.add(source, part, ends)

@@ -12,8 +12,10 @@ from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.bounds import form_bounds, interval_layers, point_bounds
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.inference_error import output_errors
-from fairmend_check.kernel.operations.base import Form
-from fairmend_check.kernel.operations.groups import Normalise, Softmax
+from fairmend_check.kernel.operations.affine import Dense, Scale
+from fairmend_check.kernel.operations.base import Form, Nonlinear, mirrored
+from fairmend_check.kernel.operations.columns import Columns, Sum
+from fairmend_check.kernel.operations.groups import Grouped, Normalise, Softmax
 from fairmend_check.kernel.operations.product import Product
 from fairmend_check.kernel.rounding import Precision
 
@@ -105,6 +107,31 @@ def test_values_are_within_intervals_and_above_linear_forms(operation, widths, a
                 ]
                 below = mpmath.fsum(terms) + mpmath.mpf(float(form.const[box, number] - form.slip[box, number]))
                 assert mpmath.fsum(numbers) >= below - abs(below) * mpmath.mpf(2) ** -50
+
+
+@pytest.mark.parametrize(
+    ("operation", "widths"),
+    [*OPERATIONS, (Activation("relu"), (5,)), (Activation("sigmoid"), (5,)), (Sum(), (4, 4)), (Columns((2, 0)), (3,))],
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_mirrored_forms_are_the_forms_and_their_negatives(operation, widths, shared):
+    rng = np.random.default_rng(6)
+    reads = with_asked(operation, boxes(rng, widths, 8)) if isinstance(operation, Nonlinear) else boxes(rng, widths, 8)
+    shape = 8, 3, operation.width(widths)
+    forms = np.broadcast_to(rng.normal(size=shape[1:]), shape) if shared else rng.normal(size=shape)
+    assert operation.mirrors
+    before, const, slip = rng.normal(size=(8, 3, 2)), rng.normal(size=shape[:2]), rng.random(shape[:2])
+    found = Form({0: before}, const, slip, mirrored=True)
+    alone = Form({0: mirrored(before)}, mirrored(const), mirrored(slip, sign=1))
+    with np.errstate(all="ignore"):
+        parts = operation.substitute(forms, operation.relaxed(reads), found)
+        wanted = operation.substitute(mirrored(forms), operation.relaxed(reads), alone)
+    if found.mirrored:  # every part is still the negative for the negative of a form
+        parts = [mirrored(part) for part in parts]
+        found.unfold(parts[0])
+    pairs = [*zip(parts, wanted, strict=True), (found.coefficients[0], alone.coefficients[0])]
+    for part, whole in [*pairs, (found.const, alone.const), (found.slip, alone.slip)]:
+        np.testing.assert_allclose(part, whole, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("operation", "widths"), OPERATIONS)
@@ -309,6 +336,33 @@ def test_bounds_of_a_transformer_enclose_what_it_computes(seed):
     assert (np.abs(low[:, 0] - values[0]) < 1e-3).all()  # all points at once, which are far apart
     assert (low[:, 0] <= values[0] + 1e-9).all()
     assert (high[:, 0] >= values[0] - 1e-9).all()
+
+
+def test_bounds_of_nodes_are_those_without_mirrored_forms(monkeypatch):
+    """Forms that are written out at once give the same bounds, but for the last digits."""
+    rng = np.random.default_rng(3)
+    model, _ = attention(rng, "float64", tokens=3, width=4)
+    centre = rng.normal(size=(5, 3))
+    _, found = form_bounds(model, np.ones((5, 1, 1)), centre - 0.1, centre + 0.1)
+    for operation in (Dense, Scale, Sum, Columns, Product, Activation, Grouped):
+        monkeypatch.setattr(operation, "mirrors", False)
+    _, wanted = form_bounds(model, np.ones((5, 1, 1)), centre - 0.1, centre + 0.1)
+    for (low, high), (least, most) in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(low, least, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(high, most, rtol=1e-10, atol=1e-10)
+
+
+def test_a_layer_over_tokens_multiplies_by_its_block():
+    rng = np.random.default_rng(4)
+    block, forms = rng.normal(size=(2, 3)), rng.normal(size=(5, 4, 8))
+    changed = np.kron(np.eye(4), block)
+    changed[7, 0] = 1.0
+    for weight, wanted in ((np.kron(np.eye(4), block), block), (changed, changed), (block, block)):
+        layer, width = Dense(weight, np.ones(len(weight))), weight.shape[1]
+        np.testing.assert_array_equal(layer._block, wanted)
+        reads = [(np.zeros((5, width)), np.ones((5, width)))]
+        (found,) = layer.substitute(forms[:, :, : len(weight)], layer.relaxed(reads), Form({}))
+        np.testing.assert_allclose(found, forms[:, :, : len(weight)] @ weight, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -18,6 +18,7 @@ from fairmend_check.kernel.operations.base import (
     Nonlinear,
     dot,
     magnitude,
+    once,
     one_source,
     total,
 )
@@ -34,6 +35,7 @@ class Activation(Nonlinear):
     name: str
     slope: float = 0.0
     parameters: tuple[float, ...] = ()
+    mirrors = True
 
     def __str__(self) -> str:
         """Return how messages write it: relu, leaky_relu with slope 0.01, clip with 0.0, 6.0."""
@@ -68,17 +70,13 @@ class Activation(Nonlinear):
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         lines: Lines = relaxed
-        if not coefficients.strides[0]:
-            coefficients = coefficients[:1]  # all boxes have the same
+        coefficients = once(coefficients)
         # A form c f is at least |c| times the line below, where c is positive, or the line above: with half the sum of
         # both lines for c, and half their difference for |c|, which is 0 where a function is straight.
         size, (slope, slope_apart, middle, apart, ends, slip) = np.abs(coefficients), lines.halves
-        added = dot(coefficients, middle) + dot(size, apart)
-        lost = dot(size, gamma(2 * coefficients.shape[2] + 16) * ends + slip)
-        form.add_constant(added, lost + TINY * (1 + total(lines.magnitude)))
-        found = coefficients * slope[:, None]
-        found += size * slope_apart[:, None]  # in place: a new array takes more time than what is computed in it
-        return [found]
+        lost = dot(size, gamma(2 * coefficients.shape[2] + 16) * ends + slip) + TINY * (1 + total(lines.magnitude))
+        odd, even = coefficients * slope[:, None], size * slope_apart[:, None]
+        return [form.bend((odd, dot(coefficients, middle)), (even, dot(size, apart)), lost)]
 
     @property
     def ending(self) -> float:  # type: ignore[override]

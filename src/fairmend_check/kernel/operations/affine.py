@@ -28,6 +28,7 @@ from fairmend_check.kernel.operations.base import (
     Terms,
     lost_in_products,
     magnitude,
+    once,
     one_source,
     total,
 )
@@ -194,13 +195,28 @@ class Dense(Operation):
     weight: Array
     bias: Array
     fold: Fold | None = None
-    arithmetic = True
+    arithmetic = mirrors = True
 
     @cached_property
     def _sparse(self) -> Array | None:
         """Which weights are not 0, if few are: layers over tokens are matrices of mostly 0."""
         used = self.weight != 0
         return used.astype(np.float64) if used.mean() < _FEW else None
+
+    @cached_property
+    def _block(self) -> Array:
+        """The smallest matrix that the weights have along their diagonal again and again, and 0 elsewhere.
+
+        A layer that is applied to every token has such weights; mostly, these are the weights themselves.
+        """
+        rows, columns = self.weight.shape
+        for count in range(math.gcd(rows, columns), 1, -1):
+            height, width = rows // count, columns // count
+            if height * count == rows and width * count == columns and not self.weight[0, width:].any():
+                block = np.ascontiguousarray(self.weight[:height, :width])
+                if np.array_equal(np.kron(np.eye(count), block), self.weight):
+                    return block
+        return self.weight
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the number of units."""
@@ -224,19 +240,20 @@ class Dense(Operation):
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Multiply by the weights."""
-        rows = len(coefficients)
-        if not coefficients.strides[0]:
-            coefficients = coefficients[:1]  # all boxes have the same
-        used = coefficients.any(axis=(0, 1))  # units that are surely off need no product
-        if (used != relaxed.used).any():
-            relaxed.used, relaxed.weight = used, self.weight[used]
-        weight, bias, size = relaxed.weight, self.bias, relaxed.size
-        if not used.all():
-            coefficients, bias, size = coefficients[:, :, used], bias[used], size[:, used]
+        rows, coefficients = len(coefficients), once(coefficients)
+        weight, bias, size = self.weight, self.bias, relaxed.size
+        if not coefficients[:1, :1].all() and not (used := coefficients.any(axis=(0, 1))).all():
+            if (used != relaxed.used).any():  # units that are surely off need no product
+                relaxed.used, relaxed.weight = used, self.weight[used]
+            coefficients, weight = coefficients[:, :, used], relaxed.weight
+            bias, size = bias[used], size[:, used]
         form.add_constant(coefficients @ bias, lost_in_products(coefficients, size) + relaxed.underflow)
         boxes, forms, width = coefficients.shape
-        product = (coefficients.reshape(boxes * forms, width) @ weight).reshape(boxes, forms, weight.shape[1])
-        return [np.broadcast_to(product, (rows, *product.shape[1:]))]
+        block = self._block if weight is self.weight else weight
+        times = weight.shape[1] // block.shape[1]
+        product = coefficients.reshape(boxes * forms * times, width // times) @ block
+        product = product.reshape(boxes, forms, weight.shape[1])
+        return [product if boxes == rows else np.broadcast_to(product, (rows, *product.shape[1:]))]
 
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         """Multiply by the sizes of the weights."""
@@ -377,7 +394,7 @@ class Scale(Operation):
     factor: Array
     shift: Array
     norm: Norm
-    arithmetic = True
+    arithmetic = mirrors = True
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the number of units."""

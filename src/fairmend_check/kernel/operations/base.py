@@ -39,24 +39,54 @@ class Form:
     """Linear forms of nodes: coefficients (boxes, forms, width) of each, plus const, less slip (boxes, forms).
 
     Coefficients are rounded to the nearest double. ``slip`` collects what this rounding can change, given the size of
-    the values that they multiply.
+    the values that they multiply. With ``mirrored``, they stand for as many forms more, behind them: those that have
+    the negatives of their coefficients and constants. `bend` and `unfold` write them out.
     """
 
     coefficients: dict[int, Array]
     const: Array | float = 0.0
     slip: Array | float = 0.0
+    mirrored: bool = False
 
-    def add(self, node: int, coefficients: Array, magnitude: Array) -> None:
-        """Add coefficients of a node whose values are not larger than ``magnitude`` (boxes, width)."""
+    def add(self, node: int, coefficients: Array, ends: Interval) -> None:
+        """Add coefficients of a node whose values are in this interval."""
         if node in self.coefficients:
-            coefficients = self.coefficients[node] + coefficients
-            self.slip = self.slip + (2 * U * dot(np.abs(coefficients), magnitude) + TINY * (1 + total(magnitude)))
+            coefficients, size = self.coefficients[node] + coefficients, magnitude(*ends)
+            self.slip = self.slip + (2 * U * dot(np.abs(coefficients), size) + TINY * (1 + total(size)))
         self.coefficients[node] = coefficients
 
     def add_constant(self, added: Array, lost: Array) -> None:
         """Add numbers that are off by as much as is ``lost``."""
         self.const = self.const + added
         self.slip = self.slip + (lost + 2 * U * (np.abs(self.const) + np.abs(added)))
+
+    def unfold(self, coefficients: Array) -> Array:
+        """Write mirrored forms out, if there are some, and return these coefficients with their negatives."""
+        if not self.mirrored:
+            return coefficients
+        self.coefficients = {node: mirrored(part) for node, part in self.coefficients.items()}
+        self.const, self.slip, self.mirrored = mirrored(self.const), mirrored(self.slip, sign=1), False
+        return mirrored(coefficients)
+
+    def bend(self, odd: tuple[Array, Array], even: tuple[Array, Array], lost: Array) -> Array:
+        """Add a constant, and return coefficients: those of forms c, where an operation is not straight.
+
+        ``odd`` and ``even`` are coefficients (boxes, forms, width) and constants (boxes, forms). Both are added for c;
+        for -c, ``odd`` has the other sign. ``lost`` is how far the constants are off.
+        """
+        (turning, constant), (lasting, added) = odd, even
+        if not self.mirrored:
+            self.add_constant(constant + added, lost)
+            turning += lasting  # in place: a new array takes more time than what is computed in it
+            return turning
+        self.unfold(constant)
+        both = np.concatenate([constant + added, added - constant], axis=1)
+        self.add_constant(both, np.concatenate([lost, lost], axis=1))
+        boxes, forms, width = turning.shape
+        found = np.empty((boxes, 2 * forms, width))
+        np.add(lasting, turning, out=found[:, :forms])
+        np.subtract(lasting, turning, out=found[:, forms:])
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +109,8 @@ class Lines:
     @staticmethod
     def joined(parts: Sequence[Lines]) -> Lines:
         """Return the lines of all boxes, from those of some each."""
+        if len(parts) == 1:
+            return parts[0]
         each = zip(*((p.slope_below, p.slope_above, p.below, p.above, p.magnitude) for p in parts), strict=True)
         return Lines(*map(np.concatenate, each))
 
@@ -135,6 +167,7 @@ class Operation:
     """An operation of a network; `docs/extending.md` shows how to add one."""
 
     arithmetic = False  # whether it adds or multiplies: its bounds are worth tracing backward
+    mirrors = False  # whether `substitute` takes forms that are mirrored; if not, it is given them written out
     rearranges = False  # whether it gives columns of what it reads as they are
     reads = 1  # how many nodes it reads, if it is one of `KINDS`
 
@@ -162,7 +195,8 @@ class Operation:
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Return forms of what it reads below forms of its values, a list of coefficients; add constants to the form.
 
-        ``relaxed`` is what `relaxed` gave for the intervals of what it reads.
+        ``relaxed`` is what `relaxed` gave for the intervals of what it reads. An operation that ``mirrors`` makes of
+        the negative of a form the negative of what it makes of the form, or uses `Form.bend`.
         """
         raise NotImplementedError
 
@@ -291,6 +325,19 @@ def dot(coefficients: Array, values: Array) -> Array:
     if len(coefficients) == 1:
         return np.asarray(values @ coefficients[0].T)
     return np.asarray((coefficients @ values[:, :, None])[:, :, 0])
+
+
+def once(coefficients: Array) -> Array:
+    """Return coefficients that all boxes share (boxes, forms, width) once (1, forms, width), and others as they are."""
+    return coefficients if coefficients.strides[0] else coefficients[:1]
+
+
+def mirrored(forms: Array | float, sign: int = -1) -> Array:
+    """Return numbers of forms (boxes, forms, ...), and behind them their negatives; with 1 as the sign, the same."""
+    if not isinstance(forms, np.ndarray):
+        return np.asarray(forms, np.float64)  # still 0
+    both = np.concatenate([once(forms), sign * once(forms)], axis=1)
+    return both if len(both) == len(forms) else np.broadcast_to(both, (len(forms), *both.shape[1:]))
 
 
 def total(values: Array) -> Array:

@@ -45,6 +45,7 @@ class Rearranging(Operation):
     """An operation that gives columns of what it reads as they are. It says where they come from; all else follows."""
 
     rearranges = True
+    mirrors = True
 
     def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return its numbers, from those that it reads, along the last axis."""
@@ -189,7 +190,7 @@ class Lookup(Operation):
 class Sum(Operation):
     """The sum of two or more nodes of one width."""
 
-    arithmetic = True
+    arithmetic = mirrors = True
 
     def width(self, widths: Sequence[int]) -> int:
         if _several(widths) != {widths[0]}:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fairmend_check.kernel.operations.base import (
     finite,
     length,
     magnitude,
+    once,
     one_source,
 )
 from fairmend_check.kernel.rounding import LIBRARY, TINY, Array, Precision, U, ball, down, gamma, up
@@ -43,6 +45,14 @@ class GroupPlanes:
     high: Array
     size: Array
 
+    @cached_property
+    def halves(self) -> tuple[Array, Array, Array]:
+        """Half the sums of slopes, and half their differences, and the same of constants and how much they weigh."""
+        slopes = 0.5 * self.below + 0.5 * self.above, 0.5 * self.below - 0.5 * self.above
+        steepest = (magnitude(self.below, self.above) @ self.size[..., None])[..., 0]
+        size = magnitude(self.low, self.high) + steepest
+        return *slopes, np.stack([0.5 * self.low + 0.5 * self.high, 0.5 * self.low - 0.5 * self.high, size], axis=3)
+
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
@@ -60,6 +70,7 @@ class Grouped(Nonlinear):
     """An operation on groups of numbers that are side by side, all of one size."""
 
     size: int
+    mirrors = True
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the width of what it reads, a number of whole groups."""
@@ -71,17 +82,14 @@ class Grouped(Nonlinear):
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace every value by its planes."""
         planes: GroupPlanes = relaxed
-        boxes, groups, n = planes.size.shape
-        each = np.broadcast_to(coefficients, (boxes, *coefficients.shape[1:]))
-        forms = each.reshape(boxes, each.shape[1], groups, n).transpose(0, 2, 1, 3)  # (boxes, groups, forms, values)
-        positive, negative = np.maximum(forms, 0.0), np.minimum(forms, 0.0)
-        added = positive @ planes.low[..., None] + negative @ planes.high[..., None]
-        steepest = (magnitude(planes.below, planes.above) @ planes.size[..., None])[..., 0]
-        lost = (positive - negative) @ (magnitude(planes.low, planes.high) + steepest)[..., None]
+        middle, apart, ends = planes.halves  # as in `Activation.substitute`
+        each = self._split(coefficients)
+        size = np.abs(each)
+        constant, (added, whole) = _over(each, ends[..., :1])[0], _over(size, ends[..., 1:])
         room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
-        form.add_constant(added.sum(axis=(1, 3)), gamma(4 * each.shape[2] + 8) * lost.sum(axis=(1, 3)) + room)
-        found = positive @ planes.below + negative @ planes.above
-        return [found.transpose(0, 2, 1, 3).reshape(each.shape)]
+        lost = gamma(4 * coefficients.shape[2] + 32) * whole + room
+        odd, even = _joined(each @ middle), _joined(size @ apart)
+        return [form.bend((odd, constant), (even, added), lost)]
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the derivatives of each value by each number of its group."""
@@ -128,6 +136,25 @@ class Grouped(Nonlinear):
     def _grouped(self, values: Array) -> Array:
         """Return the values (boxes, groups, size)."""
         return values.reshape(len(values), values.shape[1] // self.size, self.size)
+
+    def _split(self, coefficients: Array) -> Array:
+        """Return the coefficients of each group (boxes, groups, forms, size)."""
+        boxes, forms, width = once(coefficients).shape
+        return once(coefficients).reshape(boxes, forms, width // self.size, self.size).swapaxes(1, 2)
+
+
+def _joined(parts: Array) -> Array:
+    """Return the coefficients of all groups (boxes, forms, width)."""
+    boxes, groups, forms, size = parts.shape
+    return parts.swapaxes(1, 2).reshape(boxes, forms, groups * size)
+
+
+def _over(parts: Array, values: Array) -> Array:
+    """Return the sums of coefficients (boxes, groups, forms, size) times each of some values, all groups together.
+
+    The values are (boxes, groups, size, so many), the sums (so many, boxes, forms).
+    """
+    return np.asarray(np.moveaxis((parts @ values).sum(axis=1), 2, 0))
 
 
 _EXP_UNITS = 40  # PyTorch's fused attention computes exp to 20 units in the last place
@@ -264,19 +291,23 @@ def _below_exp(low: Array, high: Array) -> Interval:
 class RootPlanes:
     """Planes of values c_i r: q c_i + p_i r - p_i q, less or more ``off``, with planes below and above r.
 
-    Those have slopes ``by`` the c_j (boxes, groups, 2, numbers) and a ``constant`` (boxes, groups, 2). ``slope`` is q,
-    one number for each group, where this is used; elsewhere ``slope`` and p are 0, and a value is within ``off`` of its
-    ``middle``. ``size`` is how large the numbers can be. All but q are (boxes, groups, numbers).
+    ``slope`` is q, one number for each group, where this is used; elsewhere ``slope`` and p are 0, and a value is
+    within ``off`` of its ``middle``. ``size`` is how large the numbers can be. All three are (boxes, groups, numbers).
+
+    ``sums`` are what a form of values is multiplied by: p, ``middle``, and what the mean of q c_i takes (boxes, groups,
+    values, 3). ``by`` are slopes by the numbers for each of these sums (boxes, groups, 3, numbers): half the sum of
+    the slopes of both planes of r; 0; and -1. ``apart`` is half the difference of these slopes (boxes, groups, 1,
+    numbers). ``constants`` (boxes, groups, 3) are half the sum less q, half the difference, and the size of both
+    planes' constants, and ``sizes`` are ``off`` and the size of ``middle`` (boxes, groups, values, 2).
     """
 
-    p: Array
-    q: Array
     slope: Array
-    middle: Array
-    off: Array
-    by: Array
-    constant: Array
     size: Array
+    sums: Array
+    sizes: Array
+    by: Array
+    apart: Array
+    constants: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,28 +410,42 @@ class Normalise(Grouped):
         middle, radius = ball(*flat)
         chosen = [np.where(usable, *pair) for pair in ((p, 0.0), (q[..., None], 0.0), (0.0, middle), (off, radius))]
         p, slope, middle, off = chosen
-        return RootPlanes(p, finite(q), slope, middle, off, finite(by), finite(constant), size)
+        by, q, (bottom, top) = finite(by), finite(q), (finite(constant[..., side]) for side in (0, 1))
+        if self.centred:
+            by = by - by.mean(axis=3, keepdims=True)
+        halves = [0.5 * by[:, :, :1] + 0.5 * by[:, :, 1:], 0.5 * by[:, :, :1] - 0.5 * by[:, :, 1:]]
+        none = np.zeros_like(halves[0])
+        constants = 0.5 * bottom + 0.5 * top - q, 0.5 * bottom - 0.5 * top, np.abs(bottom) + np.abs(top) + q
+        return RootPlanes(
+            slope[:, :, None],
+            size,
+            np.stack([p, middle, slope / n if self.centred else 0 * slope], axis=3),
+            np.stack([off * (1 + gamma(n + 8)), np.abs(middle)], axis=3),
+            np.concatenate([halves[0], none, none - 1], axis=2),
+            halves[1],
+            np.stack(constants, axis=2)[:, :, None],
+        )
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Replace every value by its plane, and then r, of which all values of a group have a share, by its own."""
+        """Replace every value by its plane, and then r, of which all values of a group have a share, by its own.
+
+        A share s of r is at least s times the plane below it, or above it if s is negative: with half the sum of both
+        for s, and half their difference for the size of s.
+        """
         planes: RootPlanes = relaxed
-        boxes, groups, n = planes.size.shape
-        whole = np.broadcast_to(coefficients, (boxes, *coefficients.shape[1:]))
-        each = whole.reshape(boxes, whole.shape[1], groups, n).transpose(0, 2, 1, 3)  # (boxes, groups, forms, values)
-        sums = each @ np.stack([planes.p, planes.middle], axis=3)
-        sizes = np.abs(each) @ np.stack([planes.off, np.abs(planes.middle)], axis=3)
+        groups, n = planes.size.shape[1:]
+        each = self._split(coefficients)
+        sums, sizes = each @ planes.sums, np.abs(each) @ planes.sizes
         share = sums[..., :1]  # of r: (boxes, groups, forms, 1)
-        falling = share < 0
-        start = np.where(falling, planes.constant[:, :, None, 1:], planes.constant[:, :, None, :1])
-        added = share * (start - planes.q[..., None, None])
-        lost = sizes[..., :1] * (1 + gamma(n + 8)) + gamma(n + groups + 16) * (np.abs(added) + 2 * sizes[..., 1:])
+        size = np.abs(share)
+        constant, added, largest = (planes.constants[..., i : i + 1] for i in range(3))
+        lost = sizes[..., :1] + gamma(n + groups + 32) * (size * largest + 2 * sizes[..., 1:])
         room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
-        added = (added + sums[..., 1:]).sum(axis=(1, 3))
-        form.add_constant(added, lost.sum(axis=(1, 3)) * (1 + gamma(groups + 4)) + room)
-        found = planes.slope[:, :, None] * each + share * np.where(falling, planes.by[:, :, 1:], planes.by[:, :, :1])
-        if self.centred:
-            found = found - found.mean(axis=3, keepdims=True)
-        return [found.transpose(0, 2, 1, 3).reshape(whole.shape)]
+        lost = lost.sum(axis=(1, 3)) * (1 + gamma(groups + 16)) + room
+        odd = each * planes.slope
+        odd += sums @ planes.by
+        even = _joined(size * planes.apart), (size * added).sum(axis=(1, 3))
+        return [form.bend((_joined(odd), (share * constant + sums[..., 1:2]).sum(axis=(1, 3))), even, lost)]
 
     def slopes(self, reads: Sequence[Interval]) -> Slopes:
         """Enclose r (δ_ij - 1/n - y_i y_j / n), i of values and j of numbers; eigenvalues are from 0 to r."""

@@ -25,6 +25,7 @@ from fairmend_check.kernel.operations.base import (
     finite,
     length,
     magnitude,
+    once,
     total,
 )
 from fairmend_check.kernel.rounding import TINY, Array, Precision, ball, down, gamma, up
@@ -58,7 +59,7 @@ class Product(Nonlinear):
     rows: int = 1
     columns: int = 1
     length: int = 1
-    arithmetic = True
+    arithmetic = mirrors = True
     reads = 2
 
     def width(self, widths: Sequence[int]) -> int:
@@ -105,6 +106,7 @@ class Product(Nonlinear):
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace every product by its planes."""
         planes: Planes = relaxed
+        coefficients = once(coefficients)
         forms, width = coefficients.shape[1:]
         lost = dot(np.abs(coefficients), planes.off) * (1 + gamma(width + 8))
         form.add_constant(dot(coefficients, planes.middle), lost + planes.underflow)
