@@ -94,7 +94,8 @@ def _run(case: Case, people: People, method: str) -> Outcome:
 def _steps(case: Case, people: People, folder: Path, outcome: Outcome, method: str) -> Iterator[str]:
     X = people.judged
     model = case.make(people, folder)
-    network = fairmend.load_network(case.source(model))
+    example = {"example": X[:5]} if case.kind == "E" and case.framework == "PyTorch module" else {}
+    network = fairmend.load_network(case.source(model), **example)
     yield "loads"
     _require_equal(network.predict(X), case.decide(model, X), "predictions")
     outcome.unequal_before = _unequal(case, model, people)

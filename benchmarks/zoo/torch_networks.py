@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.zoo.product_networks import PRODUCTS
+
 INPUTS, HIDDEN = 6, 12
 
 ACTIVATIONS: dict[str, tuple[str, Callable[[], nn.Module]]] = {
@@ -305,13 +307,19 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
     "GLU": ("E", False, lambda: Product(gated=True)),
     "product of two layers": ("E", False, Product),
     "attention": ("E", False, Attention),
+    **{name: ("E", False, make) for name, make in PRODUCTS.items()},
 }  # fmt: skip
+# Not by both exporters, or not as networks that are read: masks that nodes compute, means of heads, norms of weights.
+NOT_EXPORTED = (
+    "bilinear", "attention, fused", "attention, fused and causal", "TabM", "shared, spectral and weight norm",
+)  # fmt: skip
 # These are exported to ONNX as well, and saved with torch.export.
 EXPORTED = [
     "ReLU", "LeakyReLU", "PReLU per unit", "ReLU6", "ELU", "SELU", "Softplus", "Softsign", "Hardsigmoid", "GELU",
     "GELU tanh", "SiLU", "Mish", "Hardswish", "BatchNorm after", "(x - mean) / std", "softmax of two", "skip",
     "wide & deep", "ensemble, stack", "ResNet", "embeddings", "head without a bias", "no bias at all",
     "no bias after BatchNorm", "ResNet, head without a bias", "LayerNorm", "product of two layers",
+    *(name for name in PRODUCTS if name not in NOT_EXPORTED),
 ]  # fmt: skip
 SAVED_PROGRAMS = [
     "ReLU",
@@ -326,6 +334,7 @@ SAVED_PROGRAMS = [
     "head without a bias",
     "no bias at all",
     "no bias after BatchNorm",
+    *(name for name in PRODUCTS if "norm" not in name),
 ]
 # The state dicts of these, alone in a file, are read with the activation that their owner names.
 STATE_DICTS = ["ReLU", "head without a bias", "no bias at all"]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,32 @@ def test_everyone_of_a_small_space_is_decided_whatever_makes_people_similar(name
     checked = fairmend.check(tmp_path / "shares.json", tmp_path / "model.onnx")
     assert checked.valid
     assert checked.fair + checked.unfair == pytest.approx(1)
+
+
+class Multiplies(torch.nn.Module):
+    """A gate, a softmax and a normalisation around a head."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.a, self.b, self.head = (torch.nn.Linear(*sizes) for sizes in ((width, 4), (width, 4), (4, 1)))
+
+    def forward(self, x):
+        gated = self.a(x) * torch.softmax(self.b(x), dim=-1)
+        return self.head(torch.nn.functional.layer_norm(gated, (4,)))
+
+
+def test_networks_that_multiply_are_decided_too(tmp_path):
+    """Products, softmax and normalisation once ended in a TypeError."""
+    torch.manual_seed(2)
+    net = fairmend.load_network(Multiplies(SMALL.width))
+    found = fairmend.quantify(net, SMALL, seconds=1, samples=10)
+    unequal = unequal_people(net, SMALL).mean()
+    assert found.fair + found.unfair > 0.5
+    assert found.unfair <= unequal + 1e-12
+    assert found.fair <= 1 - unequal + 1e-12
+    net.save(tmp_path / "model.onnx")
+    found.certificate.save(tmp_path / "shares.json", tmp_path / "model.onnx")
+    assert fairmend.check(tmp_path / "shares.json", tmp_path / "model.onnx").valid
 
 
 def test_a_planted_violation_is_found_and_mapped():

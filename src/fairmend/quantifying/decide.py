@@ -22,6 +22,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.bounds import InputForms
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Dense, Model
+from fairmend_check.kernel.operations.base import Nonlinear
 from fairmend_check.kernel.spec import Spec as CheckedSpec
 from fairmend_check.kernel.spec import read_spec
 from fairmend_check.shares.linked_people import ALL, Cases
@@ -230,8 +231,12 @@ def _looseness(model: Model, found: InputForms, outputs: Floats) -> Floats:
         elif isinstance(node.operation, Dense):
             parts = [own @ np.abs(node.operation.weight)]
         else:
-            widths = [model.widths[source] for source in node.sources]
-            parts = [sizes for _, _, sizes in node.operation.derivatives((-own, own, own), widths, None)]
+            widths, slopes = [model.widths[source] for source in node.sources], None
+            if isinstance(node.operation, Nonlinear):  # which is as loose as it is steep
+                slopes = node.operation.slopes([nodes[source] for source in node.sources])
+                own = np.stack([own[:, 0], own.sum(axis=1)], axis=1)
+            with np.errstate(invalid="ignore", over="ignore"):  # of intervals without ends
+                parts = [sizes for _, _, sizes in node.operation.derivatives((-own, own, own), widths, slopes)]
         if not parts:  # a look-up passes nothing on
             least, most = nodes[number]
             spread = (own[:, 0] * (most - least)).sum(axis=1, keepdims=True)

@@ -82,7 +82,8 @@ class KerasGraph:
 
     def finish(self) -> Model:
         """Return the model in normal form."""
-        return replace(self._graph.finish(self._output), condition="; ".join(dict.fromkeys(self._conditions)))
+        said = dict.fromkeys([*self._conditions, *self._tokens.conditions])
+        return replace(self._graph.finish(self._output), condition="; ".join(said))
 
     def _run(self, model: Described, given: list[Tensor], above: Path) -> Tensor:
         """Add the layers of a model that is called with these tensors, and return its output."""

@@ -23,6 +23,10 @@ from fairmend_check.readers.values import Value, Values
 Weights = list[NDArray[np.floating]]
 _MOST = 2**24  # numbers in the matrix of a layer over tokens
 _MOST_TOKENS = 2**12
+_HIDDEN = (
+    "the file is run by Keras 3.13 or later, or no score that a mask of attention hides is above 1e8, as earlier ones "
+    "subtract 1e9 from it"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class TokenGraph:
 
     def __init__(self, graph: Graph) -> None:
         self._graph, self.values = graph, Values(graph, _MOST)
+        self.conditions: list[str] = []
 
     def moved(self, tensor: Tensor, move: Callable[[Places], Places]) -> Tensor:
         """Return a value with the numbers of each row moved, chosen or repeated."""
@@ -156,6 +161,8 @@ class TokenGraph:
         if (given is not None and type(given) is not list) or not out or not all(type(n) is int and n > 0 for n in out):
             raise CheckError(f"{where} has an output_shape that cannot be checked")
         allowed = _allowed(layer, named, query.shape[0], value.shape[0])
+        if not allowed.all():
+            self.conditions.append(_HIDDEN)
         gated = maybe(options, "use_gate", bool, where, False)
         each = len(arrays) // (5 if gated else 4)
 

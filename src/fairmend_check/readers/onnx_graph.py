@@ -96,10 +96,10 @@ class OnnxGraph:
         self._values = Values(self.graph, _MAX_NUMBERS)
         self.tensors: dict[str, Tensor] = {}
         self.nodes: dict[str, Node] = {}
+        self.readers: dict[str, list[Node]] = {}
         self.entries: dict[str, Entry | CheckError] = {}
-        self.types: dict[str, tuple[int, list[int]]] = {}  # elements and columns of each value on the way
+        self.types: dict[str, tuple[int, Dims | None]] = {}  # elements and axes of each value on the way, if known
         self.sizes: dict[str, Tensor] = {}  # lists of sizes that nodes compute, with that of the rows among them
-        self.elements: dict[str, int] = {}  # elements of values of other shapes, and of those inside a pattern
         self.biases: set[str] = set()  # nodes that add the bias of the product before them
         self.outputs: frozenset[str] = frozenset()  # which callers read
         self.opset = 0  # the version of the operators
@@ -112,15 +112,17 @@ class OnnxGraph:
 
     def append(self, node: Node, readers: dict[str, list[Node]]) -> None:
         """Add what a node computes from earlier values."""
-        self.nodes[node.output] = node
+        self.nodes[node.output], self.readers = node, readers
         self._numbers += 1 + sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
         if self._numbers > _MAX_NUMBERS:
             raise CheckError(f"the nodes of the graph use more than {_MAX_NUMBERS:,} numbers")
         try:
-            self._convert(node, readers)
+            self._convert(node)
         except CheckError as error:
             self.entries[node.output] = error  # which counts unless a pattern has the node in it
-            self.elements[node.output] = ELEMENTS["bool"] if node.kind == "Greater" else self.element
+            read = [self.types[name][1] for name in node.inputs if name in self.types]
+            element = ELEMENTS["bool"] if node.kind == "Greater" else self.element
+            self.types[node.output] = element, next(iter(read), None)  # patterns keep the axes
 
     def entry(self, name: str, *, masked: bool = False) -> Entry:
         """Return what is known of a value that depends on the inputs."""
@@ -133,7 +135,7 @@ class OnnxGraph:
             raise CheckError(f"a node reads {name[:40]!r}, which is masked: only a softmax may read -infinity")
         return found
 
-    def _convert(self, node: Node, readers: dict[str, list[Node]]) -> None:
+    def _convert(self, node: Node) -> None:
         if self.compute_sizes(node):
             return
         found = find_function(node, self)
@@ -141,7 +143,7 @@ class OnnxGraph:
             name, activation = found
             self._put(node.output, self._function(name, activation))
         elif node.kind == "MatMul":
-            self._put(node.output, self._matmul(node, readers.get(node.output, [])))
+            self._put(node.output, self._matmul(node))
         elif node.kind == "Split":
             self._split(node)
         elif node.kind in _OPERATORS:
@@ -151,10 +153,7 @@ class OnnxGraph:
 
     def _put(self, name: str, entry: Entry) -> None:
         self.entries[name] = entry
-        if entry.dims[0] == Rows():
-            self.types[name] = (entry.element, list(plain(entry.dims[1:])))
-        else:
-            self.elements[name] = entry.element
+        self.types[name] = entry.element, entry.dims
 
     def _numeric(self, name: str, node: Node) -> Entry:
         """Return a value of numbers of the input's type."""
@@ -281,8 +280,8 @@ class OnnxGraph:
         norm = scaling(0.0, alpha, None if bias is None else bias.astype(np.float64) * beta)
         return self._affine(node, weight, None, replace(norm, reach=norm.reach * scaling(0.0, beta, None).reach))
 
-    def _matmul(self, node: Node, readers: list[Node]) -> Entry:
-        constants = [name in self.tensors for name in node.inputs]
+    def _matmul(self, node: Node) -> Entry:
+        constants, readers = [name in self.tensors for name in node.inputs], self.readers.get(node.output, [])
         if not any(constants):
             first, second = (self._numeric(name, node) for name in node.inputs)
             return self._product(first, second, matrix_factors(first.dims, second.dims))
@@ -358,6 +357,7 @@ class OnnxGraph:
         stretched = self._stretched(entry, self._constant(name), node)
         if stretched is not None:
             return stretched
+        entry = self._widened(entry, name)
         row = self._added if node.kind in ("Add", "Sub") else self._row
         value = row(name, entry.dims).astype(np.float64)
         if node.kind == "Add" and np.isneginf(value).any():
@@ -422,6 +422,51 @@ class OnnxGraph:
             return None
         return self._linear(entry, lambda units: units * wide)
 
+    def _widened(self, entry: Entry, name: str) -> Entry:
+        """Return a value with its axes of size 1 repeated, where a constant has more numbers."""
+        tensor, sizes = self._constant(name), plain(entry.dims)
+        wide = (*(1,) * (entry.axes - tensor.ndim), *tensor.shape)
+        if len(wide) > len(sizes) or wide[rows_axis(entry.dims)] != 1:
+            return entry
+        target = tuple(n if size == 1 else size for size, n in zip(sizes, wide, strict=True))
+        return entry if target == sizes else self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, target))
+
+    def _stretched_to(self, entry: Entry, dims: Dims) -> int:
+        """Return a value with its axes of size 1 repeated, to these."""
+        return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(dims))).value
+
+    def _extreme(self, node: Node) -> Entry:
+        """Read the largest or smallest of values and constants: b + relu(a - b), a - relu(a - b)."""
+        smallest, values = node.kind == "Min", [name for name in node.inputs if name not in self.tensors]
+        if not values:
+            raise CheckError(f"node {node.kind} computes a constant, which cannot be checked")
+        found, names = self._numeric(values[0], node), list(node.inputs)
+        names.remove(values[0])
+        for name in names:
+            if name in self.tensors:
+                found = self._widened(found, name)
+                number = self._row(name, found.dims).astype(np.float64)
+                found = replace(found, value=self._limited(found.value, number, smallest=smallest))
+                continue
+            other = self._numeric(name, node)
+            dims = broadcast(found.dims, other.dims)
+            negative = replace(other, value=self._values.negative(other.value))
+            a, b, less = (self._stretched_to(each, dims) for each in (found, other, negative))
+            more = self.graph.function(self.graph.sum(a, less), Activation("relu"))
+            value = self.graph.sum(a, self._values.negative(more)) if smallest else self.graph.sum(b, more)
+            found = self._out(value, dims)
+        return found
+
+    def _limited(self, value: int, number: Tensor, *, smallest: bool) -> int:
+        """Return the larger of a value and constants, or the smaller."""
+        relu = Activation("relu")
+        if not number.any() and not smallest:
+            return self.graph.function(value, relu)
+        more = self.graph.function(self.graph.norm(value, scaling(0.0, 1.0, -number)), relu)
+        if smallest:
+            return self.graph.sum(value, self._values.negative(more))
+        return self.graph.norm(more, scaling(0.0, 1.0, number))
+
     def _combined(self, node: Node, first: Entry, second: Entry) -> Entry:
         """Return the sum, the difference, the product or the quotient of two values."""
         if node.kind == "Div":
@@ -433,8 +478,7 @@ class OnnxGraph:
             values = [first.value, second.value]
         else:
             dims = broadcast(first.dims, second.dims)
-            sizes = plain(dims)
-            values = [self._values.moved(each, lambda n: np.broadcast_to(n, sizes)).value for each in (first, second)]
+            values = [self._stretched_to(each, dims) for each in (first, second)]
         if node.kind == "Sub":
             values[1] = self._values.negative(values[1])
         return self._out(self.graph.sum(*values), dims)
@@ -534,9 +578,10 @@ class OnnxGraph:
         return self._values.along(entry, axis, lambda last: self._seen_softmax(last, seen))
 
     def _seen_softmax(self, value: int, seen: NDArray[np.bool_]) -> int:
-        """Return the softmax of what each group (groups, size) sees, and 0 for the rest.
+        """Return the softmax of what each group (groups, size) sees, and 0 times the rest.
 
-        Groups that see the same are one softmax, in the order of the first of each.
+        Groups that see the same are one softmax, in the order of the first of each. The rest counts: a program adds
+        -infinity to it, and makes NaN of what has overflowed.
         """
         sets: dict[bytes, list[int]] = {}
         for group, row in enumerate(seen):
@@ -550,8 +595,10 @@ class OnnxGraph:
             parts.append(self.graph.apply(Softmax(len(there)), self.graph.columns(value, numbers.reshape(-1).tolist())))
             back[np.array(groups)[:, None], there] = start + np.arange(numbers.size).reshape(numbers.shape)
             start += numbers.size
-        parts.append(self.graph.norm(self.graph.columns(value, [0]), scaling(0.0, 0.0, None)))
-        back[~seen] = start
+        rest = np.flatnonzero(~seen)
+        if rest.size:
+            parts.append(self.graph.norm(self.graph.columns(value, rest.tolist()), scaling(0.0, 0.0, None)))
+        back[~seen] = start + np.arange(rest.size)
         return self.graph.columns(self.graph.concatenate(*parts), back.reshape(-1).tolist())
 
     def _activation(self, node: Node) -> Entry:
@@ -643,13 +690,21 @@ class OnnxGraph:
     def _squeeze(self, node: Node) -> Entry:
         axes = node.attributes["axes"] if len(node.inputs) == 1 else self._whole_numbers(node.inputs[1])
         entry = self.entry(node.inputs[0])
-        if not axes and entry.axes > 2:  # of a single row, a runtime would take its axis away as well
+        if not axes and (entry.axes > 2 or not self._without_axes(node.output)):  # of a single row, also its axis
             raise CheckError("node Squeeze does not say over which axes it is")
         axes = axes or [axis for axis, size in enumerate(entry.dims) if size == 1]
         over = {axis_of(axis, entry.dims, node.kind) for axis in axes}
         if any(entry.dims[axis] != 1 for axis in over) or len(over) != len(axes):
             raise CheckError("node Squeeze is over another axis than one of a single column")
         return replace(entry, dims=tuple(size for axis, size in enumerate(entry.dims) if axis not in over))
+
+    def _without_axes(self, name: str) -> bool:
+        """Return whether only functions read a value, up to the output or a Reshape: what has no axes is as well."""
+        return all(
+            (each.kind == "Reshape" and self._whole_numbers(each.inputs[1]) in ([-1], [-1, 1]))
+            or (each.kind in (*_FUNCTIONS, "Identity", "Neg") and self._without_axes(each.output))
+            for each in self.readers.get(name, [])
+        )
 
     def _unsqueeze(self, node: Node) -> Entry:
         axes = node.attributes["axes"] if len(node.inputs) == 1 else self._whole_numbers(node.inputs[1])
@@ -778,7 +833,7 @@ class OnnxGraph:
             end = node.attributes["end"] if "end" in node.given else len(dims)
             self._put_sizes(node.output, sizes_of(dims[node.attributes["start"] : end]))
             return True
-        given = [self.sizes.get(name, self.tensors.get(name)) for name in node.inputs if name]
+        given = [self.sizes.get(name, self.tensors.get(name)) for name in node.inputs]  # of one left out: None
         found = compute_sizes(node, given) if given else None
         if found is not None:
             self._put_sizes(node.output, found)
@@ -788,7 +843,7 @@ class OnnxGraph:
         tensor = known(found) if found.dtype == object else found
         if tensor is None:
             self.sizes[name] = found
-            self.elements[name] = ELEMENTS["int64"]
+            self.types[name] = ELEMENTS["int64"], None
         else:
             self.tensors[name] = tensor
 
@@ -803,6 +858,7 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Neg": OnnxGraph._negative,
     "Where": OnnxGraph._chosen,
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
+    **dict.fromkeys(("Max", "Min"), OnnxGraph._extreme),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
     "BatchNormalization": OnnxGraph._batch_norm,
     "Scaler": OnnxGraph._scaler,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Activation, Model
+from fairmend_check.readers.axes import Dims, Rows
 from fairmend_check.readers.protobuf import Message
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     ), ((1, 2), {"axes": [], "keepdims": 1, "noop_with_empty_axes": 0})),
     **dict.fromkeys(("Celu", "Elu"), ((1,), {"alpha": 1.0})),
     **dict.fromkeys(("LogSoftmax", "Softmax"), ((1,), {"axis": -1})),
-    **dict.fromkeys(("Mean", "Sum"), (_MANY, {})),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), (_MANY, {})),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), ((1, 2), {"axes": []})),
     "ArgMax": ((1,), {"axis": 0, "keepdims": 1, "select_last_index": 0}),
     "BatchNormalization": (
@@ -314,7 +315,7 @@ def _equal(number: float, exact: float, graph: OnnxGraph) -> bool:
 # (docs/certificate.md, rule 3). Rounding 1 - p cannot undo that, because 0.5 is a float: 1 - p is rounded to at most
 # 0.5 if p > 0.5, and to at least 0.5 if p < 0.5. So ArgMax gives the claimed class, and never chooses between equals.
 
-ValueType = tuple[int, list[int]] | Message  # elements and columns of a tensor with one row per person, or a message
+ValueType = tuple[int, Dims | None] | Message  # elements and axes of a tensor, if these are known, or a message
 
 ELEMENTS = {
     "float32": 1,
@@ -384,12 +385,12 @@ def read_decision(
     element, label = ELEMENTS[model.dtype], ELEMENTS[labels.dtype.name]
     map_type = {"key_type": 8 if label == 8 else 7, "value_type": {"tensor_type": {"elem_type": 1}}}
     types: dict[str, ValueType] = {
-        "1 - p": (element, [1]),
-        "probabilities": (element, [classes]),
+        "1 - p": (element, (Rows(), 1)),
+        "probabilities": (element, (Rows(), classes)),
         "map": {"sequence_type": {"elem_type": {"map_type": map_type}}},
-        "numbers": (ELEMENTS["int64"], [1]),
-        "labels": (label, []),
-        "int64 labels": (ELEMENTS["int64"], []),
+        "numbers": (ELEMENTS["int64"], (Rows(), 1)),
+        "labels": (label, (Rows(),)),
+        "int64 labels": (ELEMENTS["int64"], (Rows(),)),
     }
     return {node.output: types[values[node.output]] for node in nodes if values[node.output] in types}
 

@@ -124,7 +124,9 @@ def _rest(first: Any, second: Any) -> Any:
 
 
 def _same(first: Any, second: Any) -> Any:
-    if isinstance(first, Rows) != isinstance(second, Rows):
+    if isinstance(first, Rows) and isinstance(second, Rows):
+        return first.entries == second.entries  # a size does not say which come first
+    if isinstance(first, Rows) or isinstance(second, Rows):
         other = second if isinstance(first, Rows) else first
         if other > 0:
             raise CheckError("the number of rows is compared with another one")

@@ -25,7 +25,7 @@ from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers import protobuf
-from fairmend_check.readers.axes import Rows
+from fairmend_check.readers.axes import Dims, Rows
 from fairmend_check.readers.onnx_graph import OnnxGraph
 from fairmend_check.readers.onnx_nodes import (
     ELEMENTS,
@@ -187,8 +187,10 @@ def read_onnx(content: bytes, folder: Path) -> Model:
         types |= read_decision(
             [node for node in nodes if node.output in decision], names, found.tensors, scores, network
         )
-    for value in listed + outputs + graph.get("value_info", []):
+    for value in listed + outputs:
         _check_value(value, found, types)
+    for value in graph.get("value_info", []):
+        _check_value(value, found, types, inside=True)
     return replace(network, condition=_condition(inputs, found, replaceable=len(listed) > len(inputs)))
 
 
@@ -197,7 +199,7 @@ def _condition(inputs: list[Message], graph: OnnxGraph, *, replaceable: bool) ->
     said = [_REPLACEABLE] if replaceable else []
     if len(inputs) > 1:
         names = [value.get("name", "") for value in inputs]
-        widths = [(graph.types[name][1] or [1])[0] for name in names]
+        widths = [graph.graph.width(graph.entry(name).value) for name in names]
         if not all(re.fullmatch(r"[\w.:/+-]{1,200}", name, re.ASCII) for name in names):
             raise CheckError("the inputs must have names of letters, digits and the signs _ . : / + -")
         listed = ", ".join(f"{name} ({width})" for name, width in zip(names, widths, strict=True))
@@ -255,27 +257,42 @@ def declared_type(info: Message) -> tuple[int, list[int | str]]:
     return kind.get("elem_type", 0), [next(iter(dimension.values()), "") for dimension in dimensions]
 
 
-def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType]) -> None:
-    """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it."""
+def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType], *, inside: bool = False) -> None:
+    """Refuse a declaration that does not agree with what the graph computes: runtimes plan their memory by it.
+
+    Of values ``inside``, it may leave sizes open.
+    """
     name, (element, shape) = info.get("name", ""), declared_type(info)
     computed = types.get(name)
     if name in graph.tensors:
         tensor = graph.tensors[name]
         agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
     elif isinstance(computed, tuple):
-        rows = shape[0] if shape and isinstance(shape[0], str) else graph.rows
-        sizes = [rows, *computed[1]]
-        named = len(sizes) > 2  # exporters do not compute all sizes of values with more axes, and name them
-        same = [declared == size or (named and isinstance(declared, str)) for declared, size in zip(shape, sizes)]  # noqa: B905
-        agrees = element == computed[0] and len(shape) == len(sizes) and all(same)
+        agrees = element == computed[0] and (computed[1] is None or _fits(shape, computed[1], graph.rows, inside))
     elif computed is not None:
         agrees = info["type"] == computed
-    elif name in graph.elements:
-        agrees = element == graph.elements[name]
     else:
         raise CheckError(f"the graph declares {name[:40]!r}, a value that it does not compute")
     if not agrees:
         raise CheckError(f"the type or shape of {name[:40]!r} is not what the graph declares")
+
+
+def _fits(shape: list[int | str], dims: Dims, rows: int | str, inside: bool) -> bool:
+    """Return whether a declared shape is that of a value; the axis of the rows has no number unless the input has one.
+
+    ONNX Runtime takes such a number for what Shape gives, whatever the input is.
+    """
+    if dims[0] != Rows() and not shape:
+        return True
+    named = len(dims) > 2 or dims[0] != Rows()  # exporters do not compute all sizes of such values, and name them
+    for declared, size in zip(shape, dims, strict=False):
+        if isinstance(size, Rows):
+            fits = isinstance(declared, str) or (isinstance(rows, int) and declared == rows * size.entries)
+        else:
+            fits = declared == size or (named and isinstance(declared, str)) or (inside and declared == "")
+        if not fits:
+            return False
+    return len(shape) == len(dims)
 
 
 def _tensor(message: Message, external: ExternalData) -> Tensor:

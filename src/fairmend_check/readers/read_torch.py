@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import only_keys, parse_json, take
 from fairmend_check.kernel.model import Model
-from fairmend_check.readers.state_dict import model_of_tensors
+from fairmend_check.readers.state_dict import MOST_AXES, model_of_tensors
 from fairmend_check.readers.zip_archive import MAX_BYTES, read_archive
 
 _LOCATION = "cpu|cuda:[0-9]{1,3}"  # never "meta", which torch loads without the numbers
@@ -248,7 +248,7 @@ class _Reader:
 Numbers = NDArray[Any]
 
 _CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")
-_TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8"}
+_TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8", "BoolStorage": "|b1"}  # of masks
 _MEMBERS = {  # what torch.save writes beside the storages; older releases write the first two only
     "data.pkl": b".*",
     "version": b"3\n",
@@ -338,7 +338,7 @@ def _view(name: str, tensor: Tensor, numbers: Numbers) -> Numbers:
     return np.array(view, dtype=numbers.dtype.newbyteorder("="))
 
 
-_PROGRAM_TYPES = {4: "<i4", 5: "<i8", 7: "<f4", 8: "<f8"}  # numbers of PyTorch's scalar types
+_PROGRAM_TYPES = {4: "<i4", 5: "<i8", 7: "<f4", 8: "<f8", 12: "|b1"}  # numbers of PyTorch's scalar types
 _FOLDER, _CONFIG = "data/weights/", "model_weights_config.json"
 _LEGACY = ("data/weights/model.pt", "data/constants/model.pt")  # PyTorch would read these instead of the tensors
 _ENTRY_KEYS = ("path_name", "is_param", "use_pickle", "tensor_meta")
@@ -384,7 +384,7 @@ def _tensor(entry: Any, members: dict[str, bytes], where: str) -> NDArray[Any]:
     lengths_fit = len(strides) == len(shape) and all(
         n == 1 or step == wanted for n, step, wanted in zip(shape, strides, plain, strict=True)
     )
-    if len(shape) > 2 or min(shape, default=1) < 1 or offset != 0 or not lengths_fit:
+    if len(shape) > MOST_AXES or min(shape, default=1) < 1 or offset != 0 or not lengths_fit:
         raise CheckError(f"{where} is not stored row by row")
     if len(data) != math.prod(shape) * dtype.itemsize:
         raise CheckError(f"{where} does not fit its {len(data):,} bytes in the archive")

@@ -25,7 +25,8 @@ from fairmend_check.kernel.condition import state_dict_condition
 from fairmend_check.kernel.description import described_model
 from fairmend_check.kernel.model import Model
 
-_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
+_TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "BOOL": "|b1"}
+MOST_AXES = 4  # of a tensor, such as a class token (1, 1, width)
 _MAX_HEADER = 64 * 2**20
 
 
@@ -58,8 +59,8 @@ def _header(text: bytes) -> dict[str, Any]:
         for key in ("shape", "data_offsets"):
             if not all(type(n) is int and n >= 0 for n in json_reader.take(entry, key, list, name[:40])):
                 raise CheckError(f"{name[:40]}.{key} contains something that is not a size")
-        if len(entry["data_offsets"]) != 2 or len(entry["shape"]) > 2:
-            raise CheckError(f"{name[:40]} is not a matrix, a vector or a number")
+        if len(entry["data_offsets"]) != 2 or len(entry["shape"]) > MOST_AXES:
+            raise CheckError(f"{name[:40]} has more than {MOST_AXES} axes, or no place in the file")
     return header
 
 

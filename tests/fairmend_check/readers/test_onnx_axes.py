@@ -8,8 +8,13 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from fairmend import FairmendError, load_network
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.bounds import point_bounds
+from fairmend_check.kernel.enclosure import enclose_outputs
+from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.axes import Rows, reshaped
 from fairmend_check.readers.read_onnx import read_onnx
 
@@ -253,7 +258,7 @@ def test_before_version_13_a_softmax_is_over_all_axes_from_one_on(tmp_path):
         read_onnx(graph_of(nodes, numbers, 12), tmp_path)
 
 
-def saved(nodes, constants, dtype=np.float32):
+def saved(nodes, constants, dtype=np.float32, declared=()):
     """Return the bytes of a graph from x (rows, 12) to y, and a head after it."""
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     constants = {**constants, "w": np.ones((COLUMNS, 1), dtype)}
@@ -263,6 +268,7 @@ def saved(nodes, constants, dtype=np.float32):
         [helper.make_tensor_value_info("x", element, ["b", COLUMNS])],
         [helper.make_tensor_value_info("out", element, ["b", 1])],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
+        value_info=[helper.make_tensor_value_info(name, element, shape) for name, shape in declared],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
@@ -302,3 +308,167 @@ def test_a_layer_normalisation_with_an_input_without_a_name_is_refused(inputs, t
     nodes = [helper.make_node("LayerNormalization", inputs, ["y"])]
     with pytest.raises(CheckError, match="must be a constant"):
         read_onnx(saved(nodes, {"g": np.ones(COLUMNS, np.float32)}), tmp_path)
+
+
+def node(kind, inputs, output, **attributes):
+    return helper.make_node(kind, inputs.split(","), [output], **attributes)
+
+
+def whole(**numbers):
+    return {name: np.array(number, np.int64) for name, number in numbers.items()}
+
+
+def is_read_as_it_runs(content, tmp_path, rows):
+    """Return whether ONNX Runtime gives what the checker read, within its bounds."""
+    x = np.random.default_rng(0).normal(size=(rows, COLUMNS)).astype(np.float32)
+    low, high = enclose_outputs(read_onnx(content, tmp_path), x.astype(np.float64))
+    given = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    assert (high - low).max() < 0.01
+    return given.shape == low.shape and bool(((low <= given) & (given <= high)).all())
+
+
+SOFTMAX = [node("Reshape", "x,shape", "r"), node("Softmax", "r", "s", axis=1)]
+SOFTMAX += [node("Reshape", "s,back", "q"), node("Mul", "q,ramp", "y")]
+BACK = {**whole(back=[-1, COLUMNS]), "ramp": np.arange(COLUMNS, dtype=np.float32)}
+
+
+def test_a_list_of_sizes_is_cut_by_the_arguments_in_their_places(tmp_path):
+    """The steps of a Slice without axes were once read as its axes: here it gives nothing, and was read as all."""
+    sizes = [node("Slice", "three,zero,one,,minus", "part"), node("Concat", "minus,part,four", "shape", axis=0)]
+    numbers = whole(three=[3], zero=[0], one=[1], minus=[-1], four=[4]) | BACK
+    with pytest.raises(CheckError):
+        read_onnx(saved([*sizes, *SOFTMAX], numbers), tmp_path)
+
+
+def test_equal_sizes_of_merged_axes_are_equal_in_whatever_order(tmp_path):
+    """Six times the rows, merged before or after them, were once two sizes, so that a Where chose the other shape."""
+    sizes = [
+        node("Reshape", "x,after", "a"),
+        node("Shape", "a", "of_a"),
+        node("Gather", "of_a,zero", "first"),
+        node("Transpose", "x", "t", perm=[1, 0]),
+        node("Reshape", "t,before", "b"),
+        node("Shape", "b", "of_b"),
+        node("Gather", "of_b,one", "second"),
+        node("Equal", "first,second", "same"),
+        node("Where", "same,three,four", "k"),
+        node("Where", "same,four,three", "l"),
+        node("Concat", "minus,k,l", "shape", axis=0),
+    ]
+    numbers = whole(after=[-1, 6], before=[6, -1], zero=[0], one=[1], three=[3], four=[4], minus=[-1]) | BACK
+    assert is_read_as_it_runs(saved([*sizes, *SOFTMAX], numbers), tmp_path, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("t", [COLUMNS, 7]), ("t", [COLUMNS, "b"]), ("u", [7, COLUMNS]), ("e", [7, COLUMNS])]
+)
+def test_a_number_of_rows_that_no_input_has_is_not_declared(name, shape, tmp_path):
+    """ONNX Runtime takes the declared number for what Shape gives: of 14 rows, it makes 7 of 24 columns."""
+    nodes = [
+        node("Mul", "x,root", "scaled"),
+        node("Erf", "scaled", "e"),
+        node("Add", "e,one", "more"),
+        node("Mul", "x,more", "gate"),
+        node("Mul", "gate,half", "u"),
+        node("Transpose", "u", "t", perm=[1, 0]),
+        node("Shape", "t", "of_t"),
+        node("Gather", "of_t,second", "count"),
+        node("Concat", "count,minus", "shape", axis=0),
+        node("Reshape", "u,shape", "r"),
+        node("Softmax", "r", "s", axis=1),
+        node("Reshape", "s,back", "q"),
+        node("Mul", "q,ramp", "y"),
+    ]
+    floats = {"root": np.sqrt(0.5), "one": 1.0, "half": 0.5}
+    constants = {key: np.array(number, np.float32) for key, number in floats.items()}
+    content = saved(nodes, constants | whole(second=[1], minus=[-1]) | BACK, declared=[(name, shape)])
+    if "b" in shape:
+        assert is_read_as_it_runs(content, tmp_path, 14)
+        return
+    with pytest.raises(CheckError, match="the type or shape of"):
+        read_onnx(content, tmp_path)
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(FairmendError, match=rf"declares '{name}' for 7 rows"):
+        load_network(tmp_path / "m.onnx")
+
+
+def test_of_one_row_a_squeeze_without_axes_takes_the_axis_of_the_rows(tmp_path):
+    """(4, 1) becomes (4,), and (1, 1) a number, which other axes then broadcast with; a function of it is still one."""
+    ends = [node("Gemm", "x,one", "n"), node("Squeeze", "n", "a")]
+    plain = [*ends, node("Tanh", "a", "b"), node("Reshape", "b,column", "c"), node("Mul", "c,wide", "y")]
+    ones = {"one": np.ones((COLUMNS, 1), np.float32), "wide": np.ones((1, COLUMNS), np.float32)}
+    assert is_read_as_it_runs(saved(plain, ones | whole(column=[-1, 1])), tmp_path, 1)
+    nodes = [
+        *ends,
+        node("Unsqueeze", "a,zero", "u"),
+        node("Transpose", "x", "t", perm=[1, 0]),
+        node("Mul", "u,t", "m"),
+        node("Transpose", "m", "y", perm=[1, 0]),
+    ]
+    content = saved(nodes, {"one": ones["one"]} | whole(zero=[0]))
+    with pytest.raises(CheckError, match="does not say over which axes"):
+        read_onnx(content, tmp_path)
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(FairmendError, match="does not say which axes it is over"):
+        load_network(tmp_path / "m.onnx")
+
+
+def test_what_a_mask_hides_counts_where_it_overflows(tmp_path):
+    """The file adds -infinity to exp(x), and makes NaN of infinity: the hidden number was once left out altogether."""
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], axis=1),
+        node("Exp", "b", "e"),
+        node("Concat", "a,e", "c", axis=1),
+        node("Reshape", "c,tokens", "r"),
+        node("Add", "r,mask", "scores"),
+        node("Softmax", "scores", "s", axis=-1),
+        node("Reshape", "s,back", "q"),
+        node("Mul", "q,ramp", "y"),
+    ]
+    mask = np.repeat([0, -np.inf], COLUMNS // 2).astype(np.float32)
+    content = saved(nodes, {"mask": mask} | whole(tokens=[-1, 1, COLUMNS]) | BACK)
+    model = read_onnx(content, tmp_path)
+    assert is_read_as_it_runs(content, tmp_path, 4)
+    for size, finite in ((1.0, True), (100.0, False)):
+        x = np.full((1, COLUMNS), size)
+        low, high = enclose_outputs(model, x)
+        assert np.isfinite([low, high]).all() == finite
+        overflows = dependent_columns(model, [COLUMNS - 1], x[0])
+        assert [part.any() for part in overflows] == [False, not finite]
+    (tmp_path / "m.onnx").write_bytes(content)
+    loaded = kernel_model(load_network(tmp_path / "m.onnx"))
+    assert network_digest(loaded) == network_digest(model)
+
+
+WIDENED = {
+    "Sub": [node("Sub", "u,bins", "d")],
+    "Sub from a constant": [node("Sub", "bins,u", "d")],
+    "Add": [node("Add", "bins,u", "d")],
+    "Div": [node("Div", "u,bins", "d")],
+    "Div of a constant": [node("Exp", "u", "e"), node("Div", "bins,e", "d")],
+    "Max": [node("Max", "u,bins", "d")],
+    "Min of three": [node("Mul", "u,u", "e"), node("Min", "bins,e,u", "d")],
+    "Max with 0": [node("Max", "zero,u", "e"), node("Max", "e,bins", "d")],
+}
+
+
+@pytest.mark.parametrize("case", WIDENED)
+def test_constants_widen_values_and_are_compared_with_them(case, tmp_path):
+    """As bins of piecewise-linear embeddings do, and clamp, maximum and minimum."""
+    steps = [
+        node("Unsqueeze", "x,last", "u"),
+        *WIDENED[case],
+        node("ReduceSum", "d,last", "s", keepdims=0),
+        node("Tanh", "s", "y"),
+    ]
+    floats = {
+        "bins": np.arange(1, 1 + COLUMNS * 3, dtype=np.float32).reshape(COLUMNS, 3) / 9,
+        "zero": np.zeros((), np.float32),
+    }
+    used = {name for each in steps for name in each.input}
+    content = saved(steps, {key: array for key, array in (floats | whole(last=[-1])).items() if key in used})
+    assert is_read_as_it_runs(content, tmp_path, 5)
+    (tmp_path / "m.onnx").write_bytes(content)
+    assert network_digest(kernel_model(load_network(tmp_path / "m.onnx"))) == network_digest(
+        read_onnx(content, tmp_path)
+    )

@@ -336,9 +336,10 @@ class Place(Generic[T]):
         return self.transposed(self.made(made, last.dims, last), np.argsort(order).tolist())
 
     def _kept_softmax(self, x: Value, kept: Bools) -> Value:
-        """Return the softmax of the numbers that a mask keeps (groups, size), and 0 for the others.
+        """Return the softmax of the numbers that a mask keeps (groups, size), and 0 times the others.
 
-        Groups that keep the same numbers are one softmax, over these alone, in the order of the first of them.
+        Groups that keep the same numbers are one softmax, over these alone, in the order of the first of them. The
+        others count: a program adds -infinity to them, and makes NaN of what has overflowed.
         """
         if not kept.any(axis=1).all():
             raise self.refuse("has a mask that leaves out everything that a token attends to; leave out that token")
@@ -354,6 +355,8 @@ class Place(Generic[T]):
             places[np.ix_(groups, np.flatnonzero(own))] = start + np.arange(chosen.size).reshape(chosen.shape)
             start += chosen.size
         if not kept.all():
-            parts.append(self.steps.scale(self.steps.columns(x, where, [0]), where, gain=0.0))  # 0 for every row
+            rest = self.steps.columns(x, where, np.flatnonzero(~kept).tolist())
+            parts.append(self.steps.scale(rest, where, gain=0.0))
+            places[~kept] = start + np.arange(rest.width)
         together = self.steps.concatenate(where, parts)
-        return self.steps.columns(together, where, np.where(places < 0, start, places).reshape(-1).tolist())
+        return self.steps.columns(together, where, places.reshape(-1).tolist())

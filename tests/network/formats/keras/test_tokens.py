@@ -140,6 +140,15 @@ def test_several_axes_are_refused_in_h5_files_where_keras_ignores_them(tmp_path)
     assert read_model(tmp_path / "m.keras")[0].inputs == load_network(tmp_path / "m.keras").inputs
 
 
+@quiet
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_mask_is_a_condition_on_the_version_of_keras(masked, tmp_path):
+    """Keras 3.0 to 3.12 subtract 1e9 from what a mask hides, which is not enough for scores above that."""
+    path = tmp_path / "m.keras"
+    small(import_keras(), use_causal_mask=masked).save(path)
+    assert ("Keras 3.13 or later" in read_model(path, {})[0].condition) == masked
+
+
 def people(count, seed=0):
     rng = np.random.default_rng(seed)
     return np.column_stack([rng.integers(0, 2, count), rng.uniform(-2, 2, (count, 2))]).astype(np.float32)

@@ -551,6 +551,8 @@ PROGRAMS = {
     "in parts": (lambda m, x: hidden(m, x)[:, 1:].softmax(-1), 6),
     "pairs of indices": (lambda m, x: x[:, m.i, m.i], 3),
     "pairs, before an axis": (lambda m, x: x.unsqueeze(-1).repeat(1, 1, 1, 2)[:, m.i, m.j], 6),
+    "gates of other axes": (lambda m, x: (torch.sigmoid(x.unsqueeze(3)) * x.unsqueeze(2)).mean(2), 9),
+    "sums counted from both ends": (lambda m, x: x.unsqueeze(1).expand(-1, 3, -1, -1).sum(dim=(3, -2)), 3),
 }
 
 

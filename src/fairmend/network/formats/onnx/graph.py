@@ -158,6 +158,8 @@ class Graph:
         if not inputs:
             raise FairmendError(f"{source}: the graph has no input")
         self.given = inputs
+        self.declared = {value.name: _numbers_of(value) for value in (*graph.value_info, *graph.output)}
+        self.row_counts = {next(iter(_numbers_of(value)), None) for value in inputs}
         self.output, self.ranked = find_scores(self, graph.output)
         self.inputs = [self._input(value, alone=len(inputs) == 1) for value in inputs]
         elements = {value.type.tensor_type.elem_type for value in inputs} & set(_DTYPES)
@@ -260,6 +262,12 @@ class Graph:
                 f"{self.source}: {describe_node(node)} gives a constant of shape {matrix.shape} the order of axes "
                 f"{perm}, which ONNX Runtime up to 1.29 ignores before a Gemm; store the constant as it is used"
             )
+
+
+def _numbers_of(value: Any) -> list[int | None]:
+    """Return the declared sizes of the axes of a value, with None for those that are no numbers."""
+    dims = value.type.tensor_type.shape.dim
+    return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in dims]
 
 
 def describe_node(node: Node) -> str:

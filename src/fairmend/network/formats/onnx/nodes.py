@@ -9,7 +9,7 @@ import numpy as np
 from onnx import helper
 
 from fairmend.base.errors import FairmendError
-from fairmend.network.formats.axes import ROWS, shown, sizes_of
+from fairmend.network.formats.axes import ROWS, Dims, Rows, shown, sizes_of
 from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 from fairmend.network.formats.onnx.arrays import attributes, has_rows
 from fairmend.network.formats.onnx.conversion import At, Conversion, Refused, Result
@@ -30,6 +30,7 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
         if result is not None:
             to.results.setdefault(node.output[0], result)
     output = to.data(graph.output)
+    _refuse_fixed_rows(to)
     if output.cut:
         raise FairmendError(
             f"{graph.source}: the output is cast to whole numbers, which cuts off what is after the point"
@@ -44,6 +45,33 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
             "convert the model with one output of scores"
         )
     return to.builder, output.value
+
+
+def _refuse_fixed_rows(to: Conversion) -> None:
+    """Refuse values on the way that are declared for a number of rows that the inputs do not have.
+
+    ONNX Runtime takes such a number for what Shape gives, whatever the input is.
+    """
+    for name, declared in to.graph.declared.items():
+        dims = _dims_of(name, to)
+        if dims is None or len(dims) != len(declared):
+            continue
+        for size, number in zip(dims, declared, strict=True):
+            if isinstance(size, Rows) and number is not None and to.graph.row_counts != {number // size.entries}:
+                raise FairmendError(
+                    f"{to.graph.source}: the graph declares {name!r} for {number} rows, and its inputs for any number; "
+                    "export the model again, or delete value_info from the graph"
+                )
+
+
+def _dims_of(name: str, to: Conversion) -> Dims | None:
+    """Return the axes of a value; inside of a pattern those of what it reads, which patterns keep."""
+    found = to.results.get(name)
+    if isinstance(found, Result):
+        return found.dims
+    node = to.graph.producer(name) if found is not None else None
+    read = [_dims_of(each, to) for each in (node.input if node is not None else ())]
+    return next((dims for dims in read if dims is not None), None)
 
 
 def _convert(node: Node, to: Conversion) -> Result | None:

@@ -23,6 +23,7 @@ def _add(at: At) -> Result:
     if at.node.output[0] in at.to.biases:
         return x  # the layer before it has this bias
     at.check_added(position)
+    x = _widened(at, x, position)
     shift = at.per_number(position, x.dims)
     left_out = np.isneginf(shift)
     if not left_out.any():
@@ -60,7 +61,7 @@ def _sub(at: At) -> Result:
         first, second = at.together([at.read(0), at.read(1)])
         return at.add([first, at.scaled(second, gain=-1.0)])
     at.check_added(position)
-    x = at.read(1 - position)
+    x = _widened(at, at.read(1 - position), position)
     shift = at.per_number(position, x.dims)
     return at.scaled(x, gain=-1.0, shift=shift) if position == 0 else at.scaled(x, shift=-shift)
 
@@ -94,17 +95,49 @@ def _tokens(at: At, x: Result, wide: Array, position: int) -> Result:
 def _div(at: At) -> Result:
     position = at.constant_side()
     if position == 1:
-        x = at.read()
+        x = _widened(at, at.read(), 1)
         divisor = at.per_number(1, x.dims)
         if not divisor.all():
             raise at.refuse("divides by 0")
         return at.scaled(x, divisor=divisor)
     first = at.read(0) if position is None else None
-    inverse = at.function(at.data(1), "reciprocal")
+    below = at.data(1) if position is None else _widened(at, at.data(1), 0)
+    inverse = at.function(below, "reciprocal")
     if first is not None:
         return at.times(first, inverse)
     factor = at.per_number(0, inverse.dims)
     return inverse if (factor == 1).all() else at.scaled(inverse, gain=factor)
+
+
+def _widened(at: At, x: Result, position: int) -> Result:
+    """Return a value with its axes of size 1 repeated, where a constant has more numbers."""
+    constant = at.required(position)
+    wide = (*(1,) * (len(x.dims) - constant.ndim), *constant.shape)
+    if len(wide) > len(x.dims) or wide[x.row_axis] != 1:
+        return x
+    return at.stretched(x, tuple(n if size == 1 else size for size, n in zip(x.dims, wide, strict=True)))
+
+
+def _extreme(at: At) -> Result:
+    """Read the largest or smallest of values and constants: b + relu(a - b), a - relu(a - b)."""
+    fixed = [at.graph.constant(name) is not None for name in at.node.input]
+    smallest, first = at.node.op_type == "Min", fixed.index(False)
+    found = at.read(first)
+    for position, constant in enumerate(fixed):
+        if constant:
+            found = _widened(at, found, position)
+            found = _limited(at, found, at.per_number(position, found.dims), smallest=smallest)
+        elif position != first:
+            found = at.larger(found, at.read(position), smallest=smallest)
+    return found
+
+
+def _limited(at: At, x: Result, number: Array, *, smallest: bool) -> Result:
+    """Return the larger of a value and constants, or the smaller."""
+    if not number.any() and not smallest:
+        return at.function(x, "relu")
+    more = at.function(at.scaled(x, shift=-number), "relu")
+    return at.add([x, at.scaled(more, gain=-1.0)]) if smallest else at.scaled(more, shift=number)
 
 
 def _sum(at: At) -> Result:
@@ -142,5 +175,6 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "Where": _where,
     "Sum": _sum,
     "Mean": _mean,
+    **dict.fromkeys(("Max", "Min"), _extreme),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
 }

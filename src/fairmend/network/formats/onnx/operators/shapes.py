@@ -16,6 +16,7 @@ from fairmend.network.formats.onnx.conversion import At, Result
 
 _INT32, _INT64 = 6, 7
 _WHOLE = (_INT32, _INT64)
+_PLAIN = ("Identity", "Neg", "Sigmoid", "Relu", "Tanh", "Exp", "Abs", "Softplus", "Clip", "Sqrt", "Log")  # functions
 _END = np.iinfo(np.int32).max  # an end of a slice from here on means: all the rest
 
 
@@ -63,9 +64,21 @@ def _unsqueeze(at: At) -> Result:
 def _squeeze(at: At) -> Result:
     found, named = at.data(), at.constant(1)
     axes = at.given.get("axes") if named is None else listed(named)
-    if not axes and (len(found.dims) > 2 or 1 not in found.dims):  # of a single row, a runtime would take its axis away
+    bare = not axes and (len(found.dims) > 2 or 1 not in found.dims or not _without_axes(at, at.node.output[0]))
+    if bare:  # of a single row, a runtime would take its axis away
         raise at.refuse(f"of {found.shape()} does not say which axes it is over")
     return at.move(found, f"is over the axes {list(axes or [])} of {found.shape()}, not 1 of a single column")
+
+
+def _without_axes(at: At, name: str) -> bool:
+    """Return whether only functions read a value, up to the output or a Reshape: what has no axes is as well."""
+    for node in at.graph.readers(name):
+        shape = at.graph.constant(node.input[1]) if node.op_type == "Reshape" else None
+        if shape is not None and listed(shape) in ([-1], [-1, 1]):
+            continue
+        if node.op_type not in _PLAIN or not _without_axes(at, node.output[0]):
+            return False
+    return True
 
 
 def _gather(at: At) -> Result:

@@ -140,8 +140,9 @@ def _reduced(mean: bool) -> Operator:
         tensor = c.numbers(x)
         if dim is None or dtype is not None:
             raise c.refuse("adds up over all axes, which mixes rows; name the axis")
-        for each in [dim] if isinstance(dim, int) else sorted(dim, reverse=True):
-            tensor = c.total(tensor, [c.over(tensor, each, "adds up")], mean=mean, keep=keepdim)
+        axes = {c.over(tensor, each, "adds up") for each in ([dim] if isinstance(dim, int) else dim)}
+        for axis in sorted(axes, reverse=True):
+            tensor = c.total(tensor, [axis], mean=mean, keep=keepdim)
         return tensor
 
     return operator

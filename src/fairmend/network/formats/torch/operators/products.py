@@ -98,7 +98,7 @@ def _mul(c: Context, x: Any, other: Any) -> Any:
         return _many_rows(c, x, other)
     if isinstance(x, RowTensor) and isinstance(other, RowTensor):
         for gate, value in ((x, other), (other, x)):
-            if gate.sigmoid_of and gate.sigmoid_of == value.parts:
+            if gate.sigmoid_of and (gate.sigmoid_of, gate.dims) == (value.parts, value.dims):
                 return c.function(value, "silu")
         if (x.parts, x.dims) == (other.parts, other.dims):
             return c.function(x, "square")
@@ -166,6 +166,8 @@ def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
     ranks = [len(_sizes(c, x)) - len(part.replace("...", "")) for x, part in zip(given, parts, strict=True)]
     labels = [_labels(part, rank) for part, rank in zip(parts, ranks, strict=True)]
     wanted = _labels(out, max(ranks, default=0))
+    if any(len(set(each)) < len(each) for each in (*labels, wanted)):
+        raise c.refuse("takes a diagonal")
     if len(given) == 1:
         x, own = _summed(c, c.numbers(given[0]), labels[0], set(wanted))
         return c.transposed(x, [own.index(name) for name in wanted])
