@@ -7,6 +7,7 @@ from fairmend.network import Activation, Network
 from fairmend.network.description import stored_steps
 from fairmend.network.operations import Affine, Columns, Concatenate, Lookup, Scale
 from fairmend_check.kernel import model as checker
+from fairmend_check.kernel.operations import affine, columns
 from fairmend_check.readers.state_dict import model_of_tensors
 from support.enclosures import DIGITS, EXACT, arb, sigmoid
 
@@ -60,19 +61,19 @@ def exact_outputs(model: checker.Model, x) -> list:
 
 
 def _exact(operation, sources: list[list]) -> list:
-    if isinstance(operation, checker.Dense):
+    if isinstance(operation, affine.Dense):
         rows = zip(operation.weight, operation.bias, strict=True)
         return [sum((arb(w) * v for w, v in zip(row, sources[0], strict=True)), arb(b)) for row, b in rows]
-    if isinstance(operation, checker.Scale):
+    if isinstance(operation, affine.Scale):
         lines = zip(operation.factor, operation.shift, sources[0], strict=True)
         return [arb(factor) * value + arb(shift) for factor, shift, value in lines]
-    if isinstance(operation, checker.Sum):
+    if isinstance(operation, columns.Sum):
         return [sum(parts[1:], parts[0]) for parts in zip(*sources, strict=True)]
-    if isinstance(operation, checker.Concatenate):
+    if isinstance(operation, columns.Concatenate):
         return [value for part in sources for value in part]
-    if isinstance(operation, checker.Columns):
+    if isinstance(operation, columns.Columns):
         return [sources[0][index] for index in operation.indices]
-    if isinstance(operation, checker.Lookup):
+    if isinstance(operation, columns.Lookup):
         return [arb(value) for value in operation.table[int(float(sources[0][0].mid()))]]
     return function_values(operation, sources[0])
 
