@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,16 @@ def all_cases() -> Iterator[Case]:
     yield from keras_networks.cases(Case)
     yield from sklearn_networks.cases(Case)
     yield from package_networks.cases(Case)
+
+
+def by_classes(case: Case) -> Case:
+    """Return a case whose network is repaired by classes of similar people: it is saved as ONNX, with logits."""
+
+    def save(network: Any, model: Any, path: Path) -> _File:
+        network.save(path)
+        return _File(path, probability=False)
+
+    return replace(case, suffix=".onnx", save=save, decide=_run_onnx)
 
 
 def _modules() -> Iterator[Case]:
