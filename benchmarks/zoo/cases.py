@@ -61,10 +61,12 @@ def _modules() -> Iterator[Case]:
 
     def save(network: Any, model: Any, path: Path) -> Any:
         network.save(path)
-        loaded = copy.deepcopy(model)
+        again = network.to_module()
+        # Weights that were computed, as by a weight norm, are saved as what they are: the copy computes none.
+        computed = any(map(torch.nn.utils.parametrize.is_parametrized, model.modules()))
+        loaded = copy.deepcopy(again if computed else model)
         inner = loaded.module if isinstance(loaded, torch.nn.DataParallel) else loaded
         inner.load_state_dict(torch.load(path, weights_only=True), strict=True)
-        again = network.to_module()
         assert type(again) is type(inner)
         return loaded
 

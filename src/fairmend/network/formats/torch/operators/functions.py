@@ -70,7 +70,7 @@ def _positive(c: Context, x: Any, other: Any) -> Positive:
     if c.number(other, "a limit") != 0:
         raise c.refuse("compares with a number other than 0")
     tensor = c.numbers(x)
-    return Positive(tensor.parts, tensor.dims)
+    return Positive(tensor.parts, tensor.dims, c.where)
 
 
 def _where(c: Context, condition: Any, x: Any, other: Any) -> RowTensor:
