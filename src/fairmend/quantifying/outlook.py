@@ -39,7 +39,8 @@ class Outlook:
         names = listed([*self.features], most=4)
         return (
             f"quantify divides the values of {len(self.features)} numeric features ({names}) into boxes, and "
-            f"{'most' if self.undecided > 0.5 else 'many'} people stay undecided: {percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
+            f"{'most' if self.undecided > 0.5 else 'many'} people stay undecided: "
+            f"{percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
             f"{percent(self.undecided)} after {seconds:g} s. To know more: fairmend audit estimates the share from "
             "random samples, fairmend certify proves rows of your data, and narrower ranges in the spec leave fewer "
             "people to decide"

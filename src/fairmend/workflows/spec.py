@@ -152,10 +152,11 @@ def draft_spec_file(
 ) -> DraftedSpec:
     """Draft a spec from a data file, as `fairmend spec init` does, and write it to `out`.
 
-    `model` is a file, or a model in memory; a pipeline only if a spec cannot describe its encoding. `scores` or `encoded` are files with what the model gave or read; with them
-    the encoding is searched and verified. A model may name the columns that it reads: then they are the features. With
-    `encoded`, `data_out` is a file for the data and those columns of the matrix that a spec cannot describe, which are
-    then read as they are. `warn` is called with warnings about files.
+    `model` is a file, or a model in memory; a pipeline only if a spec cannot describe its encoding. `scores` or
+    `encoded` are files with what the model gave or read; with them the encoding is searched and verified. A model may
+    name the columns that it reads: then they are the features. With `encoded`, `data_out` is a file for the data and
+    those columns of the matrix that a spec cannot describe, which are then read as they are. `warn` is called with
+    warnings about files.
     """
     table, file = as_source(data), Path(out)
     scaler, scores, encoded, data_out = (as_path(path) for path in (scaler, scores, encoded, data_out))

@@ -8,8 +8,8 @@ import pytest
 
 from fairmend.evaluate.encoding.fit import LEFT_OPEN, fit_scales
 from fairmend.evaluate.encoding.moves import Distance
-from fairmend.spec import Feature, Spec
 from fairmend.network import Activation, Affine, Network
+from fairmend.spec import Feature, Spec
 from fairmend.spec.draft.readings import Reading
 from support.encoding_cases import network_for, scores_for, strangers
 
