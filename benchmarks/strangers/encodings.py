@@ -4,8 +4,9 @@
 
 The same people, in files as their owners have them: a network with embeddings (PyTorch, exported to ONNX), tables with
 a row for unknown values as fastai writes them, also of codes that mark missing values, data that is one-hot already,
-and a pipeline with logarithms, quantiles and target encodings. For each: `spec init` or `spec from-sklearn`, at most two lines of the spec edited by hand, `spec
-check`, `audit`, `repair`, `check`. Prints the commands with their exit codes. Exits with 1 if one fails.
+and a pipeline with logarithms, quantiles and target encodings. For each: `spec init` or `spec from-sklearn`, at most
+two lines of the spec edited by hand, `spec check`, `audit`, `repair`, `check`. Prints the commands with their exit
+codes. Exits with 1 if one fails.
 """
 
 from __future__ import annotations

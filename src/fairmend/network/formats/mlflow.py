@@ -1,8 +1,9 @@
 """Models of MLflow: the file in a model folder, and folders that a URI of MLflow names.
 
 A model folder holds a file MLmodel, which names a file for each flavor. It is read without MLflow, if that file is of a
-format that fairmend reads: an ONNX file, a Keras file, an exported program or a pipeline of scikit-learn. Pickles, which
-could run any code, are refused by name, or opened by commands with --trust-pickle. A URI (models:/name/1, runs:/id/path) needs the extra mlflow, which downloads the folder.
+format that fairmend reads: an ONNX file, a Keras file, an exported program or a pipeline of scikit-learn. Pickles,
+which could run any code, are refused by name, or opened by commands with --trust-pickle. A URI (models:/name/1,
+runs:/id/path) needs the extra mlflow, which downloads the folder.
 """
 
 from __future__ import annotations
