@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from fairmend.network.formats.keras import hdf5
+from fairmend.workers import local
+from support.forks import Hdf5Forks, forked_context
+
 # The same examples each time, so that a failure comes from the change. `make test-random` tries new ones; what it finds
 # becomes a case. No deadlines: the time that an example takes depends on the machine.
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("random", deadline=None)
 settings.load_profile("same")
 
@@ -27,11 +31,15 @@ SHARED = Path(os.environ.get("FAIRMEND_SHARED", Path(__file__).resolve().parents
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect the tests without garbage collection: nearly all that the imports make stays, and takes long to scan."""
+    """Collect the tests without garbage collection: nearly all that the imports make stays, and takes long to scan.
+
+    What is there after it is never scanned again.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
@@ -59,6 +67,20 @@ def _run_no_model(request, _process_as_it_was, monkeypatch):  # what `monkeypatc
     """Let `check` not run models, which starts a process each time, but in tests marked with ``runs_models``."""
     if request.node.get_closest_marker("runs_models") is None:
         monkeypatch.setattr("fairmend_check.run.compare._is_installed", lambda module: False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_processes():
+    """Fork the processes that read HDF5 files, several hundred, and those of pools, instead of starting each."""
+    if not hasattr(os, "fork"):
+        yield
+        return
+    forks = Hdf5Forks()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hdf5, "subprocess", forks.subprocess)
+        patch.setattr(local, "get_context", forked_context)
+        yield
+    forks.end()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ import torch
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
+from fairmend_check.kernel.operations.product import Product
 
 EPSILON = 1e-5
 
@@ -42,8 +44,8 @@ class Gated(torch.nn.Module):
     def build(self, graph: Builder) -> Model:
         a, b, c, d = (lambda source, layer=layer: graph.linear(source, layer) for layer in self.layers)
         width, x = self.last.in_features, graph.input
-        y = graph.sum(x, graph.product(graph.function(a(x), Activation("sigmoid")), b(x), width))
-        gated = graph.product(graph.function(c(y), Activation("relu")), d(y), width)
+        y = graph.sum(x, graph.apply(Product(width), graph.function(a(x), Activation("sigmoid")), b(x)))
+        gated = graph.apply(Product(width), graph.function(c(y), Activation("relu")), d(y))
         return graph.finish(graph.linear(gated, self.last))
 
 
@@ -64,10 +66,10 @@ class Normalised(torch.nn.Module):
 
     def build(self, graph: Builder) -> Model:
         first, second, third = (lambda source, layer=layer: graph.linear(source, layer) for layer in self.layers)
-        width, relu = self.last.in_features, Activation("relu")
+        norm, relu = Normalise(self.last.in_features, EPSILON), Activation("relu")
         y = first(graph.input)
-        y = graph.sum(y, graph.function(second(graph.normalise(y, width, EPSILON)), relu))
-        return graph.finish(graph.linear(graph.function(third(graph.normalise(y, width, EPSILON)), relu), self.last))
+        y = graph.sum(y, graph.function(second(graph.apply(norm, y)), relu))
+        return graph.finish(graph.linear(graph.function(third(graph.apply(norm, y)), relu), self.last))
 
 
 class Attention(torch.nn.Module):
@@ -102,11 +104,11 @@ class Attention(torch.nn.Module):
         query, key, value, gate, up = (
             lambda source, layer=layer: graph.linear(source, layer, n) for layer in self.layers
         )
-        y = graph.normalise(x, width, EPSILON) if self.whole else x
-        scores = graph.product(query(y), key(y), 1, n, n, width)
+        y = graph.apply(Normalise(width, EPSILON), x) if self.whole else x
+        scores = graph.apply(Product(1, n, n, width), query(y), key(y))
         scaled = graph.affine(scores, np.eye(n * n, dtype=self.last.weight.detach().numpy().dtype) * self.scale)
         turned = graph.columns(value(y), [token * width + unit for unit in range(width) for token in range(n)])
-        x = graph.sum(x, graph.product(graph.softmax(scaled, n), turned, 1, n, width, n))
+        x = graph.sum(x, graph.apply(Product(1, n, width, n), graph.apply(Softmax(n), scaled), turned))
         if self.whole:
-            x = graph.sum(x, graph.product(graph.function(gate(x), Activation("sigmoid")), up(x), n * width))
+            x = graph.sum(x, graph.apply(Product(n * width), graph.function(gate(x), Activation("sigmoid")), up(x)))
         return graph.finish(graph.linear(x, self.last))

@@ -36,7 +36,7 @@ from benchmarks.common.trained import Shape, trained_network
 from benchmarks.repairs.figures import Limit, verdict, within
 from fairmend import Feature, Network, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
-from fairmend.paper.datasets._sets import ADULT_CATEGORIES
+from fairmend.paper.datasets import ADULT_CATEGORIES
 from fairmend.repairing.result import RepairResult
 
 SHAPE = Shape((32, 16))

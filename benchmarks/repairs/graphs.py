@@ -35,7 +35,7 @@ from torch import nn
 import fairmend
 from fairmend import Feature, Spec
 from fairmend.base.metrics import accuracy
-from fairmend.paper.datasets._sets import ADULT_CATEGORIES
+from fairmend.paper.datasets import ADULT_CATEGORIES
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

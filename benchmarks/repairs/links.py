@@ -27,7 +27,7 @@ from rich.table import Table
 import fairmend
 from fairmend import Feature, Network, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
-from fairmend.paper.datasets._sets import ADULT_CATEGORIES
+from fairmend.paper.datasets import ADULT_CATEGORIES
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -123,7 +123,8 @@ def check_and_print(
     files = digest_files(certificate, model, spec) if model is not None and asked != Evidence() else None
     if attested is not None and files is not None:
         attested.require_files(files)
-    progress = _show_progress if _watched() else None
+    watched = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    progress = _show_progress if watched else None
     result = check_files(certificate, model, spec, real=real, run=run, require_run=require_run, progress=progress)
     if files is not None and model is not None and digest_files(certificate, model, spec) != files:
         raise CannotAnswerError(f"{model}, {certificate} or another file changed while it was checked; check it again")
@@ -201,10 +202,6 @@ def _attested_lines(attested: Attestation | None, result: CheckResult) -> list[s
     if others:
         lines += _wrapped(f"It attests a run in {', '.join(others)}, which was not repeated here.")
     return lines
-
-
-def _watched() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.auditing import extremes, fast_scores
 from fairmend.auditing.fast_scores import FastScores, FirstLayer
 from fairmend.spec import Feature, Spec
 from support.audit_cases import SPEC, network, people
+from support.examples import examples
 from support.link_cases import linked_specs_and_inputs
 from support.same_scores import assert_same_scores
 from support.strategies import ACTIVATIONS, random_network
@@ -68,7 +69,7 @@ def test_scores_are_those_of_the_network_within_the_claimed_error(case, seed, hi
     assert (fast.errors(X) <= fast.error(X) * (1 + 1e-6)).all()
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(case=linked_specs_and_inputs(), seed=st.integers(0, 2**32 - 1), shared=st.sampled_from([1, 4]))
 def test_scores_with_links_are_within_the_claimed_error(case, seed, shared):
     spec, X = case

@@ -2,13 +2,14 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from fairmend.bounds.forward import forward, forward_nodes
+from support.examples import examples
 from support.graphs import graph_boxes, graphs
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(graphs(dtypes=(np.float64,)))
 def test_a_graph_in_torch_is_the_one_in_numpy(network):
     X = graph_boxes(network, np.random.default_rng(0), pieces=5)[0]
@@ -21,7 +22,7 @@ def test_a_graph_in_torch_is_the_one_in_numpy(network):
     np.testing.assert_allclose(both[0].numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(graphs(dtypes=(np.float64,)))
 def test_given_nodes_are_not_computed(network):
     X = torch.tensor(graph_boxes(network, np.random.default_rng(0), pieces=5)[0])

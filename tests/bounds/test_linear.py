@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
@@ -17,6 +17,7 @@ from fairmend.network import Activation, Affine, Network
 from fairmend.network.graph import Node
 from fairmend.network.operations import Columns, Concatenate, Input, Lookup, Operation, Sum
 from fairmend.prove.kernel_bounds import is_piecewise_linear
+from support.examples import examples
 from support.graphs import graph_boxes, graphs
 from support.graphs import points_of as points_in_box
 from support.strategies import ACTIVATIONS, random_network
@@ -84,7 +85,7 @@ def exact_features(network: Network, X: np.ndarray) -> np.ndarray:
     return network.astype(np.float64).features(X)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(problems(), st.sampled_from(METHODS))
 def test_no_point_has_features_outside_the_concrete_bounds(problem, method):
     lower, upper = problem.feature_bounds(method)
@@ -96,7 +97,7 @@ def test_no_point_has_features_outside_the_concrete_bounds(problem, method):
         assert (h <= upper + slack).all()
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(problems())
 def test_no_point_has_features_outside_the_linear_forms(problem):
     boxes = problem.boxes
@@ -150,7 +151,6 @@ def test_the_tensors_of_the_bounds_are_freed_at_once(width):
         gc.enable()
 
 
-@settings(deadline=None)
 @given(problems())
 def test_concrete_bounds_span_the_forms(problem):
     boxes = problem.boxes
@@ -161,7 +161,6 @@ def test_concrete_bounds_span_the_forms(problem):
     assert np.allclose(concrete[1], upper, rtol=0, atol=problem.slack())
 
 
-@settings(deadline=None)
 @given(problems(), st.sampled_from(METHODS))
 def test_a_box_of_one_point_has_bounds_of_one_point(problem, method):
     at = Problem(problem.network, problem.lower, problem.lower)
@@ -172,7 +171,6 @@ def test_a_box_of_one_point_has_bounds_of_one_point(problem, method):
     assert np.allclose(upper, h, rtol=0, atol=2 * at.slack())
 
 
-@settings(deadline=None)
 @given(problems(), st.sampled_from(METHODS))
 def test_boxes_do_not_influence_one_another_beyond_what_is_proven(problem, method):
     """A unit keeps the interval only if it is stable in every box, so alone a box may be bounded differently."""
@@ -186,7 +184,6 @@ def test_boxes_do_not_influence_one_another_beyond_what_is_proven(problem, metho
     assert (lower[:1] <= alone_upper + alone.slack()).all()
 
 
-@settings(deadline=None)
 @given(problems(), st.sampled_from(METHODS), st.sampled_from(("as it is", "zero", "dead", "point")))
 def test_gradients_are_finite(problem, method, what):
     """Also with all weights 0, dead units, boxes without width, and exact zeros everywhere."""
@@ -290,7 +287,7 @@ def parameters_of(network: Network, dtype=torch.float64) -> list[tuple[torch.Ten
     return [(torch.tensor(a.weight, dtype=dtype), torch.tensor(a.bias, dtype=dtype)) for a in network.affines[:-1]]
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(graphs(dtypes=(np.float64,)), st.integers(0, 2**32 - 1))
 def test_no_point_of_a_graph_has_features_outside(network, seed):
     """Skips, concatenations, choices of columns, scalings, look-ups and functions of any of these."""
@@ -349,7 +346,7 @@ def test_a_table_row_that_is_fixed_is_exact_and_one_that_varies_is_in_the_hull()
     assert high.tolist() == [[3, 0], [3, 0], [3, 1]]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(graphs((Activation("tanh"), Activation("sigmoid")), (np.float64,)), st.sampled_from(METHODS))
 def test_gradients_of_graphs_are_those_of_finite_differences(network, method):
     boxes = Boxes.from_arrays(*graph_boxes(network, np.random.default_rng(0), 2), torch.float64)

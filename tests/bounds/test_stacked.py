@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.bounds import Boxes, feature_bounds, linear
 from fairmend.network import Activation, Affine, Network
+from support.examples import examples
 from support.graphs import graph_boxes, graphs
 from support.strategies import ACTIVATIONS
 
@@ -40,7 +41,7 @@ def test_in_a_deep_chain(activation):
     assert_agree(network, lower, lower + np.array([0.5, 0.2, 0, 0]))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(network=graphs(ACTIVATIONS), seed=st.integers(0, 2**32 - 1))
 def test_in_any_graph(network, seed):
     # Without the gradients, which differ where a coefficient is 0: there, the bounds have a kink.

@@ -5,12 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.bounds import Boxes, feature_bounds, linear
 from fairmend.bounds.symbols import Symbols
 from fairmend.network import Activation, Affine, Network
+from support.examples import examples
 from support.graphs import graph_boxes, graphs
 from support.strategies import ACTIVATIONS
 
@@ -60,7 +61,7 @@ def test_symbols_are_backward_substitution(seed):
     assert agree(with_symbols(network, *boxes), bounds_and_gradients(network, *boxes))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(network=graphs(ACTIVATIONS, lookups=False), seed=st.integers(0, 2**32 - 1))
 def test_symbols_are_backward_substitution_in_graphs(network, seed):
     boxes = graph_boxes(network, np.random.default_rng(seed), 3)

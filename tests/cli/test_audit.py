@@ -284,21 +284,16 @@ print(peak_megabytes(), file=sys.stderr)
 
 
 @needs_proc
-def test_a_long_file_takes_no_more_memory_than_a_short_one(case):
-    peaks = []
-    for times in (1, 1000):
-        people = small_people().drop(columns=["good", "remark"])
-        with case.data.open("w") as file:
-            people.to_csv(file, index=False)
-            for _ in range(times - 1):
-                people.to_csv(file, index=False, header=False)
-        arguments = ["audit", case.model, "--spec", case.spec, "--data", case.data, "--json"]
-        done = subprocess.run(
-            [sys.executable, "-c", MEMORY, *map(os.fspath, arguments)], capture_output=True, text=True, check=True
-        )
-        assert json.loads(done.stdout)["total"] == len(people) * times
-        peaks.append(float(done.stderr))
-    assert max(peaks) < 500
+def test_a_long_file_takes_less_than_500_mb(case):
+    people = small_people().drop(columns=["good", "remark"])
+    part = people.to_csv(index=False)
+    case.data.write_text(part + part.partition("\n")[2] * 999)
+    arguments = ["audit", case.model, "--spec", case.spec, "--data", case.data, "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, *map(os.fspath, arguments)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["total"] == len(people) * 1000
+    assert float(done.stderr) < 500
 
 
 def test_scores_are_audited_with_their_largest_difference(tmp_path, monkeypatch):

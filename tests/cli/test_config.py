@@ -8,7 +8,7 @@ import click
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.cli.config import commands_of, find_config, key_of
+from fairmend.cli.config import check_config, commands_of, find_config, key_of
 from fairmend.cli.main import main
 from fairmend.cli.options import DeviceName
 from support.checker_cases import rounding_case
@@ -149,8 +149,13 @@ def parameters():
 
 
 def problems(text):
+    """What `fairmend doctor` says about the file, without its checks of everything else."""
     Path("fairmend.toml").write_text(text)
-    return [each for each in json.loads(run("doctor", "--json").stdout)["problems"] if "fairmend.toml" in each]
+    try:
+        check_config(Path("fairmend.toml"), main)
+    except FairmendError as error:
+        return [str(error)]
+    return []
 
 
 def test_every_option_of_every_command_is_settable_or_refused_by_name(tmp_path, monkeypatch):
@@ -172,6 +177,8 @@ def test_every_option_of_every_command_is_settable_or_refused_by_name(tmp_path, 
             assert f"[defaults] {key} cannot be set in a file" in problems(f"defaults = {{{key} = {value}}}\n")[0]
         seen.add(key)
     assert seen >= SETTABLE
+    said = problems("[audit]\njobs = 2\n")[0].removeprefix("fairmend.toml: ")
+    assert [said in each for each in json.loads(run("doctor", "--json").stdout)["problems"]].count(True) == 1
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_the_command_that_checks_a_certificate_can_be_copied_whatever_the_folder
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".nnet"])
 @pytest.mark.parametrize(
     "command",
-    [("certify", "--rows", 20), ("audit", "--report", "page"), ("quantify", "--seconds", 0.5, "--report", "page")],
+    [("certify", "--rows", 20), ("audit", "--report", "page"), ("quantify", "--share", 0.3, "--report", "page")],
     ids=lambda command: command[0],
 )
 def test_a_verdict_on_weights_alone_has_the_condition_that_check_prints(command, suffix, tmp_path, monkeypatch):

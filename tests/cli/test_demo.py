@@ -1,5 +1,7 @@
 """`fairmend demo`: shows a bias, repairs it, and says what is proven."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -19,17 +21,26 @@ from fairmend.workflows.demo import FILES
 SMALL = {"rows": 600, "epochs": 8, "repair_rows": 20, "calibration_rows": 100}
 
 
-def test_the_folder_holds_everything_and_it_fits_together(tmp_path, capsys):
-    run_demo(tmp_path / "demo", **SMALL)
-    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == sorted(FILES)
-    spec, frame = Spec.load(tmp_path / "demo" / "spec.toml"), read_table(tmp_path / "demo" / "applicants.csv")
-    before, after = (load_network(tmp_path / "demo" / f"{name}.onnx") for name in ("model", "repaired-model"))
-    result = json.loads((tmp_path / "demo" / "result.json").read_text())
-    assert find_unequal(after, spec, read_table(tmp_path / "demo" / "repair_inputs.csv")).count == 0
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The folder of a small demo, and what it printed."""
+    folder, printed = tmp_path_factory.mktemp("small") / "demo", io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        run_demo(folder, seed=3, **SMALL)
+    return folder, printed.getvalue()
+
+
+def test_the_folder_holds_everything_and_it_fits_together(demo):
+    folder, printed = demo
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    spec, frame = Spec.load(folder / "spec.toml"), read_table(folder / "applicants.csv")
+    before, after = (load_network(folder / f"{name}.onnx") for name in ("model", "repaired-model"))
+    result = json.loads((folder / "result.json").read_text())
+    assert find_unequal(after, spec, read_table(folder / "repair_inputs.csv")).count == 0
     assert find_unequal(before, spec, frame).count == result["before"]["data"]["count"]
     assert find_unequal(after, spec, frame).count == result["after"]["data"]["count"]
 
-    pairs = read_table(tmp_path / "demo" / "unfair_pairs.csv")
+    pairs = read_table(folder / "unfair_pairs.csv")
     assert len(pairs) == result["before"]["data"]["count"] > 0
     counterfactuals = pairs.assign(age=pairs["other_age"], gender=pairs["other_gender"])
     for name, net in (("before", before), ("after", after)):
@@ -37,7 +48,7 @@ def test_the_folder_holds_everything_and_it_fits_together(tmp_path, capsys):
         assert net.predict(spec.encode(counterfactuals)).tolist() == pairs[f"other_answer_{name}"].tolist()
     assert (pairs["answer_before"] != pairs["other_answer_before"]).all()
 
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(printed.split())
     for pair in result["examples"]:
         sentence = f"Applicant {pair['applicant']}: {pair['before'][0]}. The same person, "
         assert sentence in shown
@@ -47,12 +58,11 @@ def test_the_folder_holds_everything_and_it_fits_together(tmp_path, capsys):
     assert "instead of" in shown
 
 
-def test_the_same_seed_gives_the_same_files(tmp_path):
-    for name in ("a", "b"):
-        run_demo(tmp_path / name, seed=3, json_output=True, **SMALL)
+def test_the_same_seed_gives_the_same_files(demo, tmp_path):
+    run_demo(tmp_path / "again", seed=3, json_output=True, **SMALL)
     for name in FILES:
         if name not in ("result.json", "report.html"):  # they hold seconds, and the time of day
-            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+            assert (demo[0] / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):

@@ -145,7 +145,7 @@ RUNS = {
     "audit: the model is none": bad_model,
     "audit: an option is unknown": lambda case: ["audit", f"--{CLEAR}{FORGED}"],
     "certify": on_files("certify", "--rows", 30, "--certificate", "OUT"),
-    "quantify": on_files("quantify", "--seconds", 0.2),
+    "quantify": on_files("quantify", "--share", 0.3),
     "search": on_files("search", "--seeds", 20, "--local-steps", 5, "--out", "OUT"),
     "repair": lambda case: case.arguments(),
     "check": checked,

@@ -13,6 +13,7 @@ import pytest
 import fairmend.paper.run as bench
 from fairmend.spec import Feature, Spec
 from support.cli_case import Case, run
+from support.interrupts import take_interrupts
 from support.strategies import random_network
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
@@ -28,8 +29,7 @@ def interrupted_after(words, arguments, folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell starts what runs in the background with SIGINT ignored, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=take_interrupts,
     )
     try:
         deadline = time.monotonic() + 120

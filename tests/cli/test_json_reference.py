@@ -146,7 +146,7 @@ RUNS = {
     "certify": on_files("certify", "--certificate", "certificate.json"),
     "audit": audited,
     "search": on_files("search", "--seeds", 20, "--local-steps", 5),
-    "quantify": on_files("quantify", "--seconds", 1, "--certificate", "certificate.json"),
+    "quantify": on_files("quantify", "--share", 0.3, "--certificate", "certificate.json"),
     "check": checked,
     "export-vnnlib": on_files("export-vnnlib", "--out", "vnnlib", "--rows", 2),
     "bench": benched,

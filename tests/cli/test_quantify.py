@@ -18,8 +18,9 @@ def case(tmp_path, monkeypatch):
 
 
 def quantify(case, *more):
+    """Decide most people, instead of as many as a second allows."""
     more = more if "--report" in more or "--no-report" in more else (*more, "--no-report")
-    return run("quantify", case.model, "--spec", case.spec, "--seconds", 1, *more)
+    return run("quantify", case.model, "--spec", case.spec, "--seconds", 60, "--share", 0.3, *more)
 
 
 def save_linear(case, **weights):
@@ -48,7 +49,7 @@ def test_a_network_that_reads_nothing_protected_exits_0_at_once(case):
 def test_undecided_people_exit_2_unless_their_share_is_small_enough(case):
     """The logit is 0 up to rounding wherever income is 50: there nothing can be proven."""
     save_linear(case, income=1, age=1e-30)
-    result = quantify(case, "--samples", 0)
+    result = quantify(case, "--samples", 0, "--seconds", 0.2, "--share", 0)
     assert result.exit_code == 2
     assert "random people" not in result.stdout
     assert quantify(case, "--share", 0.01).exit_code == 0
@@ -136,7 +137,7 @@ def test_without_a_certificate_there_is_one_line_and_no_file(case, more, message
     weight = np.zeros((1, small_spec().width), np.float32)
     weight[0, small_spec().columns("age")] = 1e-30
     Network([Affine(weight, np.zeros(1, np.float32))], []).save(case.model)
-    result = refused(quantify(case, *more), message)
+    result = refused(quantify(case, "--seconds", 0.2, *more), message)
     assert len(result.stderr.strip().splitlines()) == 1
     assert not list(case.model.parent.glob("**/shares.json"))
 

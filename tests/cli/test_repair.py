@@ -28,6 +28,7 @@ from fairmend.tables import FIRST_ROW, read_table
 from fairmend.workflows import repair as repair_workflow
 from support.cli_case import refused, refused_in_one_line, run, small_network, small_people, small_spec, succeeded
 from support.grade_case import GRADES, GradeCase, grade_spec, graded_people
+from support.interrupts import take_interrupts
 
 COMMAND = [sys.executable, "-c", "from fairmend.cli.main import main; main(prog_name='fairmend')"]
 
@@ -320,7 +321,9 @@ def test_ctrl_c_in_the_middle_exits_130_and_leaves_nothing(case):
     before = case.listing()
     terminal, its_end = os.openpty()
     arguments = case.arguments(steps=100_000_000)
-    process = subprocess.Popen([*COMMAND, *arguments], stderr=its_end, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stderr=its_end, stdout=subprocess.PIPE, preexec_fn=take_interrupts
+    )
     os.close(its_end)
     try:
         seen = read_until(terminal, b"Step 1")  # the bars of a terminal say where it is

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -24,6 +24,7 @@ from fairmend.spec.draft.draft import require_columns
 from fairmend.workflows.spec import _refuse_overwriting as refuse_overwriting
 from support.cli_case import refused, refused_in_one_line, run, succeeded
 from support.drafting_cases import ROWS, model, people
+from support.examples import examples
 from support.price_case import price_people
 from support.strategies import random_network
 
@@ -190,9 +191,7 @@ def test_bad_files_and_values(folder):
 names = st.text(min_size=1, max_size=8).filter(lambda text: text.strip() and "\x00" not in text)
 
 
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.lists(names, min_size=3, max_size=6, unique_by=str.casefold),
     st.integers(2, 30),

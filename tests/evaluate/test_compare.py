@@ -14,13 +14,13 @@ from fairmend.base.files import to_json
 from fairmend.evaluate import compare
 from fairmend.evaluate.compare import measure, repair_and_compare
 from fairmend.evaluate.document_parts import describe_origin
-from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.repair_document import repair_document
 from fairmend.evaluate.split import split_data
 from fairmend.evaluate.utility import utility
 from fairmend.spec import Claim, Spec
 from fairmend.tables import FIRST_ROW
 from support.cli_case import small_network, small_people, small_spec
+from support.group_metrics import group_metrics
 from support.report_cases import repair_of, repaired
 
 SPEC, NET = small_spec(), small_network()

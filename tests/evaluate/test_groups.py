@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.groups import group_metrics, group_metrics_of
+from fairmend.evaluate.groups import group_metrics_of
 from fairmend.evaluate.outcomes import tabulate_groups
 from fairmend.spec import Feature, Spec
 from support.group_cases import columns_of
+from support.group_metrics import group_metrics
 from support.strategies import random_network
 from support.strategies_spec import unhurried
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import fairmend
-from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.labelled import LabelledRows
 from fairmend.evaluate.utility import utility
 from fairmend.spec import Spec
 from support.cli_case import small_network, small_people, small_spec
+from support.group_metrics import group_metrics
 from support.price_case import price_network, price_people, price_spec
 
 SPEC = small_spec()

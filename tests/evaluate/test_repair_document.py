@@ -8,7 +8,6 @@ import pytest
 from fairmend import repair
 from fairmend.auditing.neighbours import find_unequal
 from fairmend.evaluate import repair_document as module
-from fairmend.evaluate.groups import group_metrics
 from fairmend.evaluate.repair_document import compare_weights
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Columns, Concatenate, Input, Lookup, Network, Node
@@ -16,6 +15,7 @@ from fairmend.report import repair_report
 from fairmend.spec import Spec
 from support.cli_case import small_network, small_spec
 from support.graph_cases import SPEC, residual_network
+from support.group_metrics import group_metrics
 from support.html_page import Page
 from support.report_cases import repair_of, repaired
 
@@ -140,7 +140,7 @@ def test_the_page_shows_them():
 
 
 def test_many_inputs_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr("fairmend.evaluate.repair_document.MOST_RANGES", 7)
+    monkeypatch.setattr("fairmend.evaluate.score_ranges.MOST_RANGES", 7)
     result, spec, net, frame, y = repaired("prof")
     report = repair_report(result, spec, net, frame[:30], frame, y)
     assert (len(report.document.page.ranges.before), report.document.page.ranges.total) == (7, 30)

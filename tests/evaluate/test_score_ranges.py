@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.auditing.neighbours import find_unequal, sample_unequal
@@ -10,6 +10,7 @@ from fairmend.evaluate import score_ranges as module
 from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score
 from fairmend.network.model import ScoredRows
 from support.cli_case import small_people, small_spec
+from support.examples import examples
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
 from support.report_cases import repair_of
@@ -33,7 +34,7 @@ def test_a_finite_range_is_that_of_all_points(outputs):
     assert "open" not in states
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(seed=st.integers(0, 10_000), outputs=st.integers(1, 4), activation=st.sampled_from(["relu", "tanh", "sigmoid"]))
 def test_bounds_hold_at_every_point_and_one_answer_is_one(seed, outputs, activation):
     rng = np.random.default_rng(seed)

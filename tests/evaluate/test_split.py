@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend.base.errors import FairmendError
-from fairmend.evaluate.split import class_warnings, read_classes, split_data
+from fairmend.evaluate.split import class_warnings, read_labels, split_data
 from fairmend.network.model import ScoredRows
 from support.cli_case import small_network, small_people, small_spec
 
@@ -81,7 +81,7 @@ def test_errors_name_the_file():
 
 def test_more_than_two_classes_are_numbers():
     net, frame = small_network(3), small_people().assign(good=np.arange(200) % 3)
-    assert read_classes(SPEC, net, frame, "people.csv").tolist() == frame["good"].tolist()
+    assert read_labels(SPEC, net, frame, "people.csv").tolist() == frame["good"].tolist()
     frame.loc[7, "good"] = 3
     with pytest.raises(FairmendError, match=r"people\.csv: label, row 7: .3. is not a class number.* use 0 to 2"):
-        read_classes(SPEC, net, frame, "people.csv")
+        read_labels(SPEC, net, frame, "people.csv")

@@ -3,7 +3,7 @@
 import flint
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -14,13 +14,14 @@ from fairmend_check.kernel.bounds import form_bounds, interval_layers, interval_
 from fairmend_check.kernel.inference_error import output_errors
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs, program_outputs
 from support.enclosures import DIGITS, arb
+from support.examples import examples
 from support.graph_files import with_names
 from support.graphs import graph_boxes, graphs, hard_graphs, points_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(graphs(FUNCTIONS), SEEDS)
 def test_margins_are_below_those_of_every_point(network, seed):
     rng = np.random.default_rng(seed)
@@ -54,7 +55,7 @@ def margins(outputs, label):
         return [outputs[label] - other for number, other in enumerate(outputs) if number != label]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.one_of(graphs(FUNCTIONS), hard_graphs(FUNCTIONS)), SEEDS, st.booleans(), st.booleans())
 def test_programs_stay_within_the_error_of_inference(network, seed, thorough, flush):
     rng = np.random.default_rng(seed)

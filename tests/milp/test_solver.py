@@ -15,6 +15,7 @@ import pytest
 from fairmend.base.errors import FairmendError
 from fairmend.milp import MilpBuilder, Status, available_solvers, get_solver, violation
 from fairmend.milp.solver import run_interruptibly
+from support.interrupts import take_interrupts
 from support.milp_problems import (
     binary_milp,
     brute_force,
@@ -43,6 +44,7 @@ def test_ctrl_c_ends_a_solve_at_once(solver):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=take_interrupts,
     )
     try:
         assert process.stdout.readline() == "ready\n"

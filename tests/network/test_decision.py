@@ -5,12 +5,13 @@ from decimal import Context, Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairmend import FairmendError, Network
 from fairmend.network import Affine, predicted_classes
 from fairmend.network.decision import as_threshold, closing_gaps, enclose_log_odds, log_odds
+from support.examples import examples
 
 THRESHOLDS = st.floats(1e-300, 1, exclude_max=True)
 
@@ -23,7 +24,7 @@ def surely_at_least(logit: float, threshold: float) -> bool:
         return Decimal(-logit).exp() <= (1 - Decimal(threshold)) / Decimal(threshold)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(THRESHOLDS)
 @example(0.3)
 @example(1e-6)
@@ -42,7 +43,7 @@ def test_the_log_odds_lie_between_adjacent_numbers(threshold):
     assert log_odds(threshold) in (low, high)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(THRESHOLDS, st.sampled_from([np.float32, np.float64]), st.integers(-3, 3))
 @example(0.3, np.float32, 0)
 @example(1 - 1e-6, np.float32, 0)
@@ -62,7 +63,7 @@ def test_two_logits_at_one_half_are_decided_as_ever():
     assert predicted_classes(logits, 0.5).tolist() == predicted_classes(logits).tolist() == [0, 1, 0]
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(THRESHOLDS, st.sampled_from(["float32", "float64"]))
 @example(0.3, "float32")
 @example(1e-6, "float32")

@@ -116,6 +116,8 @@ def test_verdicts_agree_with_samples():
 def test_prof_proves_a_repair(tmp_path):
     network, X = attention(7), people(200)
     y = (X[:, 1] + X[:, 2] > 0).astype(int)
-    result = fairmend.repair(network, SPEC, X[:10], X, y, method="prof", seed=0)
+    result = fairmend.repair(
+        network, SPEC, X[:10], X, y, method="prof", seed=0, training=fairmend.TrainingOptions(steps=20)
+    )
     result.certificate.save(tmp_path / "certificate.json")
     assert fairmend.check(tmp_path / "certificate.json", None).valid

@@ -288,8 +288,8 @@ def test_every_file_fits_the_published_schema(tmp_path):
 def test_a_certificate_of_many_inputs_is_small(tmp_path):
     spec = SPECS["one-hot"]
     network, X = some_fair(spec, count=20)
-    made, covered = certificate_of_fair(network, spec, np.tile(X, (1500, 1)))
-    assert made.count == covered.sum() > 20_000
+    made, covered = certificate_of_fair(network, spec, np.tile(X, (300, 1)))
+    assert made.count == covered.sum() > 4_000
     made.save(tmp_path / "certificate.json")
     assert (tmp_path / "certificate.json").stat().st_size < 10 * covered.sum()
 

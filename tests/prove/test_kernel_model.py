@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
@@ -18,6 +18,7 @@ from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import network_digest, weights_digest
 from fairmend_check.readers.read_model import read_model
 from support.checker_graphs import FUNCTIONS, checker_model, exact_outputs
+from support.examples import examples
 from support.graph_files import with_names
 from support.graphs import graphs, hard_graphs
 
@@ -61,7 +62,7 @@ def test_the_checker_reads_the_same_model_from_the_files_of_the_corpus():
     assert min(compared.values()) >= 4
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.one_of(graphs(FUNCTIONS), hard_graphs(FUNCTIONS)))
 def test_the_model_computes_what_the_network_computes(network):
     """The kernel reads steps and tensors; the network runs its nodes."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import fairmend
 from fairmend import FairmendError
@@ -16,11 +16,12 @@ from fairmend.prove.fit import network_of_spec
 from fairmend.prove.kernel_bounds import exact_classes
 from fairmend.prove.result import Verdict
 from fairmend.spec import Spec
+from support.examples import examples
 from support.strategies import random_network
 from support.threshold_cases import FEATURES, SPEC, all_points, probabilities, threshold_cases
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(threshold_cases())
 def test_an_audit_counts_what_enumeration_of_probabilities_finds(case):
     net, X, threshold = case
@@ -41,7 +42,7 @@ def test_an_audit_counts_what_enumeration_of_probabilities_finds(case):
         assert pair.answers[0] != pair.answers[1]
 
 
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(threshold_cases())
 def test_every_verdict_holds_in_exact_arithmetic(case):
     net, X, threshold = case
@@ -71,7 +72,7 @@ def leads_in_float64(net, points):
     return [Fraction(float(row[-1] - (row[0] if len(row) == 2 else 0))) for row in logits]
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(case=threshold_cases())
 def test_a_certified_input_gets_one_decision_in_onnx_runtime(case, tmp_path_factory):
     net, X, threshold = case
@@ -94,7 +95,7 @@ def test_a_certified_input_gets_one_decision_in_onnx_runtime(case, tmp_path_fact
         assert f"is at least {threshold!r}" in checked.condition
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(case=threshold_cases(outputs=(1,), activations=("relu",)))
 def test_a_repair_holds_at_the_threshold_and_keeps_its_outputs(case, tmp_path_factory):
     net, X, threshold = case

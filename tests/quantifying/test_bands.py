@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -16,6 +16,7 @@ from fairmend.spec import Feature, Spec
 from fairmend.spec.claim import Claim
 from fairmend_check.shares import prove
 from fairmend_check.shares.people import Boxes
+from support.examples import examples
 from support.quantify_cases import linear, people_of, spreads_of, unequal_people
 from support.strategies import random_network
 
@@ -77,7 +78,7 @@ def test_a_small_space_is_decided_as_by_enumeration(name, claim, tmp_path):
     assert checked.fair + checked.unfair == pytest.approx(1)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     name=st.sampled_from(list(BANDED)),
     claim=st.sampled_from(list(CLAIMS)),

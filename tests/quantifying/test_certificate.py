@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -24,6 +24,7 @@ from fairmend.spec import Feature, Label, Spec
 from fairmend_check.shares.people import Boxes
 from fairmend_check.shares.prove import LINEAR, LISTED, NOTHING, read_leaves
 from support.checker_cases import read, write
+from support.examples import examples
 from support.quantify_cases import CONTINUOUS, MANY, SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import CONTINUOUS as TOLERANT_CONTINUOUS
 from support.share_cases import people_of_spec, random_leaves
@@ -99,7 +100,7 @@ def rows_of(first, last, proof):
     return sorted(zip(first.tolist(), last.tolist(), proof.tolist(), strict=True))
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(list(SPECS)), splits=st.integers(0, 40))
 def test_the_leaves_are_the_boxes(seed, name, splits):
     """Also where boxes were not split in the middle."""
@@ -159,7 +160,7 @@ def changed(path, change):
     return write(path.parent, content, path.name)
 
 
-@settings(deadline=None, max_examples=8)
+@examples(8)
 @given(name=st.sampled_from([*SPECS, "continuous"]), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 2))
 def test_certificates_are_valid_and_true(name, seed, outputs, tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("case"), np.random.default_rng(seed)

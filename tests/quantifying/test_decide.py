@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -18,6 +18,7 @@ from fairmend.quantifying.search import Leaves
 from fairmend.spec import Claim, Feature, Spec
 from fairmend_check.shares.people import Boxes
 from fairmend_check.shares.prove import is_blind
+from support.examples import examples
 from support.quantify_cases import (
     CONTINUOUS,
     LINKED,
@@ -73,7 +74,7 @@ def test_decided_shares_are_lower_bounds(name, seed, outputs, activation, dtype,
     require_lower_bounds(decide(net, spec, boxes, pieces, counting=counting), truth)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(
     name=st.sampled_from([*SPECS, *LINKED]),
     seed=st.integers(0, 2**32 - 1),

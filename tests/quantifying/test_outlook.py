@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmend.quantifying.outlook import foresee, free_real_features
-from fairmend.quantifying.run import quantify
+from fairmend.quantifying.run import foresee, free_real_features, quantify
 from fairmend.spec import Feature, Label, Spec
 from support.cli_case import run
 from support.strategies import random_network

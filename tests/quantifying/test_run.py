@@ -4,18 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
 from fairmend.spec import Feature, Spec
+from support.examples import examples
 from support.quantify_cases import CONTINUOUS, MANY, SMALL, SPECS, linear, people_of, unequal_people
 from support.strategies import random_network
 
 
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(name=st.sampled_from(list(SPECS)), seed=st.integers(0, 2**32 - 1), outputs=st.integers(1, 3))
 def test_the_true_share_is_inside(name, seed, outputs):
     rng, spec = np.random.default_rng(seed), SPECS[name]

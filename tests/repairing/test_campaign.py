@@ -6,9 +6,9 @@ from support.keras_files import quiet
 
 @quiet
 def test_every_repair_ends_in_a_valid_certificate_or_a_reason():
-    outcomes = [campaign.run_seed(seed) for seed in range(10_000, 10_014)]
+    outcomes = [campaign.run_seed(seed) for seed in range(10_000, 10_006)]
     assert [outcome for outcome in outcomes if outcome.end in campaign.FAILURES] == []
-    assert sum(outcome.end == campaign.VALID for outcome in outcomes) >= 7
+    assert sum(outcome.end == campaign.VALID for outcome in outcomes) >= 3
 
 
 def test_a_seed_is_one_case():

@@ -1,6 +1,7 @@
 """Certified training: one class for each group of connected neighbourhoods, proven, at little cost elsewhere."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -143,10 +144,15 @@ def test_a_network_is_proven_without_step_2_and_keeps_what_is_free(outputs):
     assert np.mean(after[~chain] == y[~chain]) > 0.9
 
 
+@cache  # two tests look at it
+def repaired_by_auto():
+    network, X_repair, X, y = priors_decide()
+    return fairmend.repair(network, PRIORS, X_repair, X[:200], y[:200], X_unlabelled=X[200:])
+
+
 def test_values_of_whole_numbers_are_proven_one_by_one_and_the_checker_confirms_it(tmp_path):
     """Between two values the network may decide otherwise: nobody is there."""
-    network, X_repair, X, y = priors_decide()
-    result = fairmend.repair(network, PRIORS, X_repair, X[:200], y[:200], X_unlabelled=X[200:])
+    result = repaired_by_auto()
     model, path = tmp_path / "model.onnx", tmp_path / "certificate.json"
     result.network.save(model)
     result.certificate.save(path, model)
@@ -208,8 +214,7 @@ def test_neighbourhoods_without_a_proof_are_trained_for_longer():
 
 
 def test_auto_keeps_more_of_a_network_that_relies_on_the_tolerant_feature():
-    network, X_repair, X, y = priors_decide()
-    result = fairmend.repair(network, PRIORS, X_repair, X[:200], y[:200], X_unlabelled=X[200:])
+    result = repaired_by_auto()
     (chosen,) = [candidate for candidate in result.candidates if candidate.chosen]
     assert chosen.recipe.certified
     assert chosen.guarantee == "everyone, and the repair inputs with tolerance or links"

@@ -7,7 +7,7 @@ from torch import nn
 
 from fairmend.base.errors import FairmendError
 from fairmend.models.load import load_model
-from fairmend.repairing.distil_module import distil_module
+from fairmend.repairing.distil import distil_module
 from support.canonical_cases import SPEC, people
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fairmend
@@ -13,6 +13,7 @@ from fairmend.network import Affine, Network
 from fairmend.spec import Feature, Label, Spec
 from support.blind_cases import SPEC
 from support.blind_cases import case as blind_case
+from support.examples import examples
 from support.huge_cases import ONE_HOT, one_hot
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
@@ -66,7 +67,7 @@ def test_a_model_without_hidden_layers_is_repaired_by_its_head_alone(features, o
     assert result.changed_weights > 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(specs(finite=True), st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from(ACTIVATIONS), st.booleans())
 def test_any_finite_spec_is_repaired(spec, seed, outputs, activation, exact):
     sizes = spec.neighbourhood_sizes(spec.sample_inputs(1, np.random.default_rng(seed)))
@@ -180,7 +181,7 @@ def test_points_of_huge_neighbourhoods_are_refused_before_training():
             )
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([1, 2, 3]),

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -49,6 +50,16 @@ def income_decides(weight=4.0):
     X = TOLERANT.sample_inputs(80, np.random.default_rng(0))
     X = X[np.abs(X[:, 1]) > 0.2]
     return network, TOLERANT, X[:20], X[20:], network.predict(X[20:])
+
+
+@cache  # several tests look at the same repairs
+def income_repaired(**policy):
+    return fairmend.repair(*income_decides(), **policy)
+
+
+@cache
+def repaired(number, /, **options):
+    return fairmend.repair(*arguments(SPEC, number), **options)
 
 
 def test_where_every_feature_is_protected_the_paper_s_method_does_not_run():
@@ -113,7 +124,7 @@ def test_recipes_that_cannot_win_are_not_run_and_say_why():
 
 
 def test_where_a_tolerant_feature_is_needed_the_guarantee_is_weaker_and_the_model_is_kept():
-    result = fairmend.repair(*income_decides())
+    result = income_repaired()
     assert chosen(result).guarantee == "everyone, and the repair inputs with tolerance or links"
     assert chosen(result).level == 1
     assert result.blind
@@ -137,7 +148,7 @@ def test_the_slowest_recipe_for_scores_runs_only_where_no_other_network_keeps_th
 
 
 def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_told():
-    result = fairmend.repair(*income_decides(), guarantee="everyone")
+    result = income_repaired(guarantee="everyone")
     assert result.everyone
     assert {candidate.problem[:7] for candidate in result.candidates[len(QUICK) :]} == {"not run"}
     lost = "no proven candidate keeps accuracy and balanced accuracy within 2 points"
@@ -145,18 +156,18 @@ def test_a_guarantee_for_everyone_that_was_demanded_is_given_and_its_price_is_to
 
 
 def test_where_the_model_is_lost_a_weaker_guarantee_is_named_if_the_policy_accepts_one():
-    (warning,) = [each for each in fairmend.repair(*arguments(SPEC, 2)).warnings if "accuracy within" in each]
+    (warning,) = [each for each in repaired(2).warnings if "accuracy within" in each]
     assert (
         'or guarantee="listed" (--guarantee listed), which accepts a proof for the repair inputs alone, may help'
         in warning
     )
-    strict = fairmend.repair(*arguments(SPEC, 2), guarantee="everyone")
+    strict = repaired(2, guarantee="everyone")
     (warning,) = [each for each in strict.warnings if "accuracy within" in each]
     assert warning.endswith("unlabelled rows, or a spec in which fewer features vary may help")
 
 
 def test_decisions_are_compared_with_100_per_cent():
-    result = fairmend.repair(*arguments(SPEC, 2), prefer="decisions")
+    result = repaired(2, prefer="decisions")
     (warning,) = [each for each in result.warnings if each.startswith("no proven candidate")]
     assert warning.startswith("no proven candidate keeps agreement with the original within 2 points of 100 %: blind")
     with pytest.raises(FairmendError, match=r"agreement with the original is about [\d.]+ points below 100 %; allow"):
@@ -164,7 +175,7 @@ def test_decisions_are_compared_with_100_per_cent():
 
 
 def test_a_network_that_collapsed_is_marked_where_there_is_no_other():
-    result = fairmend.repair(*income_decides(), guarantee="everyone")
+    result = income_repaired(guarantee="everyone")
     assert result.collapsed == chosen(result).collapsed
     assert result.collapsed
     assert "all proven candidates collapsed" in chosen(result).reason
@@ -186,7 +197,7 @@ def test_a_policy_that_no_candidate_meets_is_an_error_that_names_the_closest():
 
 
 def test_with_guarantee_listed_the_papers_method_runs_as_well():
-    result = fairmend.repair(*arguments(SPEC, 1), guarantee="listed")
+    result = repaired(1, guarantee="listed")
     assert result.candidates[-1].recipe.name == "prof"
     assert result.candidates[-1].proven
     assert result.candidates[-1].level == 0
@@ -223,7 +234,7 @@ def test_mixtures_ignore_all_but_one_of_several_tolerant_features():
 
 
 def test_the_same_seed_gives_the_same_network_and_table():
-    first, second = (fairmend.repair(*arguments(SPEC, 3), seed=4) for _ in range(2))
+    first, second = repaired(3, seed=4), fairmend.repair(*arguments(SPEC, 3), seed=4)
     assert first.network == second.network
     assert first.candidates == second.candidates
 
@@ -242,7 +253,7 @@ def test_where_all_labels_are_equal_the_decisions_of_the_original_are_kept():
 
 
 def test_a_tolerance_that_is_proven_for_listed_people_offers_bands():
-    result = fairmend.repair(*income_decides())
+    result = income_repaired()
     assert chosen(result).level == 1
     (warning,) = [each for each in result.warnings if "Bands instead" in each]
     assert "income are proven for the repair inputs only" in warning
@@ -253,7 +264,7 @@ def test_unlabelled_rows_are_used():
     network, spec, X_repair, X_cal, y_cal = arguments(SPEC, 3)
     more = spec.sample_inputs(200, np.random.default_rng(0))
     with_more = fairmend.repair(network, spec, X_repair, X_cal, y_cal, X_unlabelled=more)
-    without = fairmend.repair(network, spec, X_repair, X_cal, y_cal)
+    without = repaired(3)
     assert with_more.network != without.network
     with pytest.raises(FairmendError, match="prof does not use it; use method auto, blind or average"):
         fairmend.repair(network, spec, X_repair, X_cal, y_cal, method="prof", X_unlabelled=more)
@@ -327,8 +338,7 @@ def test_step_1_of_a_recipe_is_stopped_when_the_time_is_up(monkeypatch):
 
 
 def test_enough_time_changes_nothing():
-    arguments_of_call = arguments(SPEC, 3)
-    limited, unlimited = fairmend.repair(*arguments_of_call, time_limit=1e6), fairmend.repair(*arguments_of_call)
+    limited, unlimited = fairmend.repair(*arguments(SPEC, 3), time_limit=1e6), repaired(3)
     assert limited.network == unlimited.network
     assert limited.warnings == unlimited.warnings
 

@@ -7,7 +7,7 @@ import yaml
 
 from fairmend.base.text import percent, ratio
 from fairmend.report import Report
-from fairmend.report.card import model_card
+from fairmend.report.markdown import model_card
 from fairmend.spec import About
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from fairmend.evaluate.document import CheckDocument
+from fairmend.report.dossier import dossier_markdown, dossier_page
 from fairmend.report.dossier.content import NOT_CLAIMED, Evidence, Proof, Statement, chapters
-from fairmend.report.dossier.render import dossier_markdown, dossier_page
 from support.html_page import Page
 from support.report_cases import HOSTILE, audit_of, repair_of
 

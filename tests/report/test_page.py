@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairmend.base.text import in_points, printable, probabilities
 from fairmend.evaluate.document import NearestPair
 from fairmend.report.page import LARGEST, render
+from support.examples import examples
 from support.html_page import Page
 from support.report_cases import HOSTILE, audit_of, hostile, repair_of
 
@@ -86,7 +87,7 @@ def test_hostile_names_are_shown_and_not_run(number):
     assert "49" not in re.findall(r"</style>(.*?) &amp;", shown)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"]), min_size=1, max_size=60))
 @example("a\N{VARIATION SELECTOR-17}b")  # shows nothing, and is escaped
 def test_any_name_comes_out_as_it_went_in(name):

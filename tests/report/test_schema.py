@@ -14,7 +14,14 @@ from support.report_cases import audit_of, hostile, repair_of
 
 
 def test_every_field_of_a_report_is_checked():
-    plain = json.loads(json.dumps(asdict(repair_of().document)))
+    def shortened(value):
+        """Return the value with one entry of each list, which says what the others say."""
+        if isinstance(value, dict):
+            return {key: shortened(entry) for key, entry in value.items()}
+        return [shortened(entry) for entry in value[:1]] if isinstance(value, list) else value
+
+    plain = shortened(json.loads(json.dumps(asdict(repair_of().document))))
+    assert isinstance(from_plain(RepairDocument, plain), RepairDocument)
 
     def places(value, path=()):
         yield path
@@ -25,14 +32,17 @@ def test_every_field_of_a_report_is_checked():
     free = ("page", "what_if", "before", "steps"), ("page", "what_if", "after", "steps")  # any values, as in a network
     paths = [path for path in places(plain) if path and path[:4] not in free]
     assert len(paths) > 100
+
+    def broken(value, path):
+        if not path:
+            return [{"no": "such thing"}]
+        copy = value.copy()
+        copy[path[0]] = broken(value[path[0]], path[1:])
+        return copy
+
     for path in paths:
-        broken = json.loads(json.dumps(plain))
-        at = broken
-        for key in path[:-1]:
-            at = at[key]
-        at[path[-1]] = [{"no": "such thing"}]
         with pytest.raises(FairmendError, match=r": unknown field|: the field is missing| is not (a|true)"):
-            from_plain(RepairDocument, broken)
+            from_plain(RepairDocument, broken(plain, path))
 
 
 @dataclass(frozen=True)

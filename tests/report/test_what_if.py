@@ -9,7 +9,8 @@ import pytest
 from fairmend.base.errors import FairmendError
 from fairmend.network.operations.elementwise import ACTIVATIONS
 from fairmend.report import load_report
-from fairmend.report.what_if import what_if_data, what_if_problems
+from fairmend.report.consistency import what_if_problems
+from fairmend.report.page import what_if_data
 from support.html_page import Page
 from support.report_cases import audit_of, hostile, repair_of
 from support.what_if_cases import asked_audit

@@ -14,7 +14,7 @@ from fairmend.evaluate.what_if import add_what_if
 from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.network.model import compute_scores
 from fairmend.report import audit_report
-from fairmend.report.what_if import what_if_data
+from fairmend.report.page import what_if_data
 from fairmend.spec import Feature, Label, Spec
 from support.browser import NO_CHROMIUM, Opened, launch
 from support.cli_case import small_people

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.device import compute_on
@@ -24,13 +24,14 @@ from fairmend.searching.testers import (
     loss_gradient,
     output_gradient,
 )
+from support.examples import examples
 from support.search_cases import biased, check_starts, people, spec
 from support.strategies import networks, random_network
 
 # The gradients are those of autograd and of finite differences.
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(networks(), st.integers(0, 2**32 - 1))
 def test_gradients_are_those_of_autograd(net, seed):
     torch = pytest.importorskip("torch")

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from fairmend.searching.oracle import Oracle, ValueSpace
+from support.examples import examples
 from support.link_cases import family_spec, linked_specs_and_inputs, listed_values, small_network, values_of
 from support.search_cases import SPECS, people, spec
 
 
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(case=linked_specs_and_inputs())
 def test_the_neighbours_of_a_row_are_those_of_the_definition(case):
     spec, X = case

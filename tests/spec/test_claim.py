@@ -9,6 +9,7 @@ import pytest
 
 import fairmend
 from fairmend.spec import About, Claim, Feature, Label, Spec
+from fairmend.spec.claim import ScoreClaim
 from fairmend.spec.label import as_about, load_about
 from fairmend_check.kernel.spec import first_difference, read_spec
 from fairmend_check.spec_toml import read_spec_file
@@ -184,3 +185,16 @@ def test_a_favourable_value_that_is_no_class_is_refused():
         Label("grade", classes=("A", "B", "C"), favourable="D")
     with pytest.raises(fairmend.FairmendError, match="neither positive nor classes"):
         Label("income", favourable="high")
+
+
+def test_a_claim_that_derives_from_one_about_scores_is_about_scores():
+    """Engines ask what it compares; one that asked for its kind would compare classes."""
+
+    class Narrow(ScoreClaim):
+        pass
+
+    claim = Narrow("narrow", 0.1, "logit")
+    assert claim.is_score
+    assert claim.choose({"class": 1, "score": 2}, "a proof") == 2
+    with pytest.raises(fairmend.FairmendError, match=r"a proof is not possible for a claim about scores"):
+        claim.choose({"class": 1}, "a proof")

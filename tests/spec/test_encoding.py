@@ -5,12 +5,13 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Spec, encoding
 from fairmend.spec.read_values import read_column
+from support.examples import examples
 from support.row_by_row import encode_row_by_row
 from support.spec_cases import RACE, dropped_spec, refused
 from support.strategies_spec import specs_and_inputs, unhurried
@@ -106,7 +107,7 @@ def cases(draw):
     return Spec(features), pieces, draw(st.sampled_from([np.float32, np.float64]))
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(case=cases(), block=st.sampled_from([1, 2, 256]))
 def test_bytes_and_errors_are_those_of_encoding_value_by_value(case, block):
     spec, pieces, dtype = case

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -121,7 +122,7 @@ def test_clip_moves_values_to_the_nearest_end(spec, wrong):
     assert wrong["age"].tolist() == [61, 130, 16]  # the user's own data is not changed
     assert inside.kept.all()
     assert inside.spec == spec
-    assert inside.done.as_dict() == {
+    assert asdict(inside.done) == {
         "policy": "clip",
         "rows": 2,
         "features": {

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.errors import FairmendError
 from fairmend.prove.engines.branch import Pieces
 from fairmend.spec import Feature, Spec
 from fairmend.spec.products import MOST_PRODUCTS, ReachableValues, encode_column
+from support.examples import examples
 from support.link_cases import AGE, SEX, YEARS, family_spec, linked_specs_and_inputs, listed_values, values_of
 from support.neighbourhood_cases import Tally, compare_linked_case
 from support.spec_cases import refused
@@ -99,7 +100,7 @@ def test_both_zeros_are_one_value(dtype):
     assert not values.apart.any()
 
 
-few = settings(deadline=None, max_examples=12)
+few = examples(12)
 
 
 def streamed(spec, X):

@@ -28,6 +28,9 @@ _COMMENT = re.compile(r"<!--\s*(file|exit|not run|setup):\s*(.+?)\s*-->")
 RUN = {"python", "bash"}
 CHECKED = {"toml", "yaml", "json"}
 SHOWN = {"text", "console"}
+# What a shell keeps for the lines below, and a call of fairmend, whose patterns are in quotes.
+_KEPT = re.compile(r"^(\s|(cd|export|for|if|while) |\w+=)", re.MULTILINE)
+_CALL = re.compile(r"""fairmend ((?:[^"'*?|>]|"[^"]*"|'[^']*')*?)(?: > ([\w.-]+))?""")
 _TERMINAL = {"TERM": "dumb", "COLUMNS": "120"}
 
 
@@ -77,23 +80,26 @@ def run(page: Path, folder: Path) -> None:
 
 
 def _shell(block: Block, where: str, folder: Path) -> None:
-    code, output = _commands(block.text) if _is_fairmend_alone(block.text) else _bash(block.text, folder)
+    alone = not set(block.text) & set("$`\\;&<") and not _KEPT.search(block.text)
+    code, output = (_line_by_line if alone else _bash)(block.text, folder)
     expected = int(block.notes.get("exit", 0))
     assert code == expected, f"{where}: exit {code}\n{output}"
 
 
-def _is_fairmend_alone(text: str) -> bool:
-    return not set(text) & set("|&;<>$`\\*?") and all(line.startswith("fairmend ") for line in text.splitlines())
-
-
-def _commands(text: str) -> tuple[int, str]:
-    """Run the commands in this process, which has PyTorch loaded; as in bash -e, the first that fails is the last."""
+def _line_by_line(text: str, folder: Path) -> tuple[int, str]:
+    """Run each line, fairmend in this process, which has PyTorch loaded; the first that fails is the last."""
+    code, output = 0, ""
     for line in text.splitlines():
-        arguments = shlex.split(line, comments=True)[1:]
-        done = CliRunner(env=_TERMINAL).invoke(main, arguments, prog_name="fairmend")
-        if done.exit_code:
+        if call := _CALL.fullmatch(line):
+            done = CliRunner(env=_TERMINAL).invoke(main, shlex.split(call[1], comments=True), prog_name="fairmend")
+            code, output = done.exit_code, done.output
+            if call[2]:
+                (folder / call[2]).write_text(done.stdout)
+        elif line:
+            code, output = _bash(line, folder)
+        if code:
             break
-    return done.exit_code, done.output
+    return code, output
 
 
 def _bash(text: str, folder: Path) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """Small invented raw files for every data set."""
 
-from fairmend.paper.datasets._sets import BANK_BOUNDS
+from fairmend.paper.datasets import BANK_BOUNDS
 
 COMPAS_HEADER = (
     "Two_yr_Recidivism,Number_of_Priors,score_factor,Age_Above_FourtyFive,Age_Below_TwentyFive,"

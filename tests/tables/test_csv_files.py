@@ -6,7 +6,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
@@ -14,6 +14,7 @@ from fairmend.spec import Feature, Label, Spec
 from fairmend.tables import read_table, stream_table
 from fairmend.tables.csv_files import CsvRange, csv_pieces, examine_csv, find_ranges, read_csv, write_csv
 from fairmend.tables.files import TableFile
+from support.examples import examples
 
 HEADERS = [
     b"a,b\n",
@@ -98,7 +99,7 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("ranges") / "t.csv"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(header=st.sampled_from(HEADERS), body=BODIES, range_bytes=st.integers(1, 20), block=st.integers(12, 60))
 def test_ranges_give_the_values_or_the_error_of_the_whole_file(path, header, body, range_bytes, block):
     path.write_bytes(header + b"".join(b"".join(part) for part in body))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,18 @@ from fairmend._version import __version__
 from fairmend.base.errors import FairmendError
 from fairmend.spec import Spec
 from fairmend.tables import examine
+from fairmend.workers import local
 from fairmend.workers.engine import HERE, Failure, run_tasks
 from fairmend.workers.local import Processes, Threads, call_for_data, call_remotely, pack, read_answer
 from support.cli_case import run, small_network, small_people, small_spec
 from support.engines import ClusterEngine
 from support.killed_workers import COMMANDS, content, small_parts
 from support.worker_tasks import end_at
+
+
+@pytest.fixture(autouse=True)
+def _start_processes_as_users_do(monkeypatch):
+    monkeypatch.setattr(local, "get_context", get_context)
 
 
 def add(shared, task):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairmend.base.text import html_pairs, in_points, number, percent, printable, probabilities, short
+from fairmend.base.text import describe_seconds, html_pairs, in_points, number, percent, printable, probabilities, short
 
 
 def name_row(row: int, person: str | None) -> str:
@@ -95,6 +95,14 @@ class ScoreFigures:
     p90: float
     edges: list[float]
     counts: list[int]
+
+    def rows(self, least: str, *, same: bool) -> list[tuple[str, str]]:
+        """Return each figure as text, with its name; the differences unless a disparity shows the `same` ones."""
+        rows = [(f"Allowed difference of the {self.on}", f"{self.delta:.4g}")]
+        if not same:
+            rows.append(("Largest difference within a neighbourhood", f"{least}{self.largest:.4g}"))
+            rows.append(("Median difference / 90th percentile", f"{self.median:.4g} / {self.p90:.4g}"))
+        return rows
 
 
 @dataclass(frozen=True)
@@ -191,3 +199,67 @@ class DisparityFigures:
     def peak(self) -> AtThreshold:
         """The threshold at which most people are treated unequally, the lowest of several."""
         return max(self.curve, key=lambda entry: (entry.share, -entry.threshold))
+
+
+UNEQUAL, UNEQUAL_SHARE = "Treated unequally", "Share treated unequally"
+"""The names of the rows that say whether anyone is treated unequally."""
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """How many of `total` people are treated unequally: `count`, or more if not `exact`. `idi_rate` is their share."""
+
+    count: int
+    total: int
+    idi_rate: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class AuditFigures(Unequal):
+    """What an audit found, among people of a file or random samples (`sampled`).
+
+    `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
+    "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
+    `evaluations` scores were compared in `seconds`.
+    """
+
+    sampled: bool
+    interval: list[float] | None
+    unknown: int
+    method: str
+    exact_seconds: float | None
+    evaluations: int
+    seconds: float
+
+    def rows(self, scores: ScoreFigures | None, disparity: DisparityFigures) -> list[tuple[str, str]]:
+        """Return each figure as text, with its name, and those of a claim about `scores`."""
+        least, none_found = "" if self.exact else "at least ", not self.exact and not self.count
+        rows = [
+            ("Random samples of the input space" if self.sampled else "People in the data", f"{self.total:,}"),
+            (UNEQUAL, "none found" if none_found else f"{least}{self.count:,}"),
+        ]
+        rows += [] if none_found else [(UNEQUAL_SHARE, f"{least}{percent(self.idi_rate, 2)}")]
+        rows += [("Undecided", f"{self.unknown:,}")] if self.unknown and self.method == "branch" else []
+        if self.interval:
+            low, high = self.interval
+            rows.append(("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}"))
+        rows.append(("Scores compared", f"{self.evaluations:,} in {self.seconds:.2f} s"))
+        if scores is not None:
+            rows += scores.rows("" if self.method == "enumerate" else "at least ", same=scores.on == disparity.on)
+        return rows
+
+    def why_more(self) -> str:
+        """Return why more people may be treated unequally than are counted; empty if none are."""
+        if self.exact:
+            return ""
+        if self.method == "branch":
+            return (
+                f"{self.unknown:,} more may be treated unequally: their scores come within rounding error of the "
+                "decision, or the time limit was reached."
+            )
+        line = "Only random counterfactuals were tried: more people may be treated unequally."
+        if self.exact_seconds is None:
+            return line
+        took = describe_seconds(self.exact_seconds)
+        return f"{line} An exact count would take about {took} or more: pass --method exact."

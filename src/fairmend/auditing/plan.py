@@ -26,7 +26,7 @@ from fairmend.auditing.comparisons import WidestPairs, WorstNeighbours, comparis
 from fairmend.auditing.neighbours import ExhaustiveScan, RandomScan
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import suggest
+from fairmend.base.text import describe_seconds, suggest
 from fairmend.network import Model, Network
 from fairmend.prove.certify import certify
 from fairmend.prove.engines.branch import certify_by_branching
@@ -149,18 +149,6 @@ class AuditPlan:
         each = "infinitely many" if self.neighbours is None else _describe_many(self.neighbours)
         how = f"{rows}, {each} neighbours each, by {_HOW[self.method]}"
         return f"about {describe_seconds(self.seconds)}: {how}" if self.rows else how
-
-
-def describe_seconds(seconds: float) -> str:
-    """Return a duration in the unit that fits: "40 s", "3 min", "2.5 h" or "12 days"."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.2g} h"
-    days = seconds / 86_400
-    return f"{days:,.0f} days" if days < 1000 else "years"
 
 
 def choose_plan(

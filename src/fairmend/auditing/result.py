@@ -11,13 +11,13 @@ import numpy as np
 
 from fairmend.auditing.comparisons import widest_output
 from fairmend.auditing.disparity import ScoreDisparity, ScoreSummary
-from fairmend.auditing.figures import Pair
+from fairmend.auditing.figures import AuditFigures, Pair
 from fairmend.auditing.plan import AuditPlan
 from fairmend.auditing.rows import AuditedRows
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.text import (
     condition_text,
-    html_table,
+    html_pairs,
     percent,
     score_difference,
 )
@@ -199,29 +199,36 @@ class AuditResult:
         return table.drop(columns="id") if rows and all(row["id"] is None for row in rows) else table
 
     def _repr_html_(self) -> str:
-        """Show the result in a notebook: the figures, then the worst pairs."""
-        found, *further = self.describe().split("\n")
-        pairs = [pair.describe() for pair in self.pairs]
-        rows = list(enumerate(pairs, start=1))
-        notes = [f"{note[:1].upper()}{note[1:]}." for note in further[: len(further) - len(pairs)]]
-        notes += ["Rows are counted from 0."] if pairs and not self.sampled else []
+        """Show the result in a notebook: the figures that the terminal shows, then the worst pairs."""
+        scores, disparity = None if self.scores is None else self.scores.figures(), self.disparity.figures()
+        found = self.figures()
+        rows = [*found.rows(scores, disparity), *disparity.rows()]
+        rows += [(f"Pair {number}", pair.describe()) for number, pair in enumerate(self.pairs, start=1)]
+        notes = [] if self.exact else [found.why_more()]
+        notes += ["Rows are counted from 0."] if self.pairs and not self.sampled else []
         notes += [f"Condition: {self.condition}"] if self.condition else []
-        return html_table(f"Audit: {found}", ("", "worst pairs"), rows, notes)
+        return html_pairs("Audit", rows, notes)
+
+    def figures(self) -> AuditFigures:
+        """Return the figures as documents have them."""
+        return AuditFigures(
+            count=self.count,
+            total=self.total,
+            idi_rate=self.idi_rate,
+            exact=self.exact,
+            sampled=self.sampled,
+            interval=None if self.interval is None else list(self.interval),
+            unknown=self.unknown,
+            method=self.method,
+            exact_seconds=self.plan.exact_seconds,
+            evaluations=self.evaluations,
+            seconds=self.seconds,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data; rates are from 0 to 1."""
         return {
-            "count": self.count,
-            "total": self.total,
-            "idi_rate": self.idi_rate,
-            "interval": None if self.interval is None else list(self.interval),
-            "exact": self.exact,
-            "unknown": self.unknown,
-            "method": self.method,
-            "exact_seconds": self.plan.exact_seconds,
-            "sampled": self.sampled,
-            "evaluations": self.evaluations,
-            "seconds": self.seconds,
+            **vars(self.figures()),
             "scores": None if self.scores is None else asdict(self.scores.figures()),
             "disparity": self.disparity.as_dict(),
             "pairs": [asdict(pair.figures()) for pair in self.pairs],

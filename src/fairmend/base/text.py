@@ -98,6 +98,11 @@ def first_line(error: BaseException) -> str:
     return printable(lines[0]) if lines else type(error).__name__
 
 
+def capitalized(sentence: str) -> str:
+    """Return a sentence with a capital letter at its start."""
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
 # Lists
 
 
@@ -254,6 +259,18 @@ def exact_number(number: float, *, grouped: bool = False) -> str:
 def count(value: int) -> str:
     """Return a whole number with thousands separators."""
     return f"{value:,}"
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return a duration in the unit that fits: "40 s", "3 min", "2.5 h" or "12 days"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.2g} h"
+    days = seconds / 86_400
+    return f"{days:,.0f} days" if days < 1000 else "years"
 
 
 # Small HTML tables: how notebooks show specs, networks and results.

@@ -217,9 +217,10 @@ class _Graph:
         sums = self._combined(source, (steepest.unsqueeze(2) * groups[..., None]).transpose(1, 2).flatten(2))
         return operation.relax([low], [high], sums.concretise())
 
-    def _combined(self, source: int, matrix: Tensor) -> Forms:
+    def _combined(self, source: int, matrix: Tensor, bias: Tensor | None = None) -> Forms:
         """Return forms of combinations ``(pieces, rows, width)`` of a node's numbers, by a backward pass."""
-        first, rows = self.boxes.first, _Rows(self.boxes.first.new_zeros(matrix.shape[1]))
+        first = self.boxes.first
+        rows = _Rows(first.new_zeros(matrix.shape[1]) if bias is None else bias)
         rows.carry(source, matrix, matrix)
         for i in range(source, -1, -1):
             if i in rows.carried:
@@ -329,19 +330,8 @@ class _Graph:
         if self._stacked is not None:
             return self._stacked.forms(root)
         if layer is not None:
-            start, rows = layer[0].unsqueeze(0), _Rows(layer[1])
-            rows.carry(sources[0], start, start)
-        else:
-            width = self.widths[root]
-            start, rows = torch.eye(width, dtype=first.dtype, device=first.device)[None], _Rows(first.new_zeros(width))
-            rows.carry(root, start, start)
-        for i in range(root, -1, -1):
-            if i in rows.carried:
-                self._substitute(rows, i)
-        return Forms(
-            torch.addcmul(total(rows.lower), first, rows.lower_value),
-            torch.addcmul(total(rows.upper), first, rows.upper_value),
-        )
+            return self._combined(sources[0], layer[0].unsqueeze(0), layer[1])
+        return self._combined(root, torch.eye(self.widths[root], dtype=first.dtype, device=first.device)[None])
 
     def _substitute(self, rows: _Rows, i: int) -> None:
         """Replace the outputs of node i by its inputs, or by its forms where substitution ends."""

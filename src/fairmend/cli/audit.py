@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,6 +18,7 @@ from fairmend.cli.options import (
     outputs_option,
     reading_options,
     refuse_together,
+    report_options,
     resume_option,
     seed_option,
     what_if_options,
@@ -69,29 +69,13 @@ _USUAL = [
 @seed_option
 @click.option("--pairs", type=click.IntRange(min=0), default=5, show_default=True, help="Number of pairs to show.")
 @click.option("--out", type=FILE, help="CSV file for everyone who is treated unequally, each with a counterfactual.")
-@click.option(
-    "--report",
-    type=FILE,
-    default=Path("fairmend-audit"),
-    show_default=True,
-    help="Folder for the HTML report; other files in it are kept.",
-)
-@click.option("--no-report", is_flag=True, help="Do not write a report.")
+@report_options("fairmend-audit", "about", "no_what_if", "what_if_rows")
 @reading_options
 @outputs_option
 @about_option
 @what_if_options
 @output_options
-def command(
-    ctx: click.Context,
-    /,
-    report: Path,
-    no_report: bool,
-    no_what_if: bool,
-    what_if_rows: int,
-    json_output: bool,
-    **options: Any,
-) -> None:
+def command(ctx: click.Context, /, json_output: bool, **options: Any) -> None:
     """Count the people who are treated unequally.
 
     MODEL is a file: {formats}. Any other .onnx file is run by ONNX Runtime. A person is treated unequally if changing
@@ -104,18 +88,6 @@ def command(
     from fairmend.workflows import audit_files
 
     refuse_together(ctx, "samples", "data")
-    refuse_together(ctx, "jobs", "cluster")
-    for unused in ("report", "about", "no_what_if", "what_if_rows"):
-        refuse_together(ctx, unused, "no_report")
-    refuse_together(ctx, "what_if_rows", "no_what_if")
-    audited = run_and_show(
-        ctx,
-        audit_files,
-        show_audit,
-        json_output,
-        report=None if no_report else report,
-        what_if_rows=None if no_what_if else what_if_rows,
-        on_plan=None if json_output else announce,
-        **options,
-    )
+    on_plan = None if json_output else announce
+    audited = run_and_show(ctx, audit_files, show_audit, json_output, on_plan=on_plan, **options)
     ctx.exit(SOME_UNEQUAL if audited.document.count else NONE_UNEQUAL)

@@ -15,7 +15,6 @@ from fairmend.cli.options import (
     output_options,
     outputs_option,
     reading_options,
-    refuse_together,
     resume_option,
     seed_option,
     worker_options,
@@ -55,6 +54,5 @@ def command(ctx: click.Context, /, json_output: bool, **options: Any) -> None:
     from fairmend.cli.results import show_certify
     from fairmend.workflows import certify_files
 
-    refuse_together(ctx, "jobs", "cluster")
     counts = run_and_show(ctx, certify_files, show_certify, json_output, **options).document.counts
     ctx.exit(SOME_UNFAIR if counts.unfair else UNDECIDED if counts.unknown else ALL_FAIR)

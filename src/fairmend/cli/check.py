@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import capitalized
 from fairmend.cli.group import IndependentCommand
 from fairmend.cli.options import FILE, MODEL, common_options, insert_formats, json_option
 
@@ -85,7 +86,7 @@ def command(
     evidence = Evidence(attest, attest_failure, attestation, junit, summary)
     problem = evidence.problem(kernel_only=kernel_only)
     if problem:
-        raise click.UsageError(f"{problem[:1].upper()}{problem[1:]}.")
+        raise click.UsageError(f"{capitalized(problem)}.")
 
     try:
         result = check_and_print(

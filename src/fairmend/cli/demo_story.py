@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.text import Text
 
-from fairmend.base.text import percent
+from fairmend.base.text import capitalized, percent
 from fairmend.cli.console import Rows
 from fairmend.evaluate.compare import RepairComparison
 from fairmend.workflows.demo import BiasedNetwork
@@ -54,7 +54,7 @@ def show_bias(screen: Console, biased: BiasedNetwork) -> None:
         first, second = map(_coloured, biased.answers(pair, net))
         difference = people.spec.describe_pair(pair.x, pair.other)
         who = Text.assemble(f"  Applicant {biased.number(pair)}: ", first, ".")
-        lines.add_row(who, Text.assemble(f"{difference[0].upper()}{difference[1:]}: ", second, "."))
+        lines.add_row(who, Text.assemble(f"{capitalized(difference)}: ", second, "."))
     screen.print(lines)
 
 

@@ -12,7 +12,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.base.text import listed, number, percent, printable, probabilities, signed_difference, without_unit
+from fairmend.base.text import (
+    capitalized,
+    listed,
+    number,
+    percent,
+    printable,
+    probabilities,
+    signed_difference,
+    without_unit,
+)
 from fairmend.cli.console import Rows, figures_table, show_warnings
 from fairmend.evaluate.document import UTILITY_NAMES
 
@@ -257,7 +266,7 @@ def show_pairs(screen: Console, document: Document, pairs: Sequence[Pair], what:
         scores = probabilities(pair.scores, threshold, score_range=document.score_range)
         answers = map(document.quoted_class, pair.answers)
         first, second = (f"{name} ({score})" for name, score in zip(answers, scores, strict=True))
-        difference = f"{pair.difference[0].upper()}{pair.difference[1:]}"
+        difference = capitalized(pair.difference)
         lines.add_row(" ", Text(f"{name_pair(pair, what)}: {first}. {difference}: {second}."))
     meaning = "the probability of the first prediction"
     if threshold is not None:

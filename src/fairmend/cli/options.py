@@ -259,7 +259,7 @@ def _start_logging(ctx: click.Context, parameter: click.Parameter, value: Any) -
     ctx.find_root().call_on_close(stop)
 
 
-what_if_options = add_options(
+_what_if_options = add_options(
     click.option(
         "--no-what-if",
         is_flag=True,
@@ -274,7 +274,17 @@ what_if_options = add_options(
         help="Number of random rows of the data that this part of the report holds; 0 for none.",
     ),
 )
-"""Add the options of the part "What if?" of the report; the second has no effect beside the first."""
+
+
+def what_if_options(command: Decorated) -> Decorated:
+    """Add the options of the part "What if?" of the report, and give the command the rows that it holds, or None."""
+
+    @wraps(command)
+    def wrapped(*args: Any, no_what_if: bool, what_if_rows: int, **options: Any) -> Any:
+        refuse_together(click.get_current_context(), "what_if_rows", "no_what_if")
+        return command(*args, what_if_rows=None if no_what_if else what_if_rows, **options)
+
+    return cast(Decorated, _what_if_options(wrapped))
 
 
 def _remember_folder(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
@@ -355,6 +365,29 @@ common_options = add_options(
 """Add the options that every command has."""
 
 
+def report_options(folder: str, *of_the_report: str) -> Callable[[Decorated], Decorated]:
+    """Return --report and --no-report, and give the command the folder, or None.
+
+    Options `of_the_report` have no effect without one, and are refused then.
+    """
+
+    def decorate(command: Decorated) -> Decorated:
+        @wraps(command)
+        def wrapped(*args: Any, report: Path, no_report: bool, **options: Any) -> Any:
+            ctx = click.get_current_context()
+            for unused in ("report", *of_the_report):
+                refuse_together(ctx, unused, "no_report")
+            return command(*args, report=None if no_report else report, **options)
+
+        where = "Folder for the HTML report; other files in it are kept."
+        added = click.option("--no-report", is_flag=True, help="Do not write a report.")(wrapped)
+        return cast(
+            Decorated, click.option("--report", type=FILE, default=Path(folder), show_default=True, help=where)(added)
+        )
+
+    return decorate
+
+
 def group_options(command: Decorated) -> Decorated:
     """Give the command the files and two objects, `inputs` and `workers`, in place of the options that they hold."""
 
@@ -362,6 +395,8 @@ def group_options(command: Decorated) -> Decorated:
     def wrapped(*args: Any, **given: Any) -> Any:
         from fairmend.workflows import InputOptions, WorkerOptions
 
+        if "cluster" in given:
+            refuse_together(click.get_current_context(), "jobs", "cluster")
         for name, kind in (("inputs", InputOptions), ("workers", WorkerOptions)):
             held = {field.name for field in fields(kind)} & given.keys()
             if name == "inputs" or "jobs" in held:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +15,7 @@ from fairmend.cli.options import (
     model_options,
     output_options,
     reading_options,
-    refuse_together,
+    report_options,
     seed_option,
     worker_options,
 )
@@ -52,21 +51,14 @@ _SECONDS = (
     show_default=True,
     help="How many random people to compare, for an estimate beside the proof.",
 )
-@click.option(
-    "--report",
-    type=FILE,
-    default=Path("fairmend-quantify"),
-    show_default=True,
-    help="Folder for the HTML report; other files in it are kept.",
-)
-@click.option("--no-report", is_flag=True, help="Do not write a report.")
+@report_options("fairmend-quantify", "about")
 @worker_options("decide boxes of people.")
 @click.option("--certificate", type=FILE, help="Write a certificate of the shares, for fairmend check, to this file.")
 @seed_option
 @reading_options
 @about_option
 @output_options
-def command(ctx: click.Context, /, report: Path, no_report: bool, json_output: bool, **options: Any) -> None:
+def command(ctx: click.Context, /, json_output: bool, **options: Any) -> None:
     """Prove which share of all people is treated equally.
 
     MODEL is a file: {formats}. All people are those that the spec allows, each combination of values with the same
@@ -78,16 +70,12 @@ def command(ctx: click.Context, /, report: Path, no_report: bool, json_output: b
     from fairmend.cli.results import show_quantify, show_shares
     from fairmend.workflows import quantify_files
 
-    refuse_together(ctx, "jobs", "cluster")
-    refuse_together(ctx, "report", "no_report")
-    refuse_together(ctx, "about", "no_report")
     data = None if options["data"] is None else options["data"].name
     quantified = run_and_show(
         ctx,
         quantify_files,
         show_quantify,
         json_output,
-        report=None if no_report else report,
         on_result=None if json_output else lambda screen, done: show_shares(screen, done.document, data),
         on_outlook=None if json_output else warn_before,
         **options,

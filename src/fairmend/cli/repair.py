@@ -178,7 +178,7 @@ _USUAL = [
 @about_option
 @what_if_options
 @output_options
-def command(ctx: click.Context, /, no_what_if: bool, what_if_rows: int, json_output: bool, **options: Any) -> None:
+def command(ctx: click.Context, /, json_output: bool, **options: Any) -> None:
     """Repair a network and prove the result.
 
     MODEL is a file: {formats}. Any other .onnx file is repaired by classes of similar people (average). The repair
@@ -197,14 +197,12 @@ def command(ctx: click.Context, /, no_what_if: bool, what_if_rows: int, json_out
     from fairmend.workflows import repair_files
 
     refuse_together(ctx, "repair_rows", "repair_data")
-    refuse_together(ctx, "what_if_rows", "no_what_if")
     of_method = {name: options.pop(name) for name in _OF_METHOD}
     repaired = run_and_show(
         ctx,
         repair_files,
         show_repair,
         json_output,
-        what_if_rows=None if no_what_if else what_if_rows,
         options={name: value for name, value in of_method.items() if _is_given(ctx, name)},
         warn=warn_before,
         **options,

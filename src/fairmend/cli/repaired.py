@@ -125,7 +125,7 @@ def _comparison_table(document: RepairDocument, title: str) -> Table:
     )
     if before.largest_difference is not None and after.largest_difference is not None:
         table.add_row(
-            f"Largest difference, {document.claim.delta:g} allowed",
+            f"Largest difference, {document.claim.limit:g} allowed",
             f"{before.largest_difference:.4g}",
             f"{after.largest_difference:.4g}",
         )

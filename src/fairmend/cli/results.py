@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairmend.auditing.plan import AuditPlan, describe_seconds
-from fairmend.auditing.result import wilson_interval
-from fairmend.base.text import at_least_percent, at_most_percent, percent
+from fairmend.auditing.figures import UNEQUAL, UNEQUAL_SHARE
+from fairmend.auditing.plan import AuditPlan
+from fairmend.base.text import at_least_percent, capitalized, percent
 from fairmend.cli.console import Rows, figures_table, stderr_console
 from fairmend.cli.figures import (
     ROW_NUMBERS,
@@ -34,9 +34,10 @@ from fairmend.cli.figures import (
 )
 from fairmend.evaluate.document import AuditDocument, CertifyDocument, Document, QuantifyDocument, SearchDocument
 from fairmend.prove.result import decided_by
+from fairmend.quantifying.result import describe_estimate, share_rows
+from fairmend.searching.result import FOUND, search_rows
 
 if TYPE_CHECKING:  # a command loads the parts that it needs
-    from fairmend.auditing.figures import ScoreFigures
     from fairmend.auditing.result import AuditResult
     from fairmend.prove.result import CertifyResult
     from fairmend.quantifying.result import QuantifyResult
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # a command loads the parts that it needs
 
 _LONG = 5.0  # seconds that an audit may take without announcing it
 _SHOWN = 5
+_SHARE_COLOURS = {"fair": "green", "unfair": "red", "undecided": "yellow"}
 _REAL_ONLY = (
     "It is about exact arithmetic only: every margin is below the rounding errors of inference, which may change a "
     "prediction of the deployed model. Check it with fairmend check --real."
@@ -92,7 +94,7 @@ def announce(plan: AuditPlan) -> None:
     """Print how long the audit may take, if that is long."""
     if plan.seconds < _LONG:
         return
-    line = f"{plan.describe()[0].upper()}{plan.describe()[1:]}."
+    line = f"{capitalized(plan.describe())}."
     if plan.method != "sample":
         line += " --method sample gives a lower bound sooner."
     stderr_console().print(line)
@@ -100,56 +102,16 @@ def announce(plan: AuditPlan) -> None:
 
 def _show_audited(screen: Console, document: AuditDocument) -> None:
     table = figures_table(document.title, "", " ", right=(" ",))
-    least = "" if document.exact else "at least "
     style = "bold red" if document.count else "bold green"
-    table.add_row(
-        "Random samples of the input space" if document.sampled else "People in the data", f"{document.total:,}"
-    )
-    none_found = not document.exact and not document.count
-    people = "none found" if none_found else f"{least}{document.count:,}"
-    table.add_row("Treated unequally", Text(people, style=style))
-    if not none_found:
-        table.add_row("Share treated unequally", Text(f"{least}{percent(document.idi_rate, 2)}", style=style))
-    if document.unknown and document.method == "branch":
-        table.add_row("Undecided", f"{document.unknown:,}")
-    if document.interval:
-        low, high = document.interval
-        table.add_row("95 % confidence interval", f"{percent(low, 2)} to {percent(high, 2)}")
-    table.add_row("Scores compared", f"{document.evaluations:,} in {document.seconds:.2f} s")
-    if document.scores is not None:
-        _add_scores(
-            table,
-            document.scores,
-            "" if document.method == "enumerate" else "at least ",
-            same=document.scores.on == document.disparity.on,
-        )
+    for name, value in document.rows(document.scores, document.disparity):
+        table.add_row(name, Text(value, style=style if name in (UNEQUAL, UNEQUAL_SHARE) else ""))
+        if name.startswith("Scores compared") and document.scores is not None:
+            table.add_section()
     _add_utility(table, document)
     add_disparity(table, document.disparity)
     screen.print(table)
     if not document.exact:
-        screen.print(Text(_explain_lower_bound(document), style="yellow"))
-
-
-def _explain_lower_bound(document: AuditDocument) -> str:
-    if document.method == "branch":
-        return (
-            f"{document.unknown:,} more may be treated unequally: their scores come within rounding error of the "
-            "decision, or the time limit was reached."
-        )
-    line = "Only random counterfactuals were tried: more people may be treated unequally."
-    seconds = document.exact_seconds
-    if seconds is not None:
-        line += f" An exact count would take about {describe_seconds(seconds)} or more: pass --method exact."
-    return line
-
-
-def _add_scores(table: Table, scores: ScoreFigures, least: str, *, same: bool) -> None:
-    """Add what the claim allows, and the differences unless the disparity shows the same ones."""
-    table.add_section()
-    table.add_row(f"Allowed difference of the {scores.on}", f"{scores.delta:.4g}")
-    if not same:
-        table.add_row("Largest difference within a neighbourhood", f"{least}{scores.largest:.4g}")
-        table.add_row("Median difference / 90th percentile", f"{scores.median:.4g} / {scores.p90:.4g}")
+        screen.print(Text(document.why_more(), style="yellow"))
 
 
 def _add_utility(table: Table, document: AuditDocument) -> None:
@@ -260,22 +222,14 @@ def show_shares(screen: Console, found: QuantifyDocument, data: str | None) -> N
     columns = ["", "Of all people"] + ([] if found.rows is None else [f"Rows of {data}"])
     table = figures_table(found.title, *columns, right=columns[1:])
     rows = found.rows
-    for label, name, colour, shown in (
-        ("Proven to be treated equally", "fair", "green", at_least_percent),
-        ("Proven to be treated unequally", "unfair", "red", at_least_percent),
-        ("Undecided", "undecided", "yellow", at_most_percent),
+    for (label, share), name in zip(
+        share_rows(found.fair, found.unfair, found.undecided), ("fair", "unfair", "undecided"), strict=True
     ):
-        figures = [Text(shown(getattr(found, name)), f"bold {colour}" if getattr(found, name) else "")]
-        figures += [] if rows is None else [Text(f"{getattr(rows, name):,}")]
-        table.add_row(label, *figures)
+        style = f"bold {_SHARE_COLOURS[name]}" if getattr(found, name) else ""
+        table.add_row(label, Text(share, style), *([] if rows is None else [f"{getattr(rows, name):,}"]))
     screen.print(table)
     if found.sampled is not None:
-        estimate = f"{found.sampled:.2%}".replace("%", " %")
-        low, high = map(percent, wilson_interval(round(found.sampled * found.samples), found.samples))
-        interval = f"an estimate, 95 % interval {low} to {high}"
-        screen.print(
-            Text(f"Of {found.samples:,} random people, {estimate} were found to be treated unequally ({interval}).")
-        )
+        screen.print(Text(describe_estimate(found.sampled, found.samples)))
     divided = f"{found.leaves:,} {'box' if found.leaves == 1 else 'boxes'} in {found.seconds:.1f} s."
     screen.print(Text(f"{divided} The proof holds in {found.precision} arithmetic, rounding included."))
     show_condition(screen, found.condition)
@@ -307,13 +261,11 @@ def show_search(screen: Console, searched: FilesResult[SearchResult, SearchDocum
 
 def _show_found(screen: Console, document: SearchDocument) -> None:
     table = figures_table(document.title, "", " ", right=(" ",))
-    table.add_row("Tester", document.method)
-    table.add_row(
-        "Found to be treated unequally", Text(f"{document.count:,}", "bold red" if document.count else "bold green")
-    )
-    table.add_row("Seeds with a result", f"{document.starts:,} of {document.seeds:,}")
-    table.add_row("Model calls", f"{document.calls:,}")
-    table.add_row("Seconds", f"{document.seconds:.2f}")
+    for name, value in search_rows(
+        document.method, document.count, document.starts, document.seeds, document.calls, document.seconds
+    ):
+        style = "bold red" if document.count else "bold green"
+        table.add_row(name, Text(value, style if name == FOUND else ""))
     screen.print(table)
     if not document.count:
         screen.print(

@@ -14,7 +14,6 @@ from fairmend.cli.options import (
     output_options,
     outputs_option,
     reading_options,
-    refuse_together,
     resume_option,
     seed_option,
     worker_options,
@@ -64,6 +63,5 @@ def command(ctx: click.Context, /, json_output: bool, **options: Any) -> None:
     from fairmend.cli.results import show_search
     from fairmend.workflows import search_files
 
-    refuse_together(ctx, "jobs", "cluster")
     searched = run_and_show(ctx, search_files, show_search, json_output, **options)
     ctx.exit(SOME_FOUND if searched.document.count else NONE_FOUND)

@@ -17,7 +17,6 @@ from fairmend.evaluate.document import (
     Page,
     QuantifyDocument,
     RowShares,
-    ScoreRanges,
     SearchDocument,
     UnequalBox,
     VerdictCounts,
@@ -26,12 +25,12 @@ from fairmend.evaluate.document_parts import Context, common_parts, taken
 from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import CodedValues, columns_of_rows
 from fairmend.evaluate.labelled import LabelledFigures
-from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
+from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_means, tabulate_outcomes
 from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.people import People, RowNumbers
 from fairmend.evaluate.proxies import proxy_table
-from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
+from fairmend.evaluate.score_ranges import RangedPeople, tabulate_score_ranges
 from fairmend.network import Model
 from fairmend.prove.result import CertifyResult, Witness
 from fairmend.quantifying.result import QuantifyResult
@@ -40,9 +39,6 @@ from fairmend.spec import Spec
 from fairmend.spec.features import Feature
 from fairmend.spec.out_of_range import regression_warnings, spec_warnings
 from fairmend.spec.own_values import OwnValues, imputed_values
-
-_MOST_RANGES = 240
-
 
 # Audit
 
@@ -88,8 +84,7 @@ def audit_document(
         outcomes = tabulate_outcomes(spec, compared, [classes], common["class_names"])
     return AuditDocument(
         **common,
-        **taken(result, "count total idi_rate exact sampled interval unknown method evaluations seconds"),
-        exact_seconds=result.plan.exact_seconds,
+        **vars(result.figures()),
         scores=None if result.scores is None else result.scores.figures(),
         disparity=result.disparity.figures(),
         labelled_rows=labelled.rows,
@@ -100,28 +95,30 @@ def audit_document(
         mean_outputs=tabulate_means(compared, result.rows.logits) if spec.regression else [],
         outcomes=outcomes,
         pairs=[pair.figures() for pair in result.pairs],
-        page=_audit_page(net, spec, result, RowNumbers() if rows is None else rows) if page else None,
+        page=describe_people(net, spec, result, RowNumbers() if rows is None else rows) if page else None,
     )
 
 
-def _audit_page(net: Model, spec: Spec, result: AuditResult, numbers: RowNumbers) -> Page:
-    """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
-    looked_at = len(result.examined.X)
+def describe_people(
+    net: Model,
+    spec: Spec,
+    result: AuditResult,
+    numbers: RowNumbers,
+    after: Model | None = None,
+    ranged: Sequence[RangedPeople] = (),
+) -> Page:
+    """Return some of the people of an audit in detail, and what a repaired model gives them.
+
+    For a claim about scores, there are no pairs with two predictions. The score ranges are those of `ranged` people,
+    before and after a repair, by default of the sample of the audit.
+    """
+    examined = result.examined
     if result.scores is not None:
-        return Page(looked_at)
+        return Page(len(examined.X))
     nearest = nearest_in_audit(net, spec, result)
-    pairs = tabulate_pairs(nearest, spec, net, total=result.count, exact=result.exact, numbers=numbers)
-    return Page(looked_at, _score_ranges(net, spec, result), nearest.decisive_features(), pairs)
-
-
-def _score_ranges(net: Model, spec: Spec, result: AuditResult) -> ScoreRanges:
-    """Return the score ranges of some of the inputs, evenly spaced in order of their score."""
-    people = result.scored_sample(net)
-    order = order_by_score(people)
-    chosen = order[pick_evenly(len(order), _MOST_RANGES)]
-    found = compute_score_ranges(spec, people.take(chosen))
-    listed = found.as_list(result.examined.unequal[chosen])
-    return ScoreRanges(score_kind(net), len(order), found.exact, listed, [])
+    pairs = tabulate_pairs(nearest, spec, net, after, total=result.count, exact=result.exact, numbers=numbers)
+    ranges = tabulate_score_ranges(spec, *(ranged or [RangedPeople(result.scored_sample(net), examined.unequal)]))
+    return Page(len(examined.X), ranges, nearest.decisive_features(), pairs)
 
 
 # Quantify
@@ -134,7 +131,6 @@ def quantify_document(
     context: Context,
     *,
     boxes: int,
-    certificate: CertificateSummary | None = None,
 ) -> QuantifyDocument:
     """Return the shares of all people, with so many boxes at most."""
     shown = [
@@ -155,7 +151,7 @@ def quantify_document(
         boxes_left_out=len(found.boxes[boxes:]),
         rows=None if found.rows is None else RowShares(**taken(found.rows, "fair unfair undecided total")),
         own=[short(f.name) for f in spec.protected if any(f.name in link.when for link in spec.links)],
-        certificate=certificate,
+        certificate=None,
     )
 
 

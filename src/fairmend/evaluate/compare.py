@@ -15,11 +15,11 @@ from fairmend.base.metrics import changed_rate
 from fairmend.base.progress import Progress
 from fairmend.base.text import percent
 from fairmend.evaluate.document import UtilityFigures
-from fairmend.evaluate.groups import GroupMetrics, group_metrics_of
+from fairmend.evaluate.groups import GroupMetrics
+from fairmend.evaluate.labelled import labelled_figures
 from fairmend.evaluate.people import number_pairs
 from fairmend.evaluate.split import DataSplit, class_warnings
 from fairmend.evaluate.training_rows import memory_warnings, training_warnings
-from fairmend.evaluate.utility import regression_utility, utility_of
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows
 from fairmend.prove.claims import Guarantee, UnequalCount
@@ -91,19 +91,14 @@ def measure(
         inputs, repair = everyone.take(chosen), UnequalInputs(data.unequal[chosen], exact=True)
         scores = None if data.scores is None else data.scores.take(chosen)
     else:
-        found = audit(net, spec, GivenInputs.valid(split.X_repair), seed=seed, pairs=0, time_limit=AUDIT_SECONDS)
-        inputs, repair = found.scored(net, split.X_repair), UnequalInputs(found.unequal, found.exact)
-        scores = found.scores
+        alone = audit(net, spec, GivenInputs.valid(split.X_repair), seed=seed, pairs=0, time_limit=AUDIT_SECONDS)
+        inputs, repair = alone.scored(net, split.X_repair), UnequalInputs(alone.unequal, alone.exact)
+        scores = alone.scores
     scored = everyone.take(split.scored) if split.test is None else ScoredRows.of(net, split.test.X)
-    y = split.y_scored
-    groups: tuple[GroupMetrics, ...] = ()
-    if spec.regression:
-        figures = regression_utility(scored.logits, y)
-    else:
-        figures = utility_of(scored.logits, y, threshold=net.threshold)
-        groups = group_metrics_of(spec, split.compared_columns(), scored.classes, y, classes=net.outputs)
+    found = labelled_figures(spec, net, scored.logits, split.y_scored, split.compared_columns())
+    assert found.utility is not None
     data = number_pairs(data, split.rows, spec, net.dtype)
-    return Measurement(repair, data, figures, groups, inputs, scored, scores)
+    return Measurement(repair, data, found.utility, found.groups, inputs, scored, scores)
 
 
 @dataclass(frozen=True, eq=False)

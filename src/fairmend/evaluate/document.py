@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fairmend._version import __version__
-from fairmend.auditing.figures import DisparityFigures, Pair, ScoreFigures
+from fairmend.auditing.figures import AuditFigures, DisparityFigures, Pair, ScoreFigures, Unequal
 from fairmend.base.text import as_text, printable
 from fairmend.spec.claim import Claim
 from fairmend.spec.label import About
+from fairmend.spec.out_of_range import Outside
 
 FORMAT, VERSION = "fairmend result", 2
 
@@ -66,15 +67,6 @@ class Similarity:
 
 
 @dataclass(frozen=True)
-class OutsideCounts:
-    """How many values of one feature are `below` its range, `above` it, or `unknown`: none of its categories."""
-
-    below: int
-    above: int
-    unknown: int
-
-
-@dataclass(frozen=True)
 class OutOfRangeValues:
     """What was done about values out of range: "refuse" (there were none), "clip", "skip" or "widen".
 
@@ -84,7 +76,7 @@ class OutOfRangeValues:
 
     policy: str
     rows: int
-    features: dict[str, OutsideCounts]
+    features: dict[str, Outside]
     ranges: dict[str, list[float]]
     text: str
 
@@ -188,16 +180,6 @@ class Document:
 
 
 # Figures of a network
-
-
-@dataclass(frozen=True)
-class Unequal:
-    """How many of `total` people are treated unequally: `count`, or more if not `exact`. `idi_rate` is their share."""
-
-    count: int
-    total: int
-    idi_rate: float
-    exact: bool
 
 
 @dataclass(frozen=True)
@@ -650,12 +632,10 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditDocument(Unequal, Document):
-    """What an audit found among people of a file, or among random samples (`sampled`).
+class AuditDocument(AuditFigures, Document):
+    """What an audit found among people of a file, or among random samples (`sampled`); see `AuditFigures`.
 
-    `interval` is the 95 % confidence interval of the share for samples. `unknown` people are not decided. `method` is
-    "enumerate", "branch" or "sample", and `exact_seconds` how long an exact count would take, if it was not made.
-    `evaluations` scores were compared in `seconds`. `scores` is given for a claim about scores. `utility` is measured
+    `scores` is given for a claim about scores. `utility` is measured
     on `labelled_rows`, and `groups` on all people, or for a regression network `mean_outputs`. `effects` are the mean
     effects of the values of each protected feature, and `proxies` say how well features predict the columns of --group.
     `pairs` are the worst ones. `outcomes` is None for a regression network and for samples, and `page` without a
@@ -663,13 +643,6 @@ class AuditDocument(Unequal, Document):
     """
 
     kind: str = AUDIT
-    sampled: bool
-    interval: list[float] | None
-    unknown: int
-    method: str
-    exact_seconds: float | None
-    evaluations: int
-    seconds: float
     scores: ScoreFigures | None
     disparity: DisparityFigures
     labelled_rows: int

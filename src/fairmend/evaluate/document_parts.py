@@ -23,7 +23,6 @@ from fairmend.evaluate.document import (
     LeftOutFile,
     Origin,
     OutOfRangeValues,
-    OutsideCounts,
     Run,
     Similarity,
     SourceFile,
@@ -206,7 +205,7 @@ def out_of_range_values(done: OutOfRange) -> OutOfRangeValues:
     return OutOfRangeValues(
         done.policy,
         done.rows,
-        {name: OutsideCounts(counts.below, counts.above, counts.unknown) for name, counts in done.features.items()},
+        dict(done.features),
         {name: list(ends) for name, ends in done.ranges.items()},
         short(done.describe(), 2_000),
     )

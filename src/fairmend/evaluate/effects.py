@@ -32,7 +32,7 @@ _ROUNDING = 1e-6  # effects below are how programs round, not how a model treats
 
 
 def mean_effects(
-    models: Sequence[Model], spec: Spec, X: FloatArray, answers: Sequence[str], seed: int = 0
+    models: Sequence[Model], spec: Spec, X: FloatArray, answers: Sequence[str]
 ) -> list[list[FeatureEffects]]:
     """Return for each model the effects of the values of each protected feature, of at most twelve.
 
@@ -42,16 +42,16 @@ def mean_effects(
     """
     people = X[pick_evenly(len(X), _MOST_PEOPLE)]
     several = [feature for feature in spec.protected if feature.varies][:_MOST_FEATURES]
-    found = [_effects(models, spec, feature, people, answers, seed) for feature in several]
+    found = [_effects(models, spec, feature, people, answers) for feature in several]
     return [[of_feature[number] for of_feature in found] for number in range(len(models))]
 
 
 def _effects(
-    models: Sequence[Model], spec: Spec, feature: Feature, X: FloatArray, answers: Sequence[str], seed: int
+    models: Sequence[Model], spec: Spec, feature: Feature, X: FloatArray, answers: Sequence[str]
 ) -> list[FeatureEffects]:
     own = spec.values_of(feature, X)
     values, left_out = _chosen_values(feature, own)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rows = [draw_with_value(spec, X, feature, value, rng) for value in values]
     logits = [[model.logits(each) for each in rows] for model in models]
     scores = [_scores(each, regression=spec.regression) for each in logits]

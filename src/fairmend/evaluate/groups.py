@@ -22,7 +22,6 @@ from fairmend.base.arrays import Bools, Floats, Ints, chunks, count_codes, count
 from fairmend.base.errors import FairmendError
 from fairmend.base.metrics import Classes
 from fairmend.base.text import as_text, percent, suggest
-from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.encoding import decode_columns
 from fairmend.spec.features import Feature
@@ -71,22 +70,6 @@ class GroupMetrics:
         """The class whose shares differ most between groups, and the difference; None without shares by class."""
         spreads = {name: max(rates.values()) - min(rates.values()) for name, rates in self.class_rates.items()}
         return max(spreads.items(), key=lambda item: item[1]) if spreads else None
-
-
-def group_metrics(
-    net: Model,
-    spec: Spec,
-    X: pd.DataFrame | npt.ArrayLike,
-    y: npt.ArrayLike | None = None,
-    columns: Sequence[GroupColumn] = (),
-) -> tuple[GroupMetrics, ...]:
-    """Return the metrics of each protected feature on X, and of columns that the model does not read.
-
-    y (rows,) are the true classes if they are known.
-    """
-    inputs = spec.as_inputs(X, net.dtype)
-    compared = [*protected_columns(spec, inputs), *columns]
-    return group_metrics_of(spec, compared, net.predict(inputs), y, classes=net.outputs)
 
 
 def protected_columns(spec: Spec, X: npt.NDArray[np.floating[Any]]) -> list[GroupColumn]:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmend.auditing.rows import AuditedRows, RowStore
-from fairmend.base.arrays import Bools, in_chunks, select_rows
+from fairmend.base.arrays import Bools, FloatArray, in_chunks, select_rows
 from fairmend.base.text import as_text, listed, shown
 from fairmend.evaluate.document import UtilityFigures
-from fairmend.evaluate.groups import CodedValues, GroupMetrics, columns_of_rows, group_metrics_of
+from fairmend.evaluate.groups import CodedValues, GroupColumn, GroupMetrics, columns_of_rows, group_metrics_of
 from fairmend.evaluate.utility import auc_by_chance, regression_utility, utility_of
 from fairmend.network import Model
 from fairmend.spec import Spec
@@ -27,7 +27,7 @@ _MOST_VALUES = 1_000  # distinct labels that are kept
 
 @dataclass(frozen=True)
 class LabelledFigures:
-    """How good the network is on the rows with a label; empty without such rows.
+    """How good a network is on rows with a label; empty without such rows.
 
     Attributes
     ----------
@@ -41,6 +41,21 @@ class LabelledFigures:
     utility: UtilityFigures | None = None
     groups: tuple[GroupMetrics, ...] = ()
     auc_by_chance: float | None = None
+
+
+def labelled_figures(
+    spec: Spec, net: Model, logits: FloatArray, y: npt.ArrayLike, compared: Sequence[GroupColumn] = ()
+) -> LabelledFigures:
+    """Return how good a network is by its logits (rows,) or (rows, outputs) for true classes, or numbers, y (rows,).
+
+    `compared` are the columns whose groups are compared.
+    """
+    true = np.asarray(y)
+    if spec.regression:
+        return LabelledFigures(len(true), regression_utility(logits, true))
+    groups = group_metrics_of(spec, compared, in_chunks(logits, net.decide, np.int16), true, classes=net.outputs)
+    figures = utility_of(logits, true, threshold=net.threshold)
+    return LabelledFigures(len(true), figures, groups, auc_by_chance(true, net.outputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,15 +142,10 @@ class LabelledRows:
         y, logits = self._labels.array(), rows.logits
         if count < len(known):
             y, logits = select_rows(y, known), select_rows(logits, known)
-        if self._spec.regression:
-            return LabelledFigures(count, regression_utility(logits, y))
-        compared = [*columns_of_rows(self._spec, rows), *columns]
+        compared = [] if self._spec.regression else [*columns_of_rows(self._spec, rows), *columns]
         if count < len(known):
             compared = [(feature, values.chosen(known)) for feature, values in compared]
-        predicted, outputs = in_chunks(logits, self._net.decide, np.int16), self._net.outputs
-        groups = group_metrics_of(self._spec, compared, predicted, y, classes=outputs)
-        figures = utility_of(logits, y, threshold=self._net.threshold)
-        return LabelledFigures(count, figures, groups, auc_by_chance(y, outputs))
+        return labelled_figures(self._spec, self._net, logits, y, compared)
 
     def _read_labels(self, frame: pd.DataFrame) -> tuple[npt.NDArray[Any], Bools]:
         """Return the class of each row, or the number to predict, and whether it has one."""

@@ -21,7 +21,7 @@ _MOST_FEATURES = 10
 _TREES = 50
 
 
-def proxy_table(spec: Spec, X: FloatArray, rows: Ints, column: GroupColumn, seed: int = 0) -> ProxyTable:
+def proxy_table(spec: Spec, X: FloatArray, rows: Ints, column: GroupColumn) -> ProxyTable:
     """Return how well features predict the groups of a column; X (people, width) are these rows (people,) of the data.
 
     Groups with fewer than 30 of the people are left out.
@@ -36,7 +36,7 @@ def proxy_table(spec: Spec, X: FloatArray, rows: Ints, column: GroupColumn, seed
     if count < 2:
         reason = f"fewer than two groups have at least {_FEWEST} of the people"
         return ProxyTable(short(feature.name), len(people), count, None, [], 0, reason)
-    auc, drops = _judge(spec, people, groups, seed)
+    auc, drops = _judge(spec, people, groups)
     order = sorted(range(len(drops)), key=lambda number: -drops[number])
     shown = [ProxyFeature(short(spec.features[n].name), drops[n]) for n in order if drops[n] > 0][:_MOST_FEATURES]
     return ProxyTable(short(feature.name), len(people), count, auc, shown, len(drops) - len(shown), None)
@@ -51,17 +51,17 @@ def describe_proxy(proxy: ProxyTable) -> str:
     return f"{told}. What each adds: {most}." if most else f"{told}."
 
 
-def _judge(spec: Spec, X: FloatArray, groups: Ints, seed: int) -> tuple[float, list[float]]:
+def _judge(spec: Spec, X: FloatArray, groups: Ints) -> tuple[float, list[float]]:
     """Return the AUC on people that the classifier did not see, and how much each feature adds to it."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold
 
     aucs: list[float] = []
     drops: list[list[float]] = []
-    rng = np.random.default_rng(seed)
-    for train, test in StratifiedKFold(_FOLDS, shuffle=True, random_state=seed).split(X, groups):
+    rng = np.random.default_rng(0)
+    for train, test in StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(X, groups):
         model = HistGradientBoostingClassifier(
-            max_iter=_TREES, early_stopping=False, categorical_features=_categories(spec), random_state=seed
+            max_iter=_TREES, early_stopping=False, categorical_features=_categories(spec), random_state=0
         ).fit(X[train], groups[train])
         own = _auc(model.predict_proba(X[test]), groups[test])
         aucs.append(own)

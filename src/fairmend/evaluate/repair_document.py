@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from fairmend.auditing.disparity import ScoreSummary
+from fairmend.auditing.figures import Unequal
 from fairmend.base.arrays import Floats, Ints
 from fairmend.base.text import short
+from fairmend.evaluate.build_document import describe_people
 from fairmend.evaluate.compare import RepairComparison
 from fairmend.evaluate.document import (
     FeatureEffects,
@@ -19,23 +21,18 @@ from fairmend.evaluate.document import (
     Losses,
     NetworkFigures,
     Origin,
-    Page,
     PolicySummary,
     RecipeSummary,
     RepairDocument,
-    ScoreRanges,
-    Unequal,
     WeightChange,
     WeightChanges,
 )
 from fairmend.evaluate.document_parts import Context, certificate_summary, common_parts, taken
 from fairmend.evaluate.effects import mean_effects
 from fairmend.evaluate.groups import GroupColumn
-from fairmend.evaluate.nearest_counterfactuals import nearest_in_audit, pick_evenly
 from fairmend.evaluate.outcomes import tabulate_groups, tabulate_means, tabulate_outcomes
-from fairmend.evaluate.pairs import tabulate_pairs
 from fairmend.evaluate.proxies import proxy_table
-from fairmend.evaluate.score_ranges import compute_score_ranges, order_by_score, score_kind
+from fairmend.evaluate.score_ranges import RangedPeople
 from fairmend.evaluate.summary import accuracy_measure, describe_policy, was_run
 from fairmend.network import Lookup, Model, Network
 from fairmend.prove.fit import model_condition
@@ -43,7 +40,6 @@ from fairmend.repairing.result import RepairResult
 from fairmend.repairing.selection import Candidate
 from fairmend.spec import Spec
 
-MOST_RANGES = 240
 _MOST_COLUMNS, _MOST_UNITS = 30, 40
 
 
@@ -113,8 +109,14 @@ def repair_document(
         candidates=[_candidate(candidate) for candidate in result.candidates],
         history=Losses(_finite(result.history.fair), _finite(result.history.task)),
         seconds=dict(result.seconds),
-        page=_page(original, comparison),
+        page=describe_people(original, spec, comparison.before.data, people.rows, repaired, _ranged(comparison)),
     )
+
+
+def _ranged(comparison: RepairComparison) -> list[RangedPeople]:
+    """Return the repair inputs, whose score ranges the page compares."""
+    both, by_classes = (comparison.before, comparison.after), (False, comparison.result.by_classes)
+    return [RangedPeople(each.inputs, each.repair.rows, known) for each, known in zip(both, by_classes, strict=True)]
 
 
 def _scores(comparison: RepairComparison) -> list[ScoreSummary]:
@@ -193,45 +195,6 @@ def _candidate(candidate: Candidate) -> RecipeSummary:
 
 def _finite(losses: tuple[float, ...]) -> list[float | None]:
     return [float(loss) if np.isfinite(loss) else None for loss in losses]
-
-
-# What only the page needs
-
-
-def _page(original: Model, comparison: RepairComparison) -> Page:
-    """Return some of the people in detail; for a claim about scores, there are no pairs with two predictions."""
-    people, unequal = comparison.split, comparison.before.data
-    looked_at = len(unequal.examined.X)
-    if unequal.scores is not None:
-        return Page(looked_at)
-    nearest = nearest_in_audit(original, people.spec, unequal)
-    pairs = tabulate_pairs(
-        nearest,
-        people.spec,
-        original,
-        comparison.result.network,
-        total=unequal.count,
-        exact=unequal.exact,
-        numbers=people.rows,
-    )
-    return Page(looked_at, _score_ranges(original, comparison), nearest.decisive_features(), pairs)
-
-
-def _score_ranges(original: Model, comparison: RepairComparison) -> ScoreRanges:
-    """Return the score ranges of an even choice of the repair inputs, in order of their score before."""
-    both = comparison.before, comparison.after
-    own = order_by_score(comparison.before.inputs)
-    chosen = own[pick_evenly(len(own), MOST_RANGES)]
-    before, after = (
-        compute_score_ranges(
-            comparison.split.spec,
-            figures.inputs.take(chosen),
-            by_classes=comparison.result.by_classes and figures is comparison.after,
-        )
-        for figures in both
-    )
-    listed = [found.as_list(figures.repair.rows[chosen]) for found, figures in zip((before, after), both, strict=True)]
-    return ScoreRanges(score_kind(original), len(own), before.exact and after.exact, *listed)
 
 
 # Which weights changed: by layer, by input column, and in the head

@@ -12,12 +12,16 @@ import numpy as np
 
 from fairmend.auditing.neighbours import stream_random_neighbours
 from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
-from fairmend.evaluate.document import ScoreRange
-from fairmend.network import Model, Network
+from fairmend.evaluate.document import ScoreRange, ScoreRanges
+from fairmend.evaluate.nearest_counterfactuals import pick_evenly
+from fairmend.network import Network
 from fairmend.network.model import ScoredRows, class_probability
 from fairmend.prove.kernel_bounds import KernelBounds
 from fairmend.spec import Spec
 from fairmend.spec.neighbourhoods import Regions
+
+MOST_RANGES = 240
+"""Inputs whose ranges a page shows."""
 
 _MOST_POINTS = 2_000_000  # neighbours that can be computed in a fraction of a second; beyond, bounds have to do
 _MOST_RUN = 200_000  # of a model that is only run
@@ -60,14 +64,29 @@ class ScoreRangeArrays:
         ]
 
 
-def score_kind(net: Model) -> str:
-    """Return whose probability the score is: "positive" (class 1) with one or two outputs, "own" with more."""
-    return "positive" if net.outputs <= 2 else "own"
+@dataclass(frozen=True, eq=False)
+class RangedPeople:
+    """People, which of them are treated unequally (inputs,), and whether their score depends on their class alone."""
+
+    people: ScoredRows
+    unequal: Bools
+    by_classes: bool = False
 
 
 def order_by_score(people: ScoredRows) -> Ints:
     """Return the row numbers of people in order of their score."""
     return np.argsort(people.probability(), kind="stable").astype(np.int64)
+
+
+def tabulate_score_ranges(spec: Spec, before: RangedPeople, after: RangedPeople | None = None) -> ScoreRanges:
+    """Return the score ranges of some of the people, evenly spaced in the order of their score `before` a repair."""
+    order = order_by_score(before.people)
+    chosen = order[pick_evenly(len(order), MOST_RANGES)]
+    both = [before] if after is None else [before, after]
+    found = [compute_score_ranges(spec, each.people.take(chosen), by_classes=each.by_classes) for each in both]
+    listed = [ranges.as_list(each.unequal[chosen]) for ranges, each in zip(found, both, strict=True)]
+    kind = "positive" if before.people.net.outputs <= 2 else "own"
+    return ScoreRanges(kind, len(order), all(each.exact for each in found), *listed, *([[]] if after is None else []))
 
 
 def compute_score_ranges(

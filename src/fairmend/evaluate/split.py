@@ -195,21 +195,15 @@ def describe_scored(rows: int, *, test: bool, held_out: bool) -> str:
 def read_labels(
     spec: Spec, net: Model, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
 ) -> npt.NDArray[np.integer] | FloatArray:
-    """Return the label of each row (rows,): its class, or for a regression network the number to predict."""
-    if not spec.regression:
-        return read_classes(spec, net, frame, source, first_row)
-    with naming_file(source):
-        return spec.labels(frame, first_row=first_row)
+    """Return the label of each row (rows,): the number to predict, or the class.
 
-
-def read_classes(
-    spec: Spec, net: Model, frame: pd.DataFrame, source: DataSource | str, first_row: RowNumber = 0
-) -> npt.NDArray[np.integer]:
-    """Return the class of each row (rows,): 1 for the positive label, or with more than two classes its number."""
+    It is 1 for the positive label, or with more than two classes the number of the class.
+    """
     with naming_file(source):
-        spec.require_outputs(net.outputs)
+        if not spec.regression:
+            spec.require_outputs(net.outputs)
         y = spec.labels(frame, first_row=first_row)
-    if net.outputs <= 2 or (spec.label is not None and spec.label.classes):
+    if spec.regression or net.outputs <= 2 or (spec.label is not None and spec.label.classes):
         return y
     label = spec.label
     assert label is not None

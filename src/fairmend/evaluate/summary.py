@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairmend.auditing.figures import ScoreFigures
-from fairmend.base.text import at_most_percent, count, listed, number, percent, score_difference
+from fairmend.base.text import at_most_percent, capitalized, count, listed, number, percent, score_difference
 from fairmend.evaluate.document import AuditDocument, Document, FeatureGroups, QuantifyDocument, RepairDocument
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.prove.claims import Guarantee, ProvenShares, UnequalCount
@@ -238,7 +238,7 @@ def _audit_headline(audit: AuditDocument) -> tuple[str, str, str]:
             f"{least}{count(audit.count)} of {count(audit.total)} {people} ({rate}) would get {prediction} "
             f"if only their {different}."
         )
-        return "bad", _capitalize(f"{least}{rate} treated unequally"), _capitalize(sentence)
+        return "bad", capitalized(f"{least}{rate} treated unequally"), capitalized(sentence)
     if audit.exact:
         sentence = f"None of the {count(audit.total)} {people} would get {prediction} if only their"
         return "good", "No one treated unequally", f"{sentence} {different}."
@@ -261,8 +261,8 @@ def _score_headline(audit: AuditDocument, scores: ScoreFigures) -> tuple[str, st
     largest = f"The largest difference is {'' if audit.method == 'enumerate' else 'at least '}{most}."
     if audit.count:
         rate = percent(audit.idi_rate, 2)
-        sentence = _capitalize(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
-        return "bad", _capitalize(f"{least}{rate} treated unequally"), sentence
+        sentence = capitalized(f"{least}{count(audit.count)} of {total} ({rate}) have {differ}. {largest}")
+        return "bad", capitalized(f"{least}{rate} treated unequally"), sentence
     if audit.exact:
         return "good", "No one treated unequally", f"None of the {total} has {differ}. {largest}"
     tried = "but not every possibility could be tried"
@@ -314,10 +314,6 @@ def _amounts(document: Document) -> list[str]:
 def _linked(document: Document) -> str:
     linked = document.similar.linked
     return f", with {listed(linked)} as the spec links {'it' if len(linked) == 1 else 'them'}" if linked else ""
-
-
-def _capitalize(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
 
 
 # Shares of all people

@@ -21,7 +21,8 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_atomically
 from fairmend.evaluate.utility import utility
 from fairmend.network import Network, load_network
-from fairmend.paper.datasets import Dataset, load, train_biased
+from fairmend.paper.datasets import load, train_biased
+from fairmend.paper.raw_files import Dataset
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairmend.base.text import at_least_percent, at_most_percent, exact_number, listed
+from fairmend.base.text import at_least_percent, at_most_percent, capitalized, exact_number, listed
 from fairmend.network import DEFAULT_THRESHOLD
 from fairmend.spec import Spec
 from fairmend.spec.claim import Claim, ClaimWords
@@ -150,8 +150,8 @@ class Guarantee:
             return ""
         rows = f"of the {data.total:,} rows of the data, {data.still_unequal(share)}."
         if self.everyone:
-            return f"{self._kept_with_differences()}. {_capitalize(rows)}"
-        return f"The proof does not cover other people: {rows}" if self.complete else _capitalize(rows)
+            return f"{self._kept_with_differences()}. {capitalized(rows)}"
+        return f"The proof does not cover other people: {rows}" if self.complete else capitalized(rows)
 
     def real_only_note(self) -> str:
         """Return what a proof in exact arithmetic alone leaves open, and how to check it; empty for other proofs."""
@@ -194,14 +194,14 @@ class Guarantee:
                 return claim
             return f"{claim} {self._kept_with_differences()}."
         if self.complete:
-            each = _capitalize(self._each_input())
+            each = capitalized(self._each_input())
             even_if = self._even_if("it also differs in")
             return f"{each} keeps its {self._kept}{self._limit()} whatever its {names}{even_if}."
         if not unequal.count:
             return f"The method {method} gives no guarantee, but no repair input was found to be treated unequally."
         get, differs = ("gets", "it differs") if unequal.count == 1 else ("get", "they differ")
         still = f"{unequal} of the {inputs} still {get} {self._words.another} with a different"
-        return _capitalize(f"{still} {names}{self._or(f'if {differs} in')}.")
+        return capitalized(f"{still} {names}{self._or(f'if {differs} in')}.")
 
     def explanation(self) -> tuple[str, ...]:
         """Return what is proven, in sentences for the report."""
@@ -215,7 +215,7 @@ class Guarantee:
             some = f"{self.proven:,} of the {self.inputs:,} repair inputs"
             keeps = f"{some} keep their" if self.proven > 1 else f"{some} keeps its"
             if self.complete:
-                keeps = f"{_capitalize(self._each_input())} keeps its"
+                keeps = f"{capitalized(self._each_input())} keeps its"
             sentences.append(f"{keeps} {self._kept} whatever the {names}{self._even_if('you also change')}.")
         if self.everyone or self.proven:
             holds = f"holds for the saved weights, in {self._arithmetic('exact')}."
@@ -307,7 +307,7 @@ class Guarantee:
     def _kept_with_differences(self) -> str:
         of = f"of the {self.inputs:,} repair inputs"
         if self.complete:
-            kept = f"{_capitalize(self._each_input())} also keeps its {self._kept}"
+            kept = f"{capitalized(self._each_input())} also keeps its {self._kept}"
         elif self.proven > 1:
             kept = f"Only {self.proven:,} {of} provably keep their {self._kept}"
         elif self.proven == 1:
@@ -323,10 +323,6 @@ class Guarantee:
 
 def _be(count: int) -> str:
     return "is" if count == 1 else "are"
-
-
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[0].upper()}{sentence[1:]}"
 
 
 @dataclass(frozen=True)

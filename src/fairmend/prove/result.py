@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmend.base.arrays import FloatArray
-from fairmend.base.text import condition_text, html_pairs, percent, printable
+from fairmend.base.text import capitalized, condition_text, html_pairs, percent, printable
 from fairmend.network import Model
 from fairmend.spec import Spec
 
@@ -185,8 +185,7 @@ class CertifyResult:
     def _repr_html_(self) -> str:
         """Show the number of each verdict in a notebook."""
         rows = [(verdict.name, f"{self.counts[verdict.value]:,}") for verdict in Verdict]
-        how = f"{self.how[:1].upper()}{self.how[1:]}"
-        notes = [f"{how}, {self.seconds:.2f} s. {_MEANING_RUN if self.runtime else _MEANING}"]
+        notes = [f"{capitalized(self.how)}, {self.seconds:.2f} s. {_MEANING_RUN if self.runtime else _MEANING}"]
         notes += [f"Condition: {self.condition}"] if self.condition else []
         return html_pairs(f"Verdicts on {len(self):,} inputs", rows, notes)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairmend.auditing.result import wilson_interval
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.progress import Progress
 from fairmend.base.text import at_least_percent, at_most_percent, condition_text, html_pairs, percent
@@ -97,6 +98,25 @@ def prove_cells(
     return DataShares(fair, unfair, len(cells) - fair - unfair)
 
 
+def share_rows(fair: float, unfair: float, undecided: float) -> list[tuple[str, str]]:
+    """Return shares of all people as text, with their names, as the terminal and a notebook show them."""
+    return [
+        ("Proven to be treated equally", at_least_percent(fair)),
+        ("Proven to be treated unequally", at_least_percent(unfair)),
+        ("Undecided", at_most_percent(undecided)),
+    ]
+
+
+def describe_estimate(sampled: float, samples: int) -> str:
+    """Return the share of random people who were found to be treated unequally, with its 95 % interval."""
+    low, high = map(percent, wilson_interval(round(sampled * samples), samples))
+    share = f"{sampled:.2%}".replace("%", " %")
+    return (
+        f"Of {samples:,} random people, {share} were found to be treated unequally (an estimate, 95 % interval {low} "
+        f"to {high})."
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class QuantifyResult:
     """Shares of all people that the spec allows; they add up to 1.
@@ -145,17 +165,11 @@ class QuantifyResult:
 
     def _repr_html_(self) -> str:
         """Show the shares in a notebook."""
-        estimate = "" if self.sampled is None else f"{percent(self.sampled, 2)} of {self.samples:,} (an estimate)"
-        pairs = [
-            ("Proven to be treated equally", at_least_percent(self.fair)),
-            ("Proven to be treated unequally", at_least_percent(self.unfair)),
-            ("Undecided", at_most_percent(self.undecided)),
-            *([("Random people found to be treated unequally", estimate)] if estimate else []),
-            ("Boxes", f"{self.leaves:,}"),
-            ("Seconds", f"{self.seconds:.1f}"),
-        ]
-        notes = [f"Condition: {self.condition}"] if self.condition else []
-        return html_pairs("Shares of all people that the spec allows", pairs, notes)
+        shares = share_rows(self.fair, self.unfair, self.undecided)
+        rows = [*shares, ("Boxes", f"{self.leaves:,}"), ("Seconds", f"{self.seconds:.1f}")]
+        notes = [] if self.sampled is None else [describe_estimate(self.sampled, self.samples)]
+        notes += [f"Condition: {self.condition}"] if self.condition else []
+        return html_pairs("Shares of all people that the spec allows", rows, notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values."""

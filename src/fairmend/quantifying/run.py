@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmend.base.device import choose_wide_device
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
+from fairmend.base.text import listed, percent
 from fairmend.base.threads import few_product_threads
 from fairmend.models import ModelSource, require_network
 from fairmend.network import Network
@@ -28,12 +31,11 @@ from fairmend.quantifying.sample import sampled_unequal
 from fairmend.quantifying.search import search
 from fairmend.quantifying.unequal_map import make_map
 from fairmend.spec import Spec
-from fairmend.workers.engine import Engine, check_workers, use_engine
+from fairmend.workers.engine import HERE, Engine, check_workers, use_engine
 from fairmend_check.kernel.bounds import NUMBERS_AT_ONCE
 
 if TYPE_CHECKING:
     import pandas as pd
-
 
 _logger = logging.getLogger(__name__)
 
@@ -125,3 +127,80 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
         raise FairmendError(f"share must be at least 0 and below 1, got {share!r}")
     if samples < 0:
         raise FairmendError(f"samples must not be negative, got {samples}")
+
+
+# What quantify can do in its time, before it runs: with several real features, most people stay undecided.
+#
+# Boxes of d real features are halved one side at a time, so that n boxes have sides of about n^(-1/d): the share of
+# people in undecided boxes falls at most as fast, as a power of the time. A short run gives its size and its power.
+
+
+_WORTH_SAYING = 0.2  # undecided at the end
+_MANY_VALUES = 20  # of an integer that is divided as a real number is
+_SHARE_OF_TIME, _LONGEST = 0.05, 2.0  # of the short run, and its seconds
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What to expect: the free real ``features``, and the share that is undecided after a short run and at the end."""
+
+    features: tuple[str, ...]
+    seconds: float
+    undecided_soon: float
+    undecided: float
+
+    def describe(self, seconds: float) -> str:
+        """Return it in words, with what to do instead."""
+        names = listed([*self.features], most=4)
+        return (
+            f"quantify divides the values of {len(self.features)} numeric features ({names}) into boxes, and "
+            f"{'most' if self.undecided > 0.5 else 'many'} people stay undecided: "
+            f"{percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
+            f"{percent(self.undecided)} after {seconds:g} s. To know more: fairmend audit estimates the share from "
+            "random samples, fairmend certify proves rows of your data, and narrower ranges in the spec leave fewer "
+            "people to decide"
+        )
+
+
+def free_real_features(network: Network, spec: Spec) -> tuple[str, ...]:
+    """Return the features that quantify divides as real numbers: not protected, read by the network, many values."""
+    read = network.read_columns
+    return tuple(
+        f.name
+        for f in spec.features
+        if not f.protected
+        and not f.categories
+        and (f.kind == "continuous" or f.bounds[1] - f.bounds[0] >= _MANY_VALUES)
+        and f.bounds[0] < f.bounds[1]
+        and bool(np.any(read[spec.columns(f.name)]))
+    )
+
+
+def foresee(net: Network, spec: Spec, seconds: float, seed: int = 0) -> Outlook | None:
+    """Return what to expect of quantify in so many seconds, from a short run; None if it is not worth saying."""
+    network = network_of_spec(net, spec)
+    features = free_real_features(network, spec)
+    if not features:
+        return None
+    started, short = time.monotonic(), min(_LONGEST, _SHARE_OF_TIME * seconds)
+    seen: list[tuple[float, float]] = []
+
+    def elapsed() -> float:
+        return time.monotonic() - started
+
+    def note(stage: str, done: int, total: int) -> None:
+        seen.append((elapsed(), 1 - done / total))
+
+    leaves = search(Decider(network, spec), elapsed, short, 0.0, seed, note, HERE)
+    taken, soon = max(short, elapsed()), leaves.totals()[2]
+    expected = soon * min(1.0, taken / seconds) ** min(_power(seen), 1 / len(features))
+    return Outlook(features, taken, soon, expected) if expected > _WORTH_SAYING else None
+
+
+def _power(seen: list[tuple[float, float]]) -> float:
+    """Return with which power of the time the undecided share fell in the second half of a run."""
+    if not seen:  # of a network that does not read what varies, nothing is searched
+        return math.inf
+    end, last = seen[-1]
+    middle, share = max((entry for entry in seen if entry[0] <= end / 2), default=seen[0])
+    return math.log(share / last) / math.log(end / middle) if last > 0 and middle < end else math.inf

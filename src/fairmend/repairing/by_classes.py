@@ -27,8 +27,7 @@ from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.prove.proof import Proof
 from fairmend.repairing.blind import even_shift, match_rate
-from fairmend.repairing.distil import Student, distil, with_labels
-from fairmend.repairing.distil_module import distil_module
+from fairmend.repairing.distil import Student, distil, distil_module, with_labels
 from fairmend.repairing.recipe import Recipe, RepairAttempt
 from fairmend.repairing.task import RepairTask
 from fairmend.repairing.training import History

@@ -139,10 +139,9 @@ def audit_report(
     what_if_rows : how many random rows of the data it then holds, to start from
     """
     from fairmend.evaluate.build_document import audit_document, audit_warnings
-    from fairmend.evaluate.groups import group_metrics
-    from fairmend.evaluate.labelled import LabelledFigures
+    from fairmend.evaluate.groups import columns_of_rows
+    from fairmend.evaluate.labelled import LabelledFigures, labelled_figures
     from fairmend.evaluate.split import read_labels
-    from fairmend.evaluate.utility import auc_by_chance, regression_utility, utility
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
@@ -162,11 +161,9 @@ def audit_report(
             )
         if y is None and frame is not None and has_labels:
             y = read_labels(spec, network, frame, "the data")
-        if y is not None and spec.regression:
-            labelled = LabelledFigures(len(X), regression_utility(network.logits(X), y))
-        elif y is not None:
-            groups, by_chance = group_metrics(network, spec, X, y, columns), auc_by_chance(y, network.outputs)
-            labelled = LabelledFigures(len(X), utility(network, X, y), groups, by_chance)
+        if y is not None:
+            compared = [*columns_of_rows(spec, found.rows), *columns]
+            labelled = labelled_figures(spec, network, found.rows.logits, y, compared)
     numbers, examined = _row_numbers(spec, frame), found.examined
     context = Context(
         describe_origin(command=command, seed=seed, arrays=arrays),

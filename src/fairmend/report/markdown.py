@@ -1,4 +1,4 @@
-"""Markdown from templates, in which nothing from a file is Markdown or HTML."""
+"""Markdown from templates, in which nothing from a file is Markdown or HTML, such as the model card of Hugging Face."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import jinja2
 from markupsafe import Markup
 
 from fairmend.base.text import printable
+from fairmend.evaluate.summary import summarize
 from fairmend.report.page import asset, describe_with
+from fairmend.report.report import PagedDocument
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 
@@ -45,3 +47,8 @@ def _environment() -> jinja2.Environment:
         "one_line": lambda text: Markup(printable(text)),
     }
     return environment
+
+
+def model_card(document: PagedDocument) -> str:
+    """Return the card; its head names the model, and its first lines are those of the page."""
+    return render_markdown("card.md", doc=document, summary=summarize(document))

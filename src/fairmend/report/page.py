@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
 
@@ -23,6 +24,7 @@ from fairmend.evaluate.document import (
     PairTable,
     QuantifyDocument,
     UnequalBox,
+    WhatIf,
 )
 from fairmend.evaluate.groups import SMALL
 from fairmend.evaluate.proxies import describe_proxy
@@ -30,7 +32,6 @@ from fairmend.evaluate.summary import gap_widened, summarize
 from fairmend.report import charts, frontier
 from fairmend.report.charts import describe_curve, difference_chart, threshold_chart
 from fairmend.report.report import PagedDocument
-from fairmend.report.what_if import what_if_data
 
 LARGEST = 4_500_000
 """The most bytes of a page; the table of pairs is cut until it fits."""
@@ -86,6 +87,11 @@ def _render(document: PagedDocument) -> str:
     )
 
 
+def what_if_data(what_if: WhatIf, answers: Sequence[str]) -> str:
+    """Return what the page's script reads, as JSON in ASCII; `answers` are the names of the classes."""
+    return json.dumps({**asdict(what_if), "answers": answers}, separators=(",", ":"))
+
+
 # People and boxes in words
 
 
@@ -122,7 +128,7 @@ def _shown(document: Document, pair: Pair, name: str, value: object) -> str:
 def describe_pair(pair: Pair, document: Document) -> str:
     """Return both people of a pair with their predictions and scores."""
     claimed, values = document.claim.on, pair.scores or ()
-    difference, name = (_capitalize(part) for part in (pair.difference, name_row(pair.row, pair.id)))
+    difference, name = (text.capitalized(part) for part in (pair.difference, name_row(pair.row, pair.id)))
     if claimed is not None or pair.answers is None:
         own, other = (_describe_score(value, claimed) for value in values)
         which = "" if pair.output is None else f", output {pair.output}"
@@ -139,10 +145,6 @@ def _describe_score(value: float, claimed: str | None) -> str:
     if claimed == "probability":
         return f"probability {text.percent(value, 2)}"
     return f"{claimed or 'score'} {text.number(value)}"
-
-
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def describe_box(box: UnequalBox, document: Document) -> str:

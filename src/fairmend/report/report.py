@@ -1,19 +1,20 @@
-"""A report: a document, the HTML page and the model card drawn from it, and the files that hold them."""
+"""A report: a document, the page and the model card drawn from it, the files that hold them, and notebooks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairmend.auditing.figures import DisparityFigures, Pair, ScoreFigures
 from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_json, write_text
-from fairmend.base.text import printable
+from fairmend.base.text import printable, suggest
 from fairmend.evaluate.document import (
     AUDIT,
     DOCUMENTS,
@@ -23,20 +24,14 @@ from fairmend.evaluate.document import (
     VERSION,
     AuditDocument,
     FeatureGroups,
-    NearestPair,
-    Outcomes,
-    Page,
+    FeatureMeans,
     QuantifyDocument,
     RepairDocument,
 )
-from fairmend.report.frontier import GUARANTEES
-from fairmend.report.what_if import what_if_problems
 from fairmend.spec.label import About, as_about
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from fairmend.report.notebook import Plot
 
 DATA_NAME, PAGE_NAME = "result.json", "report.html"
 """The files that the commands write into their folder."""
@@ -47,9 +42,6 @@ CARD_NAME = "report.md"
 PagedDocument = AuditDocument | RepairDocument | QuantifyDocument
 """The documents that a page is drawn from."""
 
-_STATES = ("one", "two", "open")
-_SCORES = ("positive", "own")
-_PREFERENCES = ("accuracy", "decisions")
 _AGAIN = "Run the command that wrote it again"
 
 
@@ -78,7 +70,7 @@ class Report:
     @cached_property
     def markdown(self) -> str:
         """The model card: the same in Markdown, with the head that Hugging Face reads."""
-        from fairmend.report.card import model_card
+        from fairmend.report.markdown import model_card
 
         return model_card(self.document)
 
@@ -90,20 +82,14 @@ class Report:
         than two classes the share that gets each, and of a regression network the mean output with its 95 % interval.
         Of a repair, before and after.
         """
-        from fairmend.report.notebook import group_frame
-
         return group_frame(self.document)
 
     def plot(self, section: str = "groups") -> Plot:
         """Return one section of the page, such as "groups", "effects", "pairs" or "disparity", for a notebook."""
-        from fairmend.report.notebook import plot_section
-
         return plot_section(self.html, section)
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook."""
-        from fairmend.report.notebook import frame
-
         return frame(self.html)
 
     def with_about(self, about: About | Mapping[str, Any]) -> Report:
@@ -132,6 +118,7 @@ class Report:
 
 def load_report(path: str | PathLike[str]) -> Report:
     """Read a result.json, or the one in a folder that `fairmend repair`, `audit`, `quantify` or `demo` wrote."""
+    from fairmend.report.consistency import inconsistencies
     from fairmend.report.schema import from_plain
 
     file = Path(path)
@@ -161,125 +148,87 @@ def load_report(path: str | PathLike[str]) -> Report:
     try:
         document = from_plain(DOCUMENTS[plain["kind"]], plain)
         assert isinstance(document, PagedDocument)
-        for problem in _inconsistencies(document):
+        for problem in inconsistencies(document):
             raise FairmendError(problem)
     except FairmendError as error:
         raise FairmendError(f"{file}: {error}. {_AGAIN}") from error
     return Report(document)
 
 
-def _inconsistencies(document: PagedDocument) -> Iterator[str]:
-    """Yield what the reader cannot find, because each field by itself is valid."""
-    if len(document.class_names) < 2:
-        yield "class_names: at least two are needed"
-    if not 0 < document.threshold < 1:
-        yield f"threshold: {document.threshold:g} is not a probability above 0 and below 1"
+# In a notebook: the page in the output of a cell, one section of it, and the groups as a data frame
+
+
+_SECTION = re.compile(r'<section id="([\w-]+)".*?</section>', re.DOTALL)
+_STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+_PAGE_HEIGHT, _SECTION_HEIGHT = 800, 480  # pixels
+
+
+def frame(page: str, height: int = _PAGE_HEIGHT) -> str:
+    """Return a page as an element of another: its styles and scripts touch nothing outside of it."""
+    return (
+        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" style="width: 100%; height: {height}px; border: 0" '
+        'title="fairmend report"></iframe>'
+    )
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One section of a report's page; a notebook shows it. ``html`` is a page with this section only."""
+
+    name: str
+    html: str
+
+    def _repr_html_(self) -> str:
+        """Show the section in a notebook."""
+        return frame(self.html, _SECTION_HEIGHT)
+
+
+def plot_section(page: str, name: str) -> Plot:
+    """Return a section of a page; the error for an unknown name lists those that the page has."""
+    found = {match[1]: match[0] for match in _SECTION.finditer(page)}
+    if name not in found:
+        raise FairmendError(f'the report has no section "{name}"{suggest(name, found)}; it has {", ".join(found)}')
+    style = "".join(_STYLE.findall(page))
+    return Plot(name, f'<!doctype html><html lang="en"><meta charset="utf-8">{style}<main>{found[name]}</main></html>')
+
+
+def group_frame(document: PagedDocument) -> pd.DataFrame:
+    """Return the figures of each group, indexed by feature and group; before and after a repair side by side."""
+    import pandas as pd
+
     if isinstance(document, QuantifyDocument):
-        if not all(0 <= share <= 1 for share in (document.fair, document.unfair, document.undecided)):
-            yield "a share is not from 0 to 1"
-        return
-    repaired = isinstance(document, RepairDocument)
-    if document.page is None:
-        yield "page: nothing to draw a page from"
-    else:
-        yield from _page_problems(document.page, repaired, document.claim.is_score)
-    if document.outcomes is not None:
-        yield from _outcome_problems(document.outcomes, repaired)
-    if isinstance(document, AuditDocument):
-        if document.interval is not None and len(document.interval) != 2:
-            yield "interval: must hold a lower and an upper end"
-        figures = {"": (document.scores, document.disparity, document.groups)}
-        pairs = document.pairs
-    else:
-        yield from _candidate_problems(document)
-        sides = {"before.": document.before, "after.": document.after}
-        figures = {where: (side.scores, side.disparity, side.groups) for where, side in sides.items()}
-        pairs = []
-        if [len(f.groups) for f in document.before.groups] != [len(f.groups) for f in document.after.groups]:
-            yield "groups: those before and after do not fit"
-        if [len(f.values) for f in document.before.effects] != [len(f.values) for f in document.after.effects]:
-            yield "effects: those before and after do not fit"
-    yield from (f"pairs[{i}]: its answers and scores do not fit" for i, pair in enumerate(pairs) if not _is_two(pair))
-    for where, (scores, disparity, groups) in figures.items():
-        if (scores is not None) != document.claim.is_score:
-            yield f"{where}scores: must be given for a claim about scores, and only then"
-        for problem in [] if scores is None else _histogram_problems(scores):
-            yield f"{where}scores: {problem}"
-        yield from (f"{where}disparity: {problem}" for problem in _disparity_problems(disparity))
-        for feature in groups:
-            if not _shares_fit(feature, len(document.class_names)):
-                yield f"{where}groups of {feature.feature!r:.40}: the shares of classes do not fit the class names"
+        raise FairmendError("a report about shares of all people has no groups. Report on an audit or a repair")
+    if not isinstance(document, RepairDocument):
+        return _frame(_rows(document.groups, document.mean_outputs, document.class_names))
+    before, after = (
+        _frame(_rows(side.groups, side.mean_outputs, document.class_names))
+        for side in (document.before, document.after)
+    )
+    own = [name for name in before.columns if name != "rows"]
+    joined = before[["rows"]]
+    for name in own:
+        joined = joined.assign(**{f"{name}_before": before[name], f"{name}_after": after[name]})
+    return pd.DataFrame(joined)
 
 
-def _page_problems(page: Page, repaired: bool, score: bool) -> Iterator[str]:
-    if any((part is None) != score for part in (page.ranges, page.flips, page.pairs)):
-        yield "page: ranges, flips and pairs must be given unless the claim is about scores"
-    if page.ranges is not None:
-        if page.ranges.score not in _SCORES:
-            yield f"page.ranges.score: {page.ranges.score!r:.40} is not one of {', '.join(_SCORES)}"
-        if any(entry.state not in _STATES for entry in (*page.ranges.before, *page.ranges.after)):
-            yield f"page.ranges: a state is not one of {', '.join(_STATES)}"
-    for number, pair in enumerate([] if page.pairs is None else page.pairs.rows):
-        if not _fits(pair, len(page.pairs.columns if page.pairs else ()), repaired):
-            yield f"page.pairs.rows[{number}]: its values, answers and scores do not fit the columns"
-    if page.what_if is not None:
-        yield from (f"page.{problem}" for problem in what_if_problems(page.what_if, repaired))
+def _rows(groups: list[FeatureGroups], means: list[FeatureMeans], classes: list[str]) -> list[dict[str, Any]]:
+    """Return the figures of each group; those that do not apply to the model are left out."""
+    rows: list[dict[str, Any]] = []
+    for feature in groups:
+        for group in feature.groups:
+            row: dict[str, Any] = {"feature": feature.feature, "group": group.name, "rows": group.rows}
+            rates = {f"rate of {name}": rate for name, rate in zip(classes, group.class_rates, strict=False)}
+            shares = {"selection_rate": group.selection_rate, "unfair_rate": group.unfair_rate}
+            rows.append(row | rates | {name: share for name, share in shares.items() if share is not None})
+    for mean in means:
+        name = mean.feature if mean.output is None else f"{mean.feature}, output {mean.output}"
+        for each in mean.groups:
+            row = {"feature": name, "group": each.name, "rows": each.rows}
+            rows.append(row | {"mean_output": each.mean, "low": each.low, "high": each.high})
+    return rows
 
 
-def _candidate_problems(document: RepairDocument) -> Iterator[str]:
-    if any(candidate.proven and candidate.guarantee not in GUARANTEES for candidate in document.candidates):
-        yield f"candidates: a guarantee is not one of {'; '.join(GUARANTEES)}"
-    if document.policy is None:
-        yield from ["policy: must be given with candidates"] if document.candidates else []
-    elif document.policy.prefer not in _PREFERENCES:
-        yield f"policy.prefer: {document.policy.prefer!r:.40} is not one of {', '.join(_PREFERENCES)}"
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
 
-
-def _histogram_problems(figures: ScoreFigures | DisparityFigures) -> Iterator[str]:
-    if len(figures.edges) != len(figures.counts) + 1 or not figures.edges[-1] > 0:
-        yield "the edges and the counts do not fit"
-
-
-def _disparity_problems(disparity: DisparityFigures) -> Iterator[str]:
-    if disparity.on not in ("probability", "output"):
-        yield f"on = {disparity.on!r:.40} is not one of probability, output"
-    yield from _histogram_problems(disparity)
-    thresholds = [entry.threshold for entry in disparity.curve]
-    if (disparity.threshold is None) != (not thresholds):
-        yield "the threshold and the curve do not fit"
-    elif disparity.threshold is not None and disparity.threshold not in thresholds:
-        yield "the threshold that decides is not one of the curve's"
-    if disparity.on == "probability" and [entry.points for entry in disparity.above] != [1, 5, 10]:
-        yield "the shares above 1, 5 and 10 points are needed"
-    if disparity.worst is not None and not _is_two(disparity.worst):
-        yield "the values and scores of the worst pair do not fit"
-
-
-def _is_two(pair: Pair) -> bool:
-    """Return whether there are two people with a value of each feature, two scores and two answers, if any."""
-    two = all(values is None or len(values) == 2 for values in (pair.answers, pair.answer_names))
-    return two and pair.scores is not None and len(pair.scores) == 2 and pair.values.keys() == pair.other_values.keys()
-
-
-def _outcome_problems(outcomes: Outcomes, repaired: bool) -> Iterator[str]:
-    """Yield the tables whose groups lack a value of a feature, or figures of a network."""
-    for table in outcomes.tables:
-        fits = (table.flagged_after is not None) == repaired and all(
-            len(group.values) == len(table.features) and (group.after is not None) == repaired for group in table.groups
-        )
-        if not fits:
-            yield f"outcomes of {', '.join(table.features)!r:.40}: the groups do not fit the features or the networks"
-
-
-def _shares_fit(feature: FeatureGroups, classes: int) -> bool:
-    """Return whether every group has the shares of the same classes."""
-    counts = [len(group.class_rates) for group in feature.groups]
-    return len(set(counts)) <= 1 and max(counts, default=0) <= classes
-
-
-def _fits(pair: NearestPair, columns: int, repaired: bool) -> bool:
-    twos: list[list[int] | list[float]] = [pair.answers, pair.scores]
-    if repaired:
-        twos += [pair.answers_after or [], pair.scores_after or []]
-    both = all(len(two) == 2 for two in twos) and min(pair.answers) >= 0
-    return both and len(pair.values) == len(pair.others) == columns
+    return pd.DataFrame(rows, columns=None if rows else ["feature", "group", "rows"]).set_index(["feature", "group"])

@@ -24,6 +24,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+FOUND = "Found to be treated unequally"
+"""The name of the row that says how many were found."""
+
+
+def search_rows(method: str, count: int, starts: int, seeds: int, calls: int, seconds: float) -> list[tuple[str, str]]:
+    """Return the figures of a search as text, with their names, as the terminal and a notebook show them."""
+    return [
+        ("Tester", method),
+        (FOUND, f"{count:,}"),
+        ("Seeds with a result", f"{starts:,} of {seeds:,}"),
+        ("Model calls", f"{calls:,}"),
+        ("Seconds", f"{seconds:.2f}"),
+    ]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SearchResult:
     """The individual discriminatory instances (IDIs) that a tester found.
@@ -73,13 +88,8 @@ class SearchResult:
 
     def _repr_html_(self) -> str:
         """Show in a notebook how many IDIs were found, with how much work."""
-        rows = [
-            ("People found who are treated unequally (IDIs)", f"{self.count:,}"),
-            ("Seeds that led to one", f"{self.starts:,} of {self.seeds:,}"),
-            ("Model calls", f"{self.calls:,}"),
-            ("Seconds", f"{self.seconds:.1f}"),
-        ]
-        return html_pairs(f"Search with {self.method}", rows)
+        rows = search_rows(self.method, self.count, self.starts, self.seeds, self.calls, self.seconds)
+        return html_pairs("Search for unequal treatment", rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data, without the inputs themselves."""

@@ -55,6 +55,7 @@ class Claim:
     on: str | None = None
 
     # What a kind says of itself; the rest of fairmend asks a claim, and not which kind it is.
+    compares: ClassVar[str] = "class"  # "class" or "score": what is proven, audited and repaired
     stated: ClassVar[bool] = True  # in a spec: what no [claim] means is not
     certified_training: ClassVar[bool] = False  # makes the margin grow that the claim is about, if there is one
 
@@ -77,7 +78,7 @@ class Claim:
     @property
     def is_score(self) -> bool:
         """Whether the claim is about scores instead of classes."""
-        return self.kind == "score"
+        return self.compares == "score"
 
     @property
     def limit(self) -> float:
@@ -93,10 +94,10 @@ class Claim:
         raise NotImplementedError(self.kind)
 
     def choose(self, offers: Mapping[str, _Offer], what: str) -> _Offer:
-        """Return the offer for this kind of claim, such as the class that proves it; refuse if there is none."""
-        if self.kind not in offers:
+        """Return the offer for what the claim compares, such as the class that proves it; refuse if there is none."""
+        if self.compares not in offers:
             raise FairmendError(f"{what} is not possible for a claim about {self.words().answer}s. Remove [claim].")
-        return offers[self.kind]
+        return offers[self.compares]
 
     def require_classes(self, what: str, way_out: str) -> None:
         """Raise an error unless the claim is about classes, which ``what`` compares."""
@@ -130,6 +131,8 @@ class ClassClaim(Claim):
 
 class ScoreClaim(Claim):
     """The scores of any two people in a neighbourhood differ by at most delta."""
+
+    compares = "score"
 
     def __post_init__(self) -> None:
         """Validate every field, and store delta as a float."""

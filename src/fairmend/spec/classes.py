@@ -179,6 +179,8 @@ def _cells(feature: Feature, links: Sequence[Link]) -> list[_Cell]:
     points, matching = match_links(links, feature)
     if feature.kind != "continuous":
         spans = [(a, b - 1) for a, b in pairwise([*points, feature.bounds[1] + 1])]
+        # Of two values, every move leads to the other: an even number of moves leads back. Of three, any number does.
+        spans = [each for a, b in spans for each in ([(a, a), (b, b)] if b - a == 1 else [(a, b)])]
         return [_Cell((a, b), frozenset([matching(a, a)]), a < b) for a, b in spans]
     between = list(pairwise(points))
     cells = [_Cell(each, frozenset([matching(*each)]), True) for each in between]

@@ -66,7 +66,7 @@ _WORSE_THAN_MEAN = (
 
 @dataclass(frozen=True)
 class Outside:
-    """How many values of one feature are below its range, above it, or none of its categories."""
+    """How many values of one feature are `below` its range, `above` it, or `unknown`: none of its categories."""
 
     below: int = 0
     above: int = 0
@@ -131,18 +131,6 @@ class OutOfRange:
         ]
         now = "" if name not in self.ranges else ", now {:.10g} to {:.10g}".format(*self.ranges[name])
         return f"{name}: {', '.join(parts)}{now}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts as plain data."""
-        return {
-            "policy": self.policy,
-            "rows": self.rows,
-            "features": {
-                name: {"below": counts.below, "above": counts.above, "unknown": counts.unknown}
-                for name, counts in self.features.items()
-            },
-            "ranges": {name: list(ends) for name, ends in self.ranges.items()},
-        }
 
 
 @dataclass(frozen=True, eq=False)

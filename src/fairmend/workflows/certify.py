@@ -18,7 +18,6 @@ from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.certify import certify
 from fairmend.prove.result import CertifyResult, Verdict
-from fairmend.spec.out_of_range import spec_warnings
 from fairmend.workflows.inputs import (
     DataPath,
     InputOptions,
@@ -88,10 +87,9 @@ def certify_files(
         if file is not None and isinstance(net, Network):
             certified = _write_certificate(file, read.model, net, people, result, report)
     wider = save_widened_spec(used, people.out_of_range, spec_out)
-    doubts = [] if used.regression else spec_warnings(net.predict(X), classes=used.classes)
     assert read.data is not None
     title = f"{read.model.name} on {read.data.name}{at_threshold(used)}"
-    context = people_context(people, read.origin(command, seed), title, doubts, written_files(None, file, wider))
+    context = people_context(people, net, read.origin(command, seed), title, written_files(None, file, wider))
     document = certify_document(net, people, result, context, certified)
     return FilesResult(result, document, {"certificate": file, "widened_spec": wider}, used, net)
 

@@ -15,8 +15,8 @@ from fairmend.base.paths import require_inside
 from fairmend.evaluate.document import RepairDocument
 from fairmend.evaluate.document_parts import check_document, file_digest
 from fairmend.report import Report
+from fairmend.report.dossier import dossier_markdown, dossier_page
 from fairmend.report.dossier.content import DossierFile, Evidence, Proof
-from fairmend.report.dossier.render import dossier_markdown, dossier_page
 from fairmend.report.report import DATA_NAME, PAGE_NAME
 from fairmend_check.errors import CannotAnswerError
 from fairmend_check.evidence.attestation import read_attestation

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fairmend._version import __version__
 from fairmend.base.folders import check_folder, staged_folder
+from fairmend.evaluate.document_parts import out_of_range_values
 from fairmend.prove.vnnlib import INSTANCES, MANIFEST, MODEL, VnnlibExport, export_vnnlib
 from fairmend.spec.out_of_range import OutOfRange
 from fairmend.workflows.inputs import DataPath, InputOptions, Inputs, PathLike, save_widened_spec
@@ -65,7 +66,7 @@ def export_files(
         "seed": seed,
         "threshold": people.spec.threshold,
         "out": out,
-        "out_of_range": people.out_of_range.as_dict(),
+        "out_of_range": asdict(out_of_range_values(people.out_of_range)),
         "widened_spec": files["widened_spec"],
         "problems": [problem.as_dict() for problem in export.problems],
     }

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.paths import DataSource, DataURL, TableSource, data_source, require_inside
@@ -117,7 +117,7 @@ class Inputs:
         """
         spec, options = load_spec(self.spec, self.options.threshold), self.options
         if is_pipeline(self.model):
-            net = read_pipeline_model(self.model, spec, options.outputs, options.trust_pickle)[0]
+            net = read_pipeline_model(self.model, spec, options.outputs, options.trust_pickle)
         else:
             numbers = spec if spec.regression else None  # a network with rescaled scores is then only run
             net = load_model(self.model, options.activation, outputs=options.outputs, spec=numbers)
@@ -127,7 +127,7 @@ class Inputs:
         """Read the spec and the model, as `load` does; refuse a model that is only run, which has no bounds."""
         spec, options = load_spec(self.spec, self.options.threshold), self.options
         if is_pipeline(self.model):
-            model = read_pipeline_model(self.model, spec, trust_pickle=options.trust_pickle)[0]
+            model = read_pipeline_model(self.model, spec, trust_pickle=options.trust_pickle)
             net = require_network(model, command)
         else:
             net = require_network(self.model, command, activation=options.activation)
@@ -201,13 +201,13 @@ def is_pipeline(model: Path) -> bool:
 
 def read_pipeline_model(
     file: Path, spec: Spec, outputs: str | None = None, trust_pickle: bool = False
-) -> tuple[Network | RunModel, Any]:
-    """Return the model in a file of scikit-learn for rows of a spec, and the fitted pipeline or model itself."""
+) -> Network | RunModel:
+    """Return the model in a file of scikit-learn for rows of a spec."""
     from fairmend.spec.draft.from_sklearn import read_pipeline
 
     fitted, _ = read_pipeline(file, trust_pickle)
     try:
-        return load_model(fitted, outputs=outputs, spec=spec), fitted
+        return load_model(fitted, outputs=outputs, spec=spec)
     except FairmendError as error:
         raise FairmendError(f"{file}: {error}") from error
 

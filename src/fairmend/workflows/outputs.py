@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,12 +16,13 @@ from fairmend.evaluate.document_parts import Context
 from fairmend.evaluate.people import People
 from fairmend.models import RunModel
 from fairmend.models.repaired import RepairedModel
-from fairmend.network import Network
+from fairmend.network import Model, Network
 from fairmend.network.formats import form_changes, write_network
 from fairmend.prove.certificate import Certificate
 from fairmend.report import Report
 from fairmend.report.report import DATA_NAME, PAGE_NAME, PagedDocument
 from fairmend.spec import Spec
+from fairmend.spec.out_of_range import spec_warnings
 from fairmend.tables import describe_broken
 from fairmend.workflows.inputs import is_pipeline
 from fairmend_check.errors import CheckError
@@ -76,10 +77,9 @@ class FilesResult(Generic[ResultT, DocumentT]):
         return None if shown is None else shown()
 
 
-def people_context(
-    people: People, origin: Origin, title: str, doubts: Sequence[str], files: Mapping[str, Path]
-) -> Context:
-    """Return what a document says about people who were read at once; `doubts` are signs that the spec is wrong."""
+def people_context(people: People, net: Model, origin: Origin, title: str, files: Mapping[str, Path]) -> Context:
+    """Return what a document says about people who were read at once, signs that the spec is wrong among it."""
+    doubts = [] if people.spec.regression else spec_warnings(net.predict(people.X), classes=people.spec.classes)
     warnings = [*describe_broken(people.broken), *doubts]
     return Context(origin, title, people.labels, warnings, people.out_of_range, people.broken, files)
 

@@ -12,11 +12,9 @@ from fairmend.evaluate.build_document import quantify_document
 from fairmend.evaluate.document import QuantifyDocument
 from fairmend.evaluate.document_parts import Context, certificate_summary
 from fairmend.quantifying.certificate import confirmed_certificate
-from fairmend.quantifying.outlook import foresee
 from fairmend.quantifying.result import QuantifyResult
-from fairmend.quantifying.run import quantify
+from fairmend.quantifying.run import foresee, quantify
 from fairmend.report.report import PAGE_NAME
-from fairmend.spec.out_of_range import spec_warnings
 from fairmend.tables import find_files
 from fairmend.workflows.inputs import (
     DataPath,
@@ -100,10 +98,8 @@ def quantify_files(
         left_out = [each.name for each in people.broken]
         parts = {"data": [each.name for each in find_files(read.data) if each.name not in left_out]}
     origin = read.origin(command, seed, parts=parts, digests=folder is not None)
-    context = Context(origin, title, files=written)
-    if people is not None:
-        doubts = spec_warnings(net.predict(people.X), classes=used.classes)
-        context = people_context(people, origin, title, doubts, written)
+    about = Context(origin, title, files=written)
+    context = about if people is None else people_context(people, net, origin, title, written)
     document = quantify_document(net, used, found, context, boxes=boxes)
     _write_report(folder, document)
     files = {"report": None if folder is None else folder / PAGE_NAME, "certificate": file, "widened_spec": None}

@@ -14,7 +14,6 @@ from fairmend.network.model import ScoredRows
 from fairmend.searching.result import SearchResult
 from fairmend.searching.run import require_tester, search
 from fairmend.spec import Spec
-from fairmend.spec.out_of_range import spec_warnings
 from fairmend.workflows.inputs import (
     DataPath,
     InputOptions,
@@ -77,10 +76,9 @@ def search_files(
             if out is not None and result.count:
                 file.write(np.arange(1, result.count + 1), result.idis, result.others)
     wider = save_widened_spec(used, people.out_of_range, spec_out)
-    doubts = spec_warnings(net.predict(X), classes=used.classes)
     assert read.data is not None
     title = f"{read.model.name}, searched from {read.data.name}{at_threshold(used)}"
-    context = people_context(people, read.origin(command, seed), title, doubts, written_files(None, out, wider))
+    context = people_context(people, net, read.origin(command, seed), title, written_files(None, out, wider))
     pairs = _some_pairs(net, used, result)
     document = search_document(net, people, result, context, local_steps=local_steps, pairs=pairs)
     return FilesResult(result, document, {"out": out, "widened_spec": wider}, used, net)

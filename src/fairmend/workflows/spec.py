@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.files import write_text
 from fairmend.base.paths import DataSource
 from fairmend.base.progress import Progress
+from fairmend.evaluate.document_parts import out_of_range_values
 from fairmend.evaluate.encoding.check import SpecCheck, check_spec
 from fairmend.evaluate.encoding.given import (
     MatrixMatch,
@@ -381,7 +382,7 @@ class CheckedSpec:
             document["model"] = {"inputs": check.inputs, "fits": check.inputs == spec.width}
         document["verified"] = check.verified
         document |= {**describe_match(check.scores), **describe_match(check.matrix)}
-        return {**document, "out_of_range": self.out_of_range.as_dict()}
+        return {**document, "out_of_range": asdict(out_of_range_values(self.out_of_range))}
 
 
 def check_spec_file(
@@ -439,7 +440,7 @@ def _fitted(
     if model is None:
         return None, ""
     if isinstance(model, str | os.PathLike) and is_pipeline(Path(model)):
-        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle)[0]
+        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle)
     else:
         net = load_model(model, activation, outputs=outputs, spec=spec if spec.regression else None)
     if isinstance(net, Network):

@@ -28,28 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.model import (
-    MAX_NODES,
-    SECOND,
-    Activation,
-    Columns,
-    Concatenate,
-    Dense,
-    Input,
-    Lookup,
-    Model,
-    Node,
-    Normalise,
-    Operation,
-    Product,
-    Scale,
-    Softmax,
-    Sum,
-    common_dtype,
-    dense_layer,
-    make_graph,
-)
-from fairmend_check.kernel.operations.affine import Norm, fold_layer, joined_norm, scaling
+from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.model import MAX_NODES, SECOND, Model, Node, common_dtype, dense_layer, make_graph
+from fairmend_check.kernel.operations.affine import Dense, Norm, Scale, fold_layer, joined_norm, scaling
+from fairmend_check.kernel.operations.base import Operation
+from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
+from fairmend_check.kernel.operations.product import Product
 from fairmend_check.kernel.rescaling import Clip, Rescaling, Scaling
 
 Floats = NDArray[np.floating]
@@ -73,7 +58,7 @@ class Table:
 
 
 Step = Affine | Norm | Activation
-AnyStep = Input | Step | Sum | Concatenate | Columns | Table | Product | Softmax | Normalise
+AnyStep = Step | Table | Operation
 
 
 @dataclass(eq=False)
@@ -180,25 +165,15 @@ class Graph:
             raise CheckError(f"a table of shape {table.shape} is looked up by {self.width(source)} columns")
         return self._add(Table(table), (source,), table.shape[1], table.size)
 
-    def product(self, a: int, b: int, groups: int, rows: int = 1, columns: int = 1, length: int = 1) -> int:
-        """Return the products of a (groups, rows, length) and b (groups, columns, length), each summed over length.
+    def apply(self, operation: Operation, *sources: int) -> int:
+        """Return what an operation without arrays of the file computes of values.
 
         What is multiplied by itself is a square, however it is written: its bounds are tighter.
         """
-        operation = Product(groups, rows, columns, length)
-        if a == b and rows == columns == length == 1 and operation.width([self.width(a)] * 2):
-            return self.function(a, Activation("square"))
-        return self._add(operation, (a, b), operation.width([self.width(a), self.width(b)]), groups * rows * columns)
-
-    def softmax(self, source: int, size: int) -> int:
-        """Return the softmax of each group of so many columns side by side."""
-        operation = Softmax(size)
-        return self._add(operation, (source,), operation.width([self.width(source)]))
-
-    def normalise(self, source: int, size: int, epsilon: float, *, centred: bool = True) -> int:
-        """Return each group of so many columns less its mean, divided by its deviation; without a mean, by its norm."""
-        operation = Normalise(size, epsilon, centred)
-        return self._add(operation, (source,), operation.width([self.width(source)]))
+        width = operation.width([self.width(source) for source in sources])
+        if operation == Product(width) and sources[0] == sources[1]:
+            return self.function(sources[0], Activation("square"))
+        return self._add(operation, sources, width, width)
 
     def _add(
         self,

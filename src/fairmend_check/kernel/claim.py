@@ -11,10 +11,12 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairmend_check.errors import CheckError
+from fairmend_check.json_reader import take
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Precision, down, gamma, up
 
@@ -157,11 +159,29 @@ def _softmax(least: Array) -> tuple[Array, Array]:
         return np.maximum(down(1 / up(1 + above)), 0.0), np.minimum(up(1 / down(1 + below)), 1.0)
 
 
+_SCORES = {
+    "output": "each raw output of this model, before a closing sigmoid or softmax",
+    "sigmoid": "the probability, which is the sigmoid of the output of this model",
+    "softmax": "each probability, by the softmax of the outputs of this model",
+}
+
+
+def exact(number: float) -> str:
+    """Return a number with all its digits, so that a sentence does not claim more than the data."""
+    return str(int(number)) if int(number) == number else repr(number)
+
+
 @dataclass(frozen=True)
 class ClassClaim:
     """Similar people get the same class."""
 
+    KEYS: ClassVar[tuple[str, ...]] = ()
     on = None
+
+    @classmethod
+    def read(cls, entry: dict[str, Any], where: str) -> ClassClaim:
+        """Return the claim in a spec, which has the `KEYS` of this kind and no others."""
+        return cls()
 
     def __str__(self) -> str:
         """Return what the claim is about, in brief."""
@@ -172,8 +192,28 @@ class ClassClaim:
 class ScoreClaim:
     """The scores of similar people differ by at most ``delta``; ``on`` is "probability", "logit" or "output"."""
 
+    KEYS: ClassVar[tuple[str, ...]] = ("delta", "on")
     on: str
     delta: float
+
+    @classmethod
+    def read(cls, entry: dict[str, Any], where: str) -> ScoreClaim:
+        """Return the claim in a spec."""
+        delta, on = take(entry, "delta", float, where), take(entry, "on", str, where)
+        if on not in ("probability", "logit", "output"):
+            raise CheckError(f"{where}.on is {on[:40]!r}; it must be probability, logit or output")
+        if not 0 < delta < (1 if on == "probability" else math.inf):
+            raise CheckError(f"{where}.delta is {delta!r}; it must be above 0, and below 1 for probabilities")
+        return cls(on=on, delta=delta)
+
+    def subject(self, outputs: int) -> str:
+        """Return what differs, in words."""
+        return f"the scores ({_SCORES[self.score_name(outputs)]})"
+
+    @property
+    def amount(self) -> str:
+        """By how much it may differ, in words."""
+        return exact(self.delta)
 
     def __str__(self) -> str:
         """Return what the claim is about, in brief."""
@@ -191,3 +231,4 @@ class ScoreClaim:
 
 
 Claim = ClassClaim | ScoreClaim
+CLAIMS: dict[str, type[Claim]] = {"class": ClassClaim, "score": ScoreClaim}

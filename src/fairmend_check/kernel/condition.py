@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmend_check.kernel.operations import KINDS
+
 _ROUNDED = {"float32": "", "float64": " A module in float32 would round the weights, which the claim does not cover."}
 _NORM_PARTS = {"mean": "running_mean", "variance": "running_var", "gain": "weight", "shift": "bias"}
 Entry = Mapping[str, Any]
@@ -158,14 +160,6 @@ def _described(step: Entry, words: Sequence[str], dtype: str) -> str:
     if kind == "lookup":
         coded = f"the one-hot code of {first} among {step.get('classes')} classes"
         return f'row {first} of "{step["table"]}"' if "table" in step else coded
-    if kind == "product":
-        groups, rows, columns, length = (step[key] for key in ("groups", "rows", "columns", "length"))
-        shapes = f"{first} as ({groups}, {rows}, {length}) and {words[1]} as ({groups}, {columns}, {length})"
-        return f"the products of {shapes}, summed over the last axis: ({groups}, {rows}, {columns})"
-    if kind == "softmax":
-        return f"the softmax of every {step['size']} columns of {first}"
-    if kind == "normalise":
-        centre = "less its mean, divided by" if step["centred"] else "divided by the root of its mean square, with"
-        spread = f"sqrt(variance + {float(step['epsilon'])!r})" if step["centred"] else f"epsilon {step['epsilon']!r}"
-        return f"every {step['size']} columns of {first} {centre} {spread}"
+    if kind in KINDS:
+        return str(KINDS[kind](**{key: step[key] for key in step if key not in ("kind", "sources")}).words(words))
     return " + ".join(words) if kind == "sum" else f"{', '.join(words)} side by side"

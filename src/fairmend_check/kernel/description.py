@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from fairmend_check.json_reader import maybe, numbers, only_keys, or_null, take
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.functions import ACTIVATIONS, Activation
 from fairmend_check.kernel.model import MAX_NODES, MAX_WIDTH, Model
+from fairmend_check.kernel.operations import KINDS
 from fairmend_check.kernel.operations.affine import batch_norm, scaling
+from fairmend_check.kernel.operations.base import Operation
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -32,9 +35,7 @@ _KEYS = {  # of each kind of step, beside "kind" and "sources"
     "concatenate": (),
     "columns": ("indices",),
     "lookup": ("table", "classes"),
-    "product": ("groups", "rows", "columns", "length"),
-    "softmax": ("size",),
-    "normalise": ("size", "epsilon", "centred"),
+    **{kind: tuple(each.name for each in fields(operation)) for kind, operation in KINDS.items()},
 }
 _SEVERAL = ("sum", "concatenate")  # kinds that read two steps or more
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
@@ -112,7 +113,7 @@ class _Steps:
         only_keys(entry, ("kind", "sources", *_KEYS[kind]), where)
         if not all(type(source) is int and 0 <= source < number for source in sources):
             raise CheckError(f"{where}.sources must be numbers of steps before it")
-        wanted = 2 if kind == "product" else int(kind != "input")
+        wanted = KINDS[kind].reads if kind in KINDS else int(kind != "input")
         if len(sources) < 2 if kind in _SEVERAL else len(sources) != wanted:
             raise CheckError(f"{where}.sources has {len(sources)} entries, which is not what {kind} reads")
         if kind == "input":
@@ -148,15 +149,8 @@ class _Steps:
             return graph.columns(source, indices)
         if kind == "lookup":
             return graph.lookup(source, self._table(entry, where))
-        if kind == "product":
-            return graph.product(*sources, *(_count(entry, key, where) for key in _KEYS[kind]))
-        if kind == "softmax":
-            return graph.softmax(source, _count(entry, "size", where))
-        if kind == "normalise":
-            centred = take(entry, "centred", bool, where)
-            return graph.normalise(
-                source, _count(entry, "size", where), take(entry, "epsilon", float, where), centred=centred
-            )
+        if kind in KINDS:
+            return graph.apply(_operation(entry, kind, where), *sources)
         name = take(entry, "name", str, where)
         if name not in ACTIVATIONS:
             raise CheckError(f"{where}.name is {name[:40]!r}, which is not the name of a function")
@@ -230,6 +224,16 @@ class _Steps:
             raise CheckError(f'the tensor "{key[:60]}" holds whole numbers')
         self.used.add(key)
         return self.tensors[key]
+
+
+def _operation(entry: dict[str, Any], kind: str, where: str) -> Operation:
+    """Return an operation that has no arrays: its whole numbers count columns."""
+    given: dict[str, Any] = {}
+    for each in fields(KINDS[kind]):
+        own = {"float": float, "bool": bool}.get(str(each.type))
+        given[each.name] = _count(entry, each.name, where) if own is None else take(entry, each.name, own, where)
+    operation: Operation = KINDS[kind](**given)
+    return operation
 
 
 def _small(rows: int, columns: int, where: str) -> int:

@@ -16,33 +16,14 @@ from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import Activation, check_activation
-from fairmend_check.kernel.operations.affine import Dense, Fold, Scale
+from fairmend_check.kernel.operations.affine import Dense, Fold
 from fairmend_check.kernel.operations.base import Nonlinear, Operation
-from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Sum
+from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup
 from fairmend_check.kernel.operations.groups import Normalise, Softmax
 from fairmend_check.kernel.operations.product import Product
 from fairmend_check.kernel.rescaling import Rescaling
 
-__all__ = [
-    "Activation",
-    "Columns",
-    "Concatenate",
-    "Dense",
-    "Input",
-    "Lookup",
-    "Model",
-    "Node",
-    "Normalise",
-    "Operation",
-    "Product",
-    "Scale",
-    "Softmax",
-    "Sum",
-    "input_weights",
-    "make_graph",
-    "network_digest",
-    "weights_digest",
-]
+__all__ = ["Activation", "Dense", "Model", "Node", "input_weights", "make_graph", "network_digest", "weights_digest"]
 
 Array = NDArray[np.float64]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 from fairmend_check import json_reader
 from fairmend_check.errors import CheckError
 from fairmend_check.json_reader import maybe, only_keys, take
-from fairmend_check.kernel.claim import HALF, Claim, ClassClaim, ScoreClaim
+from fairmend_check.kernel.claim import CLAIMS, HALF, Claim, ClassClaim
 from fairmend_check.kernel.features import Feature, read_feature
 from fairmend_check.kernel.links import Link, most_parts, read_links
 
@@ -199,14 +198,7 @@ def _id_column(content: dict[str, Any], where: str) -> str | None:
 
 def _claim(entry: Any, where: str) -> Claim:
     kind = take(entry, "kind", str, where)
-    only_keys(entry, ("kind", "delta", "on") if kind == "score" else ("kind",), where)
-    if kind == "class":
-        return CLASS_CLAIM
-    if kind != "score":
+    if kind not in CLAIMS:
         raise CheckError(f"{where} has the unknown kind {kind[:40]}")
-    delta, on = take(entry, "delta", float, where), take(entry, "on", str, where)
-    if on not in ("probability", "logit", "output"):
-        raise CheckError(f"{where}.on is {on[:40]!r}; it must be probability, logit or output")
-    if not 0 < delta < (1 if on == "probability" else math.inf):
-        raise CheckError(f"{where}.delta is {delta!r}; it must be above 0, and below 1 for probabilities")
-    return ScoreClaim(on=on, delta=delta)
+    only_keys(entry, ("kind", *CLAIMS[kind].KEYS), where)
+    return CLAIMS[kind].read(entry, where)

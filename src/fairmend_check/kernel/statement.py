@@ -10,7 +10,7 @@ from decimal import ROUND_FLOOR, Decimal
 import numpy as np
 
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
-from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, ClassClaim, ScoreClaim
+from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, ClassClaim, ScoreClaim, exact
 from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.features import Feature, Runs
@@ -22,11 +22,6 @@ from fairmend_check.kernel.spec import Spec
 
 _MAX_CATEGORIES = 12
 _MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these
-_SCORES = {
-    "output": "each raw output of this model, before a closing sigmoid or softmax",
-    "sigmoid": "the probability, which is the sigmoid of the output of this model",
-    "softmax": "each probability, by the softmax of the outputs of this model",
-}
 
 
 def describe_claim(certificate: Certificate | ClassCertificate) -> str:
@@ -201,8 +196,8 @@ def _of_inputs(spec: Spec, outputs: int) -> str:
     whatever = f"{_protected(spec)}{f', even if you also change {near}' if near else ''}"
     if isinstance(spec.claim, ClassClaim):
         return f"the prediction of this model{_decided(spec)} stays the same whatever its {whatever}"
-    differ = f"of any two people who are similar to it differ by at most {exact(spec.claim.delta)}"
-    return f"{_scores(spec.claim, outputs)} {differ}, whatever their {whatever}"
+    differ = f"of any two people who are similar to it differ by at most {spec.claim.amount}"
+    return f"{spec.claim.subject(outputs)} {differ}, whatever their {whatever}"
 
 
 def _of_shares(spec: Spec, outputs: int, fair: float, unfair: float) -> list[str]:
@@ -220,7 +215,7 @@ def _of_shares(spec: Spec, outputs: int, fair: float, unfair: float) -> list[str
             parts.append(f"{get}{'' if parts else of_model} with some other {protected}{also}")
         return parts
     two = f"two people who differ from them only in {protected}{f', and in {near},' if near else ''}"
-    scores, delta = _scores(spec.claim, outputs), exact(spec.claim.delta)
+    scores, delta = spec.claim.subject(outputs), spec.claim.amount
     if fair:
         parts.append(f"for {_share(fair)}, {scores} of any {two} differ by at most {delta}")
     if unfair:
@@ -231,10 +226,6 @@ def _of_shares(spec: Spec, outputs: int, fair: float, unfair: float) -> list[str
 
 def _share(share: float) -> str:
     return "everyone" if share == 1 else f"at least {percent(share)}"
-
-
-def _scores(claim: ScoreClaim, outputs: int) -> str:
-    return f"the scores ({_SCORES[claim.score_name(outputs)]})"
 
 
 def _protected(spec: Spec) -> str:
@@ -344,8 +335,3 @@ def percent(share: float) -> str:
         return f"{part:.0f} %"
     digits = max(2, 3 - near.adjusted())
     return f"{part.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f} %"
-
-
-def exact(number: float) -> str:
-    """Return a number with all its digits, so that a sentence does not claim more than the data."""
-    return str(int(number)) if int(number) == number else repr(number)

@@ -10,7 +10,6 @@ from it come first. A file whose layers are listed in another order could give a
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -35,40 +34,29 @@ class Calls:
     named: dict[Call, dict[str, Any]] = field(default_factory=dict)
 
 
-def read_calls(
-    content: dict[str, Any],
-    entries: list[Any],
-    inputs: list[str],
-    nested: list[str],
-    weighted: list[str],
-    operations: Collection[str] = (),
-    once: Collection[str] = (),
-    by_name: Collection[str] = (),
-) -> Calls:
-    """Return the calls of a functional model with these input layers, models in it, and layers with weights.
-
-    ``operations`` on tensors have constants among their arguments, which are not read here. Those in ``once`` must not
-    be used twice, and those in ``by_name`` read values by names.
-    """
+def read_calls(content: dict[str, Any], entries: list[Any], layers: dict[str, Layer]) -> Calls:
+    """Return the calls of a functional model with these layers, of which each has an entry."""
+    inputs = [name for name, layer in layers.items() if layer.kind == "InputLayer"]
+    weighted = [name for name, layer in layers.items() if has_weights(layer)]
     nodes = {}
-    for entry in entries:
+    for entry, layer in zip(entries, layers.values(), strict=True):
         name = take(entry, "name", str, "a layer of the model")
-        nodes[name] = take(entry, "inbound_nodes", list, f'layer "{name[:40]}"')
+        nodes[name] = take(entry, "inbound_nodes", list, layer.where)
         if bool(nodes[name]) == (name in inputs):
-            raise CheckError(f'layer "{name[:40]}" reads nothing, or is an input that reads something')
-        if (name in once or name in operations) and len(nodes[name]) != 1:
-            raise CheckError(f'layer "{name[:40]}" is used twice, so that two places share its weights')
+            raise CheckError(f"{layer.where} reads nothing, or is an input that reads something")
+        if (layer.kind in _ONCE or layer.kind.startswith(OPERATION)) and len(nodes[name]) != 1:
+            raise CheckError(f"{layer.where} is used twice, so that two places share its weights")
     given = [name for name, _ in _ends(content, "input_layers")]
     outputs = _ends(content, "output_layers")
     if sorted(given) != sorted(inputs) or len(outputs) != 1:
         raise CheckError("the model's input_layers are not its inputs, or it has several outputs")
-    walk = _Walk(nodes, nested, operations, by_name)
+    walk = _Walk(nodes, layers)
     output = walk.visit(outputs[0])
     order = walk.order(output)
     unread = [name for name in nodes if name not in order]
     if any(name not in inputs for name in unread):
         raise CheckError(f'layer "{unread[0][:40]}" is not a part of what the model computes')
-    if [name for name in nodes if name in weighted] != [name for name in order if name in weighted]:
+    if weighted != [name for name in order if name in weighted]:
         raise CheckError("the layers are not listed in the order in which Keras assigns their weights")
     reads = {(name, 0): () for name in given} | {call: walk.reads[call] for call in walk.finished}
     return Calls(tuple(given), output, reads, (*unread, *order), walk.named)
@@ -99,14 +87,8 @@ def _call(history: Any, where: str) -> Call:
 class _Walk:
     """The walk of Keras through a model, from its output."""
 
-    def __init__(
-        self,
-        nodes: dict[str, list[Any]],
-        nested: list[str],
-        operations: Collection[str],
-        by_name: Collection[str],
-    ) -> None:
-        self._nodes, self._nested, self._operations, self._by_name = nodes, nested, operations, by_name
+    def __init__(self, nodes: dict[str, list[Any]], layers: dict[str, Layer]) -> None:
+        self._nodes, self._layers = nodes, layers
         self.named: dict[Call, dict[str, Any]] = {}
         self.reads: dict[Call, tuple[Call, ...]] = {}
         self.finished: list[Call] = []
@@ -144,7 +126,7 @@ class _Walk:
         name, node = call
         if name not in self._nodes:
             raise CheckError(f'{where} reads the layer "{name[:40]}", which the model does not have')
-        if name in self._nested and node == 1:
+        if self._layers[name].model is not None and node == 1:
             return name, 0  # some versions of Keras count the model itself as a use
         if node >= max(1, len(self._nodes[name])):
             raise CheckError(f'{where} reads a use of layer "{name[:40]}" that there is not')
@@ -152,14 +134,14 @@ class _Walk:
 
     def _sources(self, call: Call) -> tuple[Call, ...]:
         """Return what a call reads; an input reads nothing."""
-        nodes, where = self._nodes[call[0]], f'layer "{call[0][:40]}"'
+        nodes, layer = self._nodes[call[0]], self._layers[call[0]]
         if not nodes:
             return ()
-        if call[0] in self._by_name:
-            found, self.named[call] = _read_by_name(nodes[call[1]], where)
-        else:
-            found = _read_by(nodes[call[1]], where, call[0] in self._operations)
-        return tuple(self._known(source, where) for source in found)
+        if layer.kind == "MultiHeadAttention":
+            found, self.named[call] = _read_by_name(nodes[call[1]], layer.where)
+        else:  # operations have constants among their arguments, which are not read here
+            found = _read_by(nodes[call[1]], layer.where, layer.kind.startswith(OPERATION))
+        return tuple(self._known(source, layer.where) for source in found)
 
 
 def is_tensor(given: Any) -> bool:
@@ -415,13 +397,7 @@ def _model(model: dict[str, Any], where: str, depth: int) -> Described:
         raise CheckError("two layers have the same name")
     if not functional:
         return Described(found, _one_after_the_other(found), content.get("build_input_shape"), named)
-    inputs = [layer.name for layer in found if layer.kind == "InputLayer"]
-    nested = [layer.name for layer in found if layer.model is not None]
-    weighted = [layer.name for layer in found if has_weights(layer)]
-    operations = [layer.name for layer in found if layer.kind.startswith(OPERATION)]
-    once = [layer.name for layer in found if layer.kind in _ONCE]
-    by_name = [layer.name for layer in found if layer.kind == "MultiHeadAttention"]
-    calls = read_calls(content, entries, inputs, nested, weighted, operations, once, by_name)
+    calls = read_calls(content, entries, named)
     ends = content["output_layers"]
     listed = type(ends) is not list or type(ends[0]) is not str
     return Described([named[name] for name in calls.order], calls, None, named, listed)

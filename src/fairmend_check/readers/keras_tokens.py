@@ -15,6 +15,7 @@ from fairmend_check.json_reader import maybe, only_keys, take
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
 from fairmend_check.readers.axes import Places, Rows, elementwise_factors, factors, plain
 from fairmend_check.readers.keras_config import Layer
 from fairmend_check.readers.values import Value, Values
@@ -85,7 +86,7 @@ class TokenGraph:
         if type(axis) is not int or not (-rank <= axis < 0 or 0 < axis <= rank):
             raise CheckError(f"{layer.where} is not along an axis of a row")
         along = axis - 1 if axis > 0 else rank + axis
-        return self.values.along(tensor, 1 + along, lambda last: self._graph.softmax(last, tensor.shape[along]))
+        return self.values.along(tensor, 1 + along, lambda last: self._graph.apply(Softmax(tensor.shape[along]), last))
 
     def dense(
         self,
@@ -190,7 +191,7 @@ class TokenGraph:
         for tokens in sets.values():
             seen = np.flatnonzero(allowed[tokens[0]])
             chosen = self.moved(scores, lambda n, rows=tokens, seen=seen: n[:, rows][:, :, seen])  # type: ignore[misc]
-            weights = replace(chosen, value=self._graph.softmax(chosen.value, len(seen)))
+            weights = replace(chosen, value=self._graph.apply(Softmax(len(seen)), chosen.value))
             own = self.moved(values, lambda n, seen=seen: n[seen])  # type: ignore[misc]
             parts.append(self.product(weights, own, ("hts", "she", "the")).value)
         order = [token for tokens in sets.values() for token in tokens]
@@ -228,7 +229,7 @@ class TokenGraph:
             raise CheckError(f"{where} has a gain or a shift of another shape than the axes it is over")
         options = {"epsilon": 1e-3 if centred else 1e-6, **layer.config}
         epsilon = take(options, "epsilon", float, where)
-        value = self._graph.normalise(tensor.value, math.prod(shape), epsilon, centred=centred)
+        value = self._graph.apply(Normalise(math.prod(shape), epsilon, centred), tensor.value)
         scaled = not centred or maybe(layer.config, "scale", bool, where, True)
         wide = [np.broadcast_to(array, tensor.shape).reshape(-1).astype(np.float64) for array in arrays]
         if wide:

@@ -19,6 +19,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
+from fairmend_check.kernel.operations.groups import Normalise, Softmax
 from fairmend_check.readers.axes import (
     Dims,
     Factors,
@@ -410,7 +411,7 @@ class OnnxGraph:
         entry = self.entry(name)
         if entry.element != self.element or isinstance(entry.dims[-1], Rows):
             raise CheckError("a normalisation is over rows")
-        return replace(entry, value=self.graph.normalise(entry.value, entry.dims[-1], epsilon, centred=centred))
+        return replace(entry, value=self.graph.apply(Normalise(entry.dims[-1], epsilon, centred), entry.value))
 
     def _stretched(self, entry: Entry, tensor: Tensor, node: Node) -> Entry | None:
         """Return the product of a value with a constant that has more numbers along its axes of size 1."""
@@ -480,7 +481,7 @@ class OnnxGraph:
         node.expect("stash_type", self.element)  # the type in which the standard computes mean and deviation
         size = math.prod(plain(entry.dims[axis:]))
         centred = node.kind == "LayerNormalization"
-        value = self.graph.normalise(entry.value, size, node.attributes["epsilon"], centred=centred)
+        value = self.graph.apply(Normalise(size, node.attributes["epsilon"], centred), entry.value)
         parts = [self._constant(name) for name in node.inputs[1:]]  # ONNX Runtime 1.31 crashes if one has no name
         if any(part.shape != plain(entry.dims[axis:]) for part in parts):
             raise CheckError(f"node {node.kind} has a gain or shift of another shape")
@@ -528,7 +529,7 @@ class OnnxGraph:
             raise CheckError(f"node {node.kind} is not over the columns of a row")
         size = plain(entry.dims)[axis]
         if hidden is None:
-            return self._values.along(entry, axis, lambda last: self.graph.softmax(last, size))
+            return self._values.along(entry, axis, lambda last: self.graph.apply(Softmax(size), last))
         seen = ~np.moveaxis(hidden, axis, -1).reshape(-1, size)
         return self._values.along(entry, axis, lambda last: self._seen_softmax(last, seen))
 
@@ -546,7 +547,7 @@ class OnnxGraph:
         for groups in sets.values():
             there = np.flatnonzero(seen[groups[0]])
             numbers = np.array(groups)[:, None] * seen.shape[1] + there
-            parts.append(self.graph.softmax(self.graph.columns(value, numbers.reshape(-1).tolist()), len(there)))
+            parts.append(self.graph.apply(Softmax(len(there)), self.graph.columns(value, numbers.reshape(-1).tolist())))
             back[np.array(groups)[:, None], there] = start + np.arange(numbers.size).reshape(numbers.shape)
             start += numbers.size
         parts.append(self.graph.norm(self.graph.columns(value, [0]), scaling(0.0, 0.0, None)))

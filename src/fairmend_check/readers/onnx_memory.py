@@ -43,17 +43,9 @@ _FLOAT: dict[Operator, tuple[int, ...]] = {
 }
 PRODUCTS = frozenset(_WHOLE) | frozenset(_FLOAT)
 _KEEP_ENTRIES = frozenset(
-    (
-        "Cast",
-        "DequantizeLinear",
-        "Flatten",
-        "Identity",
-        "QuantizeLinear",
-        "Reshape",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    )
+    """
+    Cast DequantizeLinear Flatten Identity QuantizeLinear Reshape Squeeze Transpose Unsqueeze
+    """.split()
 )
 # Inputs that some release does not compare with the sizes of what they are about, or with 0.
 _UNSAFE_INPUTS: dict[Operator, tuple[int, str]] = {

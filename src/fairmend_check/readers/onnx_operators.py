@@ -56,24 +56,10 @@ DETERMINISTIC = {
 # were, by benchmarks/soundness/unset_memory.py, but products, Concat and QLinearConcat, of which `onnx_memory` knows.
 NEED_ENTRIES = {
     "": frozenset(
-        [
-            "AffineGrid",
-            "Attention",
-            "CausalConvWithState",
-            "Det",
-            "GRU",
-            "GroupNormalization",
-            "ImageDecoder",
-            "LSTM",
-            "LinearAttention",
-            "MaxRoiPool",
-            "NonMaxSuppression",
-            "RNN",
-            "RoiAlign",
-            "Scan",
-            "StringNormalizer",
-            "SwiGLU",
-        ]
+        """
+        AffineGrid Attention CausalConvWithState Det GRU GroupNormalization ImageDecoder LSTM LinearAttention MaxRoiPool
+        NonMaxSuppression RNN RoiAlign Scan StringNormalizer SwiGLU
+        """.split()
     ),
     ML: frozenset(("LinearClassifier",)),
     MICROSOFT: frozenset(

@@ -18,80 +18,19 @@ Numbers = Callable[[str], list[int] | None]
 _LAST = 2**31  # a Slice to here or further ends where its axis ends
 _INT64 = 7
 _KEEP = frozenset(
-    [
-        "Abs",
-        "BatchNormalization",
-        "BitwiseNot",
-        "Cast",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "Cos",
-        "CumSum",
-        "Dropout",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "Identity",
-        "InstanceNormalization",
-        "IsNaN",
-        "LayerNormalization",
-        "LeakyRelu",
-        "Log",
-        "LogSoftmax",
-        "LpNormalization",
-        "Mish",
-        "Neg",
-        "Not",
-        "RMSNormalization",
-        "Reciprocal",
-        "Relu",
-        "Round",
-        "ScatterElements",
-        "ScatterND",
-        "Selu",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Softmax",
-        "Softplus",
-        "Softsign",
-        "Sqrt",
-        "Swish",
-        "Tan",
-        "Tanh",
-    ]
+    """
+    Abs BatchNormalization BitwiseNot Cast Ceil Celu Clip Cos CumSum Dropout Elu Erf Exp Floor Gelu HardSigmoid
+    HardSwish Identity InstanceNormalization IsNaN LayerNormalization LeakyRelu Log LogSoftmax LpNormalization Mish Neg
+    Not RMSNormalization Reciprocal Relu Round ScatterElements ScatterND Selu Sigmoid Sign Sin Softmax Softplus Softsign
+    Sqrt Swish Tan Tanh
+    """.split()
 )
 _BROADCAST = frozenset(
-    [
-        "Add",
-        "And",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Min",
-        "Mul",
-        "Or",
-        "Pow",
-        "Sub",
-        "Sum",
-        "Where",
-    ]
+    """
+    Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Or Pow Sub Sum Where
+    """.split()
 )
 _REDUCE = frozenset(["ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"])
-
-
-def is_full(sizes: Sizes | None) -> bool:
-    """Return whether no axis can be empty."""
-    return sizes is not None and all(sizes)
 
 
 def list_of(node: Message, first: Sizes | None, lists: Lists, numbers: Numbers) -> Sizes | None:

@@ -17,6 +17,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation
 from fairmend_check.kernel.operations.affine import scaling
+from fairmend_check.kernel.operations.product import Product
 from fairmend_check.readers.axes import Dims, Factors, Places, places, plain, rows_axis
 
 
@@ -56,7 +57,7 @@ class Values:
         """Return the products of two values."""
         a = self.graph.columns(first.value, how.left.tolist())
         b = self.graph.columns(second.value, how.right.tolist())
-        made = self.graph.product(a, b, *how.sizes)
+        made = self.graph.apply(Product(*how.sizes), a, b)
         return Value(self.graph.columns(made, how.back.tolist()), how.dims)
 
     def negative(self, value: int) -> int:

@@ -66,11 +66,11 @@ class Boxes:
     def halved(self, axis: Whole, cuts: Whole | None = None) -> Boxes:
         """Return the lower halves along an axis (boxes,), and then the upper ones.
 
-        The last cells of lower halves are ``cuts`` (boxes, axes), or those in the middle.
+        The last cells of lower halves are ``cuts`` (boxes,), or those in the middle.
         """
         rows = np.arange(len(axis))
         first, last = np.concatenate([self.first, self.first]), np.concatenate([self.last, self.last])
-        last[rows, axis] = (self.middle if cuts is None else cuts)[rows, axis]
+        last[rows, axis] = self.middle[rows, axis] if cuts is None else cuts
         first[len(rows) + rows, axis] = last[rows, axis] + 1
         return Boxes(first, last)
 
@@ -493,7 +493,7 @@ class People:
 
     def halved(self, boxes: Boxes, axis: Whole) -> Boxes:
         """Return the lower halves of boxes along an axis (boxes,), and then the upper ones; bands stay whole."""
-        return boxes.halved(axis, self.middles(boxes.first, boxes.last))
+        return boxes.halved(axis, self.middles(boxes.first, boxes.last)[np.arange(len(axis)), axis])
 
     @property
     def single(self) -> bool:

@@ -57,29 +57,26 @@ def read_leaves(cells: list[int], nodes: NDArray[np.uint16], cuts: NDArray[np.ui
     ``nodes`` are level by level: of one level, those of all lower halves of the level before, then the upper ones.
     ``cuts`` are the last cells of the lower halves, in the same order.
     """
-    first = np.zeros((1, len(cells)), np.int64)
-    last = np.array([cells], np.int64).reshape(1, -1) - 1
+    boxes = Boxes(np.zeros((1, len(cells)), np.int64), np.array([cells], np.int64).reshape(1, -1) - 1)
     found, node, cut = [], 0, 0
-    while len(first):
-        level = nodes[node : node + len(first)].astype(np.int64)
-        node += len(first)
-        if len(level) < len(first):
+    while len(boxes):
+        level = nodes[node : node + len(boxes)].astype(np.int64)
+        node += len(boxes)
+        if len(level) < len(boxes):
             raise CheckError(f"{where}.nodes: a split has no halves")
         whole = level < _SPLITS
-        found.append((first[whole], last[whole], level[whole]))
+        found.append((boxes.first[whole], boxes.last[whole], level[whole]))
         if len(found) > MAX_LEVELS:
             raise CheckError(f"{where}.nodes: the tree has more than {MAX_LEVELS:,} levels")
-        axis, rows = level[~whole] - _SPLITS, np.arange(len(level) - int(whole.sum()))
-        first, last = first[~whole], last[~whole]
+        axis, boxes = level[~whole] - _SPLITS, boxes.take(~whole)
+        rows = np.arange(len(boxes))
         at = cuts[cut : cut + len(rows)].astype(np.int64)
         cut += len(rows)
         if len(at) < len(rows) or (axis >= len(cells)).any():
             raise CheckError(f"{where}: a split has no cut, or is along an axis that there is not")
-        if not ((first[rows, axis] <= at) & (at < last[rows, axis])).all():
+        if not ((boxes.first[rows, axis] <= at) & (at < boxes.last[rows, axis])).all():
             raise CheckError(f"{where}.cuts: a cut is not inside its box")
-        first, last = np.concatenate([first, first]), np.concatenate([last, last])
-        last[rows, axis] = at
-        first[len(rows) + rows, axis] = at + 1
+        boxes = boxes.halved(axis, at)
     if node != len(nodes) or cut != len(cuts):
         raise CheckError(f"{where}: there are more nodes or cuts than the tree has")
     return Leaves(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.network import Activation as NetworkActivation
@@ -23,6 +23,7 @@ from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.readers.read_model import read_model
 from support.checker_models import PIECEWISE, checked_model, exact_outputs, make_model, random_model
+from support.examples import examples
 from support.onnx_files import node, runtime, save
 from support.strategies import ACTIVATIONS, networks, random_network
 
@@ -320,7 +321,7 @@ def flushing_outputs(network, x):
     return h
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     networks([kind for kind in ACTIVATIONS if kind.piecewise_linear], dtypes=[np.float32]),
     st.integers(0, 2**32 - 1),

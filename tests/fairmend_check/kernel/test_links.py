@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -20,9 +20,9 @@ from fairmend_check.kernel.neighbourhood import _own_values, count_boxes, neighb
 from fairmend_check.kernel.spec import first_difference, read_spec
 from support.checker_cases import Case, class_of, margin_of, sign_network, write
 from support.coverage import find_uncovered
+from support.examples import examples
 from support.neighbourhood_cases import points_of
 from support.strategies import random_network
-from support.strategies_spec import unhurried
 
 SEX = {"name": "sex", "kind": "categorical", "categories": ["m", "f", "x"], "protected": True}
 AGE = {"name": "age", "kind": "integer", "range": [18, 22], "protected": True}
@@ -129,7 +129,7 @@ def chosen(draw, options):
     return {name: draw(options[name]) for name in names}
 
 
-@settings(unhurried, max_examples=25)
+@examples(25)
 @given(st.data())
 def test_the_neighbourhood_is_the_union_of_the_counterfactuals(data):
     links = [

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from fairmend.spec import Feature, Spec
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.neighbourhood import _boxes, batches, count_boxes, neighbourhood
 from fairmend_check.kernel.spec import read_spec
 from support.coverage import find_uncovered
+from support.examples import examples
 from support.neighbourhood_cases import Tally, compare_case, points_of, random_linked_spec, random_people
 from support.strategies_spec import specs_and_inputs, unhurried
 
@@ -34,7 +35,7 @@ def test_neighbourhoods_are_those_of_the_rest_of_fairmend(drawn):
             assert find_uncovered(around, lower[1:], upper[1:], dtype) is not None
 
 
-@settings(unhurried, max_examples=25)
+@examples(25)
 @given(specs_and_inputs())
 def test_boxes_cover_the_neighbourhood_and_nothing_beside_it(drawn):
     """With a box for each category, or for each whole number as well; tolerances may be continuous beside them."""

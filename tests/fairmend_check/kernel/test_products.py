@@ -159,7 +159,7 @@ def test_a_normalised_group_is_as_tight_as_sums_of_its_numbers_are():
     columns, width = 8, 32
     graph = Graph(columns)
     hidden = graph.affine(graph.input, rng.normal(size=(width, columns)))
-    model = graph.finish(graph.affine(graph.normalise(hidden, width, 1e-5), rng.normal(size=(1, width))))
+    model = graph.finish(graph.affine(graph.apply(Normalise(width, 1e-5), hidden), rng.normal(size=(1, width))))
     centre = rng.normal(size=(10, columns))
     forms = np.broadcast_to(np.array([[1.0], [-1.0]]), (10, 2, 1))
     least, _ = form_bounds(model, forms, centre - 0.05, centre + 0.05)
@@ -192,7 +192,8 @@ def test_over_wide_boxes_errors_are_about_those_at_points(seed):
     layers = [((rng.normal(size=(width, width)) / 6).astype(np.float32), None) for _ in range(3)]
     y = graph.affine(graph.input, *layers[0])
     for layer in layers[1:]:
-        y = graph.sum(y, graph.function(graph.affine(graph.normalise(y, width, 1e-5), *layer), Activation("relu")))
+        normed = graph.apply(Normalise(width, 1e-5), y)
+        y = graph.sum(y, graph.function(graph.affine(normed, *layer), Activation("relu")))
     model = graph.finish(graph.affine(y, rng.normal(size=(1, width)).astype(np.float32), None))
     centre, forms = rng.normal(size=(5, 32)), np.ones((5, 1, 1))
     found = []
@@ -268,12 +269,12 @@ def attention(rng, dtype, tokens=4, width=6, outputs=1):
     head = numbers(outputs, all_)
     graph = Graph(columns)
     x = graph.affine(graph.input, first, shift)
-    normed = graph.normalise(x, width, 1e-5)
+    normed = graph.apply(Normalise(width, 1e-5), x)
     parts = [graph.affine(normed, np.kron(np.eye(tokens), part).astype(dtype)) for part in (q, k, v, gate)]
-    scores = graph.product(parts[0], parts[1], 1, tokens, tokens, width)
+    scores = graph.apply(Product(1, tokens, tokens, width), parts[0], parts[1])
     turned = graph.columns(parts[2], [token * width + unit for unit in range(width) for token in range(tokens)])
-    mixed = graph.product(graph.softmax(scores, tokens), turned, 1, tokens, width, tokens)
-    gated = graph.product(mixed, graph.function(parts[3], Activation("sigmoid")), all_)
+    mixed = graph.apply(Product(1, tokens, width, tokens), graph.apply(Softmax(tokens), scores), turned)
+    gated = graph.apply(Product(all_), mixed, graph.function(parts[3], Activation("sigmoid")))
     model = graph.finish(graph.affine(graph.sum(gated, x), head, None))
 
     def run(rows):
@@ -343,11 +344,11 @@ def test_a_model_does_not_end_with_a_product():
     graph = Graph(2)
     hidden = graph.affine(graph.input, np.ones((2, 2), np.float32))
     with pytest.raises(CheckError, match="end with an affine layer"):
-        graph.finish(graph.product(hidden, graph.input, 2))
+        graph.finish(graph.apply(Product(2), hidden, graph.input))
 
 
 def test_what_is_multiplied_by_itself_is_a_square():
     graph = Graph(2)
-    twice = graph.product(graph.input, graph.input, 2)
+    twice = graph.apply(Product(2), graph.input, graph.input)
     model = graph.finish(graph.affine(twice, np.ones((1, 2), np.float32)))
     assert [node.operation for node in model.nodes[1:-1]] == [Activation("square")]

@@ -4,7 +4,7 @@ And whatever else is listed, the checker confirms only what is true by enumerati
 """
 
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 import fairmend
@@ -12,10 +12,11 @@ from fairmend.network import Network
 from fairmend.prove.certificate import certificate_of_inputs
 from fairmend.prove.proof import Proof, prove_inputs
 from support.checker_cases import class_of, content_of, is_true, margin_of, write
+from support.examples import examples
 from support.strategies import ACTIVATIONS, random_network
 from support.strategies_spec import specs_and_inputs
 
-relaxed = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+relaxed = examples(120, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
@@ -22,6 +22,7 @@ from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rescaling import Rescaling as Checked
 from fairmend_check.kernel.rescaling import Scaling as CheckedScaling
 from support.checker_cases import content_of, write
+from support.examples import examples
 from support.strategies import random_network
 from support.threshold_cases import FEATURES, SPEC, all_points
 
@@ -149,7 +150,7 @@ def made(drawn) -> tuple[Rescaling, tuple[float, float]]:
     return Rescaling(steps, both), (low, low + span)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(0, 1000), rescalings(), rescalings(), st.floats(0.05, 0.95))
 def test_a_certificate_for_another_rescaling_is_valid_only_where_the_claim_is_true(
     tmp_path_factory, seed, first, second, share
@@ -173,7 +174,7 @@ def test_a_certificate_for_another_rescaling_is_valid_only_where_the_claim_is_tr
             assert not result.valid
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(0, 1000), rescalings(), st.sampled_from([1.0, 5.0]))
 def test_computed_scores_are_within_the_bounds(tmp_path_factory, seed, drawn, size):
     """What ONNX Runtime computes lies within the bounds of the probability, rescaled: the error is large enough."""

@@ -8,7 +8,7 @@ import jsonschema
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -19,9 +19,9 @@ from fairmend.spec import Spec
 from fairmend_check.kernel.claim import ScoreClaim
 from fairmend_check.kernel.inference_error import Precision
 from support.checker_cases import SPECS, case, content_of, lines_of, neighbours, outputs_of, sign_network, write
+from support.examples import examples
 from support.score_certificates import exact_probabilities, probabilities, score_bounds, score_content, scores_of
 from support.strategies import random_network
-from support.strategies_spec import unhurried
 
 KINDS = [
     {"spec": "tolerance"},
@@ -88,7 +88,7 @@ def exact_difference(folder, made, on):
 # The truth, to 60 digits
 
 
-@settings(unhurried, max_examples=30)
+@examples(30)
 @given(st.data())
 def test_probabilities_are_enclosed(data):
     outputs = data.draw(st.integers(1, 4))
@@ -110,7 +110,7 @@ def test_probabilities_are_enclosed(data):
         assert exact <= found[0] <= exact + mpmath.mpf(1e-14)
 
 
-@settings(unhurried, max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 5]), st.sampled_from([1e-7, 1e-3, 0.3]))
 def test_an_error_of_the_outputs_changes_scores_by_no_more_than_is_allowed_for(seed, outputs, error):
     """Two people at the ends of their range, whose outputs inference moves apart as far as it can."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import fairmend
@@ -16,13 +16,14 @@ from fairmend.prove.certificate import certificate_of_fair
 from fairmend_check.kernel import claim as checked_threshold
 from fairmend_check.kernel.claim import Threshold
 from support.checker_cases import content_of, write
+from support.examples import examples
 from support.strategies import random_network
 from support.threshold_cases import SPEC, all_points, probabilities
 
 THRESHOLDS = st.floats(1e-300, 1, exclude_max=True)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(THRESHOLDS)
 @example(0.5 + 2**-53)
 @example(1 - 2**-53)
@@ -41,7 +42,7 @@ def test_a_probability_next_to_one_half_is_enclosed():
         assert low < 0 < high
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(THRESHOLDS, st.sampled_from(["float32", "float64"]))
 @example(0.3, "float32")
 @example(1e-6, "float32")
@@ -64,7 +65,7 @@ def certified(seed, threshold, outputs=1):
     return net, X[covered], content_of(certificate)
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(st.integers(0, 1000), st.sampled_from([1, 2]), st.sampled_from([0.2, 0.5, 0.9]), st.floats(1e-6, 1 - 1e-6))
 def test_a_forged_threshold_is_valid_only_where_the_claim_is_true(tmp_path_factory, seed, outputs, written, forged):
     net, X, content = certified(seed, written, outputs)

@@ -3,7 +3,7 @@
 import pytest
 
 from fairmend_check.errors import CheckError
-from fairmend_check.readers.keras_config import read_calls
+from fairmend_check.readers.keras_config import Layer, read_calls
 
 # A diamond: in -> a, b; the sum of c(a) and b is read by d.
 READS = {"in": [], "a": ["in"], "c": ["a"], "b": ["in"], "sum": ["c", "b"], "d": ["sum"]}
@@ -17,7 +17,14 @@ def read(reads=READS, ends=("in", "d"), options=None, weighted=("a", "b", "c", "
     for entry in entries:
         entry["inbound_nodes"] = (nodes or {}).get(entry["name"], entry["inbound_nodes"])
     content = {"input_layers": [[ends[0], 0, 0]], "output_layers": [[ends[1], 0, 0]]}
-    return read_calls(content, entries, ["in"], [], list(weighted), once=["a"])
+    kinds = dict.fromkeys(reads, "Add") | dict.fromkeys(weighted, "Dense") | {"in": "InputLayer"}
+    if "a" in weighted:
+        kinds["a"] = "BatchNormalization"
+    return read_calls(content, entries, layers(kinds))
+
+
+def layers(kinds):
+    return {name: Layer(kind, name, {}) for name, kind in kinds.items()}
 
 
 def test_layers_come_in_the_order_of_keras():
@@ -77,9 +84,10 @@ def test_a_deep_model_does_not_exhaust_the_stack():
 def test_inputs_must_have_the_names_of_their_layers():
     """Keras takes a dict of inputs by its keys, and the condition of a certificate names the layers."""
     content = {"input_layers": {"b": ["a", 0, 0], "a": ["b", 0, 0]}, "output_layers": [["c", 0, 0]]}
+    kinds = {"a": "InputLayer", "b": "InputLayer", "c": "Add"}
     nodes = {"a": [], "b": [], "c": [[["a", 0, 0, {}], ["b", 0, 0, {}]]]}
     entries = [{"name": name, "inbound_nodes": given} for name, given in nodes.items()]
     with pytest.raises(CheckError, match="other names than their layers"):
-        read_calls(content, entries, ["a", "b"], [], [])
+        read_calls(content, entries, layers(kinds))
     content["input_layers"] = {"b": ["b", 0, 0], "a": ["a", 0, 0]}
-    assert read_calls(content, entries, ["a", "b"], [], []).inputs == ("b", "a")
+    assert read_calls(content, entries, layers(kinds)).inputs == ("b", "a")

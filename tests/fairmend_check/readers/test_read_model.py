@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 import fairmend
 from fairmend.prove.certificate import identify
@@ -11,10 +11,11 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import weights_digest
 from fairmend_check.readers.read_model import FORMATS, read_model
 from support.checker_cases import SUFFIXES, answer, case
+from support.examples import examples
 from support.strategies import networks
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks())
 def test_every_format_gives_the_same_weights(network, tmp_path):
     plain = all(activation.name == "relu" for activation in network.activations)

@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.spec import Spec
@@ -13,6 +13,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.certificate import _shares
 from fairmend_check.shares.people import count_axes
 from fairmend_check.shares.prove import LINEAR, NOTHING, read_leaves, read_shares
+from support.examples import examples
 from support.quantify_cases import SMALL
 from support.share_cases import checked_spec
 
@@ -127,7 +128,7 @@ def test_what_is_no_tree_is_refused(nodes, cuts):
         read(nodes, cuts)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(data=st.data(), leaves=st.integers(1, 8))
 def test_leaves_contain_everyone_once_or_are_refused(data, leaves):
     nodes = data.draw(st.lists(st.integers(0, 7), min_size=2 * leaves - 1, max_size=2 * leaves - 1))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fairmend
@@ -15,12 +15,13 @@ from fairmend_check.shares.people import Boxes, People
 from fairmend_check.shares.prover import Prover
 from support.checker_cases import read, write
 from support.checker_models import checked_model
+from support.examples import examples
 from support.quantify_cases import LINKED, everyone_of, people_of, unequal_people
 from support.share_cases import checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     name=st.sampled_from(list(LINKED)),
     seed=st.integers(0, 2**32 - 1),

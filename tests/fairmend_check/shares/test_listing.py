@@ -51,7 +51,7 @@ def test_similar_people_within_tolerances_and_many_protected_values_are_listed(n
     monkeypatch.setattr(listing, "_NUMBERS", at_once)
     rng, spec = np.random.default_rng(outputs), {**SPECS, **LINKED}[name]
     net, people = random_network(rng, spec.width, [5], outputs), people_of_spec(spec)
-    leaves = random_leaves(people, rng, 6)
+    leaves = random_leaves(people, rng, 3)
     n = len(leaves.first)
     found = Counts(np.zeros(n), np.zeros(n), np.zeros(n, bool))
     prover = Prover(checked_model(net), checked_spec(spec), people)

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.network import Activation, Affine, Network
@@ -17,6 +17,7 @@ from fairmend_check.shares import prover as of_boxes
 from fairmend_check.shares.people import People
 from fairmend_check.shares.prove import LINEAR, LISTED, NOTHING, WHOLE, Leaves, prove_shares
 from support.checker_models import checked_model, make_model
+from support.examples import examples
 from support.quantify_cases import SMALL, SPECS, TOLERANT, linear, unequal_people
 from support.share_cases import (
     CONTINUOUS,
@@ -36,7 +37,7 @@ def prove(net, spec, people, leaves):
     return prove_shares(checked_model(net), checked_spec(spec), people, leaves)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     name=st.sampled_from(list(SPECS)),
@@ -62,7 +63,7 @@ def test_counts_are_at_most_those_of_an_enumeration(seed, name, hidden, function
         assert found.fair <= (~unequal).sum()
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(
     seed=st.integers(0, 2**32 - 1),
     function=st.sampled_from(FUNCTIONS),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmend
@@ -14,6 +14,7 @@ from fairmend_check.shares.prover import Prover
 from fairmend_check.shares.requirements import steps_beyond, steps_within
 from support.checker_cases import read, write
 from support.checker_models import checked_model
+from support.examples import examples
 from support.quantify_cases import LINKED, MANY, SMALL, SPECS, linear, spreads_of
 from support.share_cases import checked_spec, people_of_spec, random_leaves
 from support.strategies import random_network
@@ -23,7 +24,7 @@ def with_claim(spec, delta, on):
     return Spec(spec.features, links=spec.links, claim=Claim("score", delta, on))
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     name=st.sampled_from([*SPECS, *LINKED]),
     seed=st.integers(0, 2**32 - 1),

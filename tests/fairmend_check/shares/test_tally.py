@@ -5,12 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.spec import Feature, Spec
 from fairmend_check.shares import tally
 from fairmend_check.shares.tally import MAX_TERMS, Tally, axis_terms
+from support.examples import examples
 from support.quantify_cases import SPECS
 from support.share_cases import people_of_spec, random_leaves
 
@@ -34,7 +35,7 @@ def values_of(people, leaves, row, g):
     return np.array([sum(each) for each in product(*terms)])
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(list(SPECS)))
 def test_counts_are_at_most_those_of_an_enumeration(seed, name):
     rng = np.random.default_rng(seed)

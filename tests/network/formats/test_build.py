@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend import FairmendError
-from fairmend.network import Activation, Affine, Concatenate, Lookup, Scale
+from fairmend.network import Activation, Affine, Concatenate, Lookup, Scale, Sum
 from fairmend.network.folding import Norm
 from fairmend.network.formats.build import GraphBuilder, scaling
 
@@ -88,7 +88,7 @@ def test_a_skip_stays_a_skip():
     build = GraphBuilder("m")
     first = build.linear(build.input(3), "a", W[4, 3], B[4], "a")
     inner = build.linear(build.function(first, "relu", RELU), "b", W[4, 4], None, "b")
-    net = build.network(build.linear(build.add("+", [first, inner]), "head", W[1, 4], B[1], "head"))
+    net = build.network(build.linear(build.apply("+", Sum(), [first, inner]), "head", W[1, 4], B[1], "head"))
     z = X @ W[4, 3].T + B[4]
     np.testing.assert_allclose(net.logits(X), ((z + relu(z) @ W[4, 4].T) @ W[1, 4].T + B[1])[:, 0], rtol=1e-5)
     assert not net.is_chain
@@ -100,7 +100,7 @@ def test_a_norm_is_folded_only_where_nothing_else_reads_between():
         build = GraphBuilder("m")
         first = build.linear(build.input(3), "a", W[4, 3], B[4], "a")
         normed = build.norm(first, batch_norm(4))
-        value = build.add("+", [normed, first]) if read_twice else normed
+        value = build.apply("+", Sum(), [normed, first]) if read_twice else normed
         return build.network(build.linear(build.function(value, "relu", RELU), "head", W[1, 4], B[1], "head"))
 
     assert [type(node.operation) for node in network(True).nodes].count(Scale) == 1
@@ -113,7 +113,7 @@ def test_the_mean_of_an_ensemble_is_one_head_whose_parts_are_stored_apart():
     x = build.input(3)
     hidden = [build.function(build.linear(x, n, W[4, 3] * k, B[4], n), "r", RELU) for k, n in ((1, "a"), (2, "b"))]
     heads = [build.linear(h, f"h{n}", W[1, 4] + n, B[1] * n, f"h{n}") for n, h in enumerate(hidden)]
-    net = build.network(build.norm(build.add("+", heads), scaling("mean", 0.5, 0.0)))
+    net = build.network(build.norm(build.apply("+", Sum(), heads), scaling("mean", 0.5, 0.0)))
     parts = [relu(X @ (W[4, 3] * k).T + B[4]) @ (W[1, 4] + k - 1).T + B[1] * (k - 1) for k in (1, 2)]
     np.testing.assert_allclose(net.logits(X), (sum(parts) / 2)[:, 0], rtol=1e-5)
     assert [layer.name for layer in net.stored_layers] == ["a", "b", "h0", "h1"]
@@ -130,7 +130,7 @@ def test_wide_and_deep_reads_the_inputs_beside_the_hidden_units():
     build = GraphBuilder("m")
     x = build.input(3)
     deep = build.linear(build.function(build.linear(x, "a", W[4, 3], B[4], "a"), "r", RELU), "d", W[1, 4], B[1], "d")
-    net = build.network(build.add("+", [build.linear(x, "w", W[1, 3], None, "w"), deep]))
+    net = build.network(build.apply("+", Sum(), [build.linear(x, "w", W[1, 3], None, "w"), deep]))
     assert net.features(X).shape == (7, 7)
     np.testing.assert_allclose(
         net.logits(X), (X @ W[1, 3].T + relu(X @ W[4, 3].T + B[4]) @ W[1, 4].T + B[1])[:, 0], rtol=1e-5
@@ -175,11 +175,14 @@ def test_functions_may_come_first_or_follow_each_other():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda b, x, h: b.add("+", [b.linear(h, "l", W[4, 4], None, "l"), h]), "is added to the output, and is not"),
+        (
+            lambda b, x, h: b.apply("+", Sum(), [b.linear(h, "l", W[4, 4], None, "l"), h]),
+            "is added to the output, and is not",
+        ),
         (lambda b, x, h: b.function(h, "tanh at the end", Activation("tanh")), "tanh at the end closes the network"),
-        (lambda b, x, h: b.add("sum of two", [x, h]), r"sum of two: a sum of 3, 4 numbers"),
+        (lambda b, x, h: b.apply("sum of two", Sum(), [x, h]), r"sum of two: a sum of 3, 4 numbers"),
         (lambda b, x, h: b.linear(x, "l", W[1, 4], None, "l"), "l takes 4 values, but the layer before it gives 3"),
-        (lambda b, x, h: b.norm(b.add("+", [b.linear(h, n, W[4, 4], None, n) for n in "kl"]), batch_norm(4)),
+        (lambda b, x, h: b.norm(b.apply("+", Sum(), [b.linear(h, n, W[4, 4], None, n) for n in "kl"]), batch_norm(4)),
          "bn changes a sum at the output"),
         (lambda b, x, h: b.columns(x, "slice", (3,)), r"slice: columns \[3\] of a node that has 3"),
     ],

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from fairmend.base.errors import FairmendError
 from fairmend.network import Network, load_network
 from fairmend.network.formats.suffixes import MODULES
+from support.examples import examples
 from support.strategies import networks, random_network
 
 NAMED = (".pth", ".safetensors", ".onnx")  # these keep any name of a layer
@@ -22,14 +23,14 @@ shared_folder = settings(deadline=None, suppress_health_check=[HealthCheck.funct
 
 
 @pytest.mark.parametrize("suffix", NAMED)
-@settings(shared_folder, max_examples=60)
+@examples(60, parent=shared_folder)
 @given(network=networks())
 def test_what_is_saved_loads_back_bit_equal(network, suffix, tmp_path):
     loads_back_bit_equal(network, tmp_path / f"model{suffix}")
 
 
 @pytest.mark.parametrize("suffix", KERAS)
-@settings(shared_folder, max_examples=12)  # an HDF5 file is read by a process of its own
+@examples(12, parent=shared_folder)  # an HDF5 file is read by a process of its own
 @given(network=networks())
 def test_what_is_saved_for_keras_loads_back_bit_equal(network, suffix, tmp_path):
     loads_back_bit_equal(network.astype(np.float32), tmp_path / f"model{suffix}")  # Keras rounds the inputs of others

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmend.network.functions import FUNCTIONS as TABLE
+from support.examples import examples
 from support.function_checks import kernel_function
 from support.functions import FUNCTIONS, PARTIAL, WHOLE
 
@@ -33,7 +34,7 @@ def test_the_derivative_above_0_is_that_of_finite_differences(activation):
     assert activation.function.derivative(z, y) == pytest.approx((up - down) / 2e-6, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.sampled_from(PARTIAL), st.floats(1e-3, 8), st.floats(1e-3, 8), st.sampled_from((-1, 1)))
 def test_the_image_and_the_lines_in_the_domain(activation, one, other, sign):
     sign = sign if activation.name == "reciprocal" else 1
@@ -59,7 +60,7 @@ def test_the_domain_is_said(activation):
     assert bool(at_zero) == (activation.name == "sqrt")
 
 
-@settings(deadline=None, max_examples=250)
+@examples(250)
 @given(st.sampled_from(EVERY), st.floats(-8, 8), st.floats(-8, 8))
 def test_the_image_of_tensors_is_the_image(activation, one, other):
     """It is no wider, as that of two lines would be, and not narrower."""

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairmend.network import Activation
+from support.examples import examples
 from support.functions import INTERVALS
 from support.strategies import ACTIVATIONS
 
@@ -45,7 +46,7 @@ def intervals(draw: st.DrawFn) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(activations, intervals(), dtypes)
 @example(Activation("relu"), (-6.0, 14.0), torch.float32)
 @example(Activation("tanh"), (-9.0, 9.0), torch.float32)
@@ -67,7 +68,6 @@ def test_lines_enclose_the_activation_on_a_dense_grid(activation, interval, dtyp
     assert (y <= upper_slope * z + upper_intercept + slack).all()
 
 
-@settings(deadline=None)
 @given(activations, intervals(), dtypes)
 def test_apply_is_the_activation(activation, interval, dtype):
     z = torch.tensor(interval, dtype=dtype)

@@ -20,7 +20,9 @@ from fairmend.network import (
     Sum,
 )
 from fairmend.network.folding import Norm
+from fairmend.network.operations import KINDS
 from fairmend.network.operations.base import require_sources
+from fairmend_check.kernel import operations as kernel_operations
 from fairmend_check.kernel.operations import groups
 from fairmend_check.kernel.operations import product as kernel_product
 from fairmend_check.kernel.operations.base import Form
@@ -201,3 +203,17 @@ def test_what_reaches_an_operation_is_what_changes_it(name):
         changed[source][:, column - sum(widths[:source])] += 1.0
         moved = (operation.torch([torch.tensor(part) for part in changed]) != before).any(dim=0).numpy()
         assert not (moved & ~reached[:, column]).any()
+
+
+@pytest.mark.parametrize("name", [*PLANAR, "sum"])
+def test_a_step_has_what_the_kernel_makes_its_operation_of(name):
+    operation, widths = {**CASES, **PLANAR}[name]
+    entry = operation.entry
+    kind = entry.pop("kind")
+    assert (kind, KINDS[kind].from_entry(entry) if kind in KINDS else operation) == (operation.kind, operation)
+    if kind in kernel_operations.KINDS:
+        found = kernel_operations.KINDS[kind](**entry)
+        assert found.width(widths) == operation.width(widths)
+        assert found.reads == len(widths)
+        assert found.words(["x", "y"][: len(widths)])
+    assert kind == "sum" or kind in kernel_operations.KINDS

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 import fairmend
@@ -60,7 +59,6 @@ def test_the_exact_limit_on_a_continuous_column_is_left_to_rounding():
     assert fairmend.certify(net, spec, np.array([[0.25]], np.float32), time_limit=1e-9).counts["unknown"] == 1
 
 
-@settings(deadline=None)
 @finite_cases
 def test_branch_and_bound_agrees_with_brute_force_for_every_activation(case, seed, outputs, data):
     spec, X = case

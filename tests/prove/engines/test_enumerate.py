@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 import fairmend
@@ -75,7 +74,6 @@ def test_no_bounds_prove_nothing():
     assert bounds.within(0.8).tolist() == [False, False]
 
 
-@settings(deadline=None)
 @finite_cases
 def test_enumeration_agrees_with_brute_force(case, seed, outputs, data):
     spec, X = case

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairmend.base.errors import FairmendError
@@ -30,6 +29,7 @@ from support.certify_cases import (
     linear,
     sliver,
 )
+from support.examples import examples
 from support.strategies import random_network
 
 # The encoded network is the network, and its units stay within their intervals.
@@ -126,7 +126,7 @@ def test_tiny_coefficients_do_not_lead_to_a_wrong_verdict():
 UNKNOWN = Verdict.UNKNOWN
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @finite_cases
 def test_milp_agrees_with_brute_force(case, seed, outputs, data):
     spec, X = case

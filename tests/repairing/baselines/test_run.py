@@ -22,7 +22,7 @@ def test_fewer_strangers_are_treated_unequally(method, which, outputs):
     given = arguments(which, outputs)
     network, spec = given[:2]
     copy = Network(network.affines, network.activations, network.closing, network.names)
-    result = fairmend.repair(*given, method=method)
+    result = fairmend.repair(*given, method=method, training=fairmend.TrainingOptions(steps=60))
     fresh = spec.sample_inputs(500, np.random.default_rng(99))
     before, after = (unequal(net, spec, fresh).count for net in (network, result.network))
     assert after < before

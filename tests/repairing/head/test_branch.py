@@ -9,7 +9,7 @@ from fairmend import FairmendError
 from fairmend.milp import LinearProgram, Status
 from fairmend.milp.highs import LpSolution
 from fairmend.repairing.head import branch
-from fairmend.repairing.head.node_program import CornerProgram
+from fairmend.repairing.head.branch import CornerProgram
 from fairmend.repairing.head.problem import HeadProblem, SearchLimits
 from fairmend.repairing.head.solve import repair_head
 from support.head_cases import MARGIN, check, problem

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -22,6 +22,7 @@ from fairmend.repairing.head.scores import (
     tangents,
     widths,
 )
+from support.examples import examples
 from support.repair_cases import KINDS, extreme_points, random_features
 
 
@@ -145,7 +146,7 @@ def spreads(weight, bias, features, on):
     return np.array(widest)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 10**6), st.sampled_from(KINDS), st.floats(0.05, 1.0), st.integers(1, 2))
 def test_the_change_of_raw_outputs_is_the_smallest_there_is(seed, kind, delta, pieces):
     weight, bias, features = case(seed, kind, pieces=pieces)

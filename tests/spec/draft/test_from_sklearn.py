@@ -7,7 +7,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -27,6 +27,7 @@ from fairmend.spec import Label, Spec
 from fairmend.spec.draft.from_sklearn import read_pipeline, read_scales
 from fairmend.spec.features import scale_parameters
 from support.encoding_cases import NUMBERS, column_transformers, strangers
+from support.examples import examples
 from support.pipeline_cases import dense, people, same
 from support.spec_cases import refused
 
@@ -194,7 +195,7 @@ numbers = st.sampled_from(
         SimpleImputer(strategy="constant", fill_value=-1),
     ]
 )
-quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+quick = examples(60, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -15,7 +15,10 @@ import numpy as np
 
 from fairmend.network import Activation
 from fairmend_check.kernel.model import Activation as CheckedActivation
-from fairmend_check.kernel.model import Columns, Concatenate, Dense, Lookup, Model, Operation, Scale, Sum
+from fairmend_check.kernel.model import Dense, Model
+from fairmend_check.kernel.operations.affine import Scale
+from fairmend_check.kernel.operations.base import Operation
+from fairmend_check.kernel.operations.columns import Columns, Concatenate, Lookup, Sum
 from fairmend_check.readers.hdf5 import read_hdf5
 from support.fuzzing.file_format import FileFormat, RuntimeRefusal
 from support.fuzzing.hdf5_layout import fields

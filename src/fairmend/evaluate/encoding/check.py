@@ -14,9 +14,10 @@ from fairmend.evaluate.document import UtilityFigures
 from fairmend.evaluate.encoding.candidates import columns_of
 from fairmend.evaluate.encoding.given import MatrixMatch, ScoreMatch, match_matrix, match_scores, read_score_column
 from fairmend.evaluate.encoding.search import changes_that_verify
-from fairmend.evaluate.split import read_classes
-from fairmend.evaluate.utility import auc_by_chance, regression_utility, utility
+from fairmend.evaluate.labelled import LabelledFigures, labelled_figures
+from fairmend.evaluate.split import read_labels
 from fairmend.network import Model, Network
+from fairmend.network.model import ScoredRows
 from fairmend.prove.fit import why_no_codes
 from fairmend.spec import Spec
 from fairmend.spec.draft.draft import Draft, DraftFeature
@@ -94,16 +95,14 @@ def check_spec(
     mismatch = misfit if net is None or net.inputs == spec.width else _explain_mismatch(spec, net.inputs)
     mismatch = mismatch or ("" if net is None else why_no_codes(net, spec))
     known, warnings = None, []
-    if net is not None and frame is not None and not mismatch and not problems and spec.regression:
-        if spec.label is not None and net.outputs == 1:
-            known = regression_utility(net.logits(spec.as_inputs(frame, net.dtype)), spec.labels(frame))
-    elif net is not None and frame is not None and not mismatch and not problems:
-        X, auc, by_chance = spec.as_inputs(frame, net.dtype), None, None
-        if spec.label is not None:
-            y = read_classes(spec, net, frame, "the data")
-            known = utility(net, X, y)
-            auc, by_chance = known.auc, auc_by_chance(y, net.outputs)
-        warnings = spec_warnings(net.predict(X), auc, spec.classes, by_chance=by_chance)
+    if net is not None and frame is not None and not mismatch and not problems:
+        people, found = ScoredRows.of(net, spec.as_inputs(frame, net.dtype)), LabelledFigures()
+        if spec.label is not None and (net.outputs == 1 or not spec.regression):
+            found = labelled_figures(spec, net, people.logits, read_labels(spec, net, frame, "the data"))
+        known = found.utility
+        if not spec.regression:
+            auc = None if known is None else known.auc
+            warnings = spec_warnings(people.classes, auc, spec.classes, by_chance=found.auc_by_chance)
     readable = frame is not None and not any(
         problem.feature in {feature.name for feature in spec.features} for problem in problems
     )

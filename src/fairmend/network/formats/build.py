@@ -26,9 +26,7 @@ from fairmend.network import (
     Lookup,
     Network,
     Node,
-    Normalise,
     Operation,
-    Product,
     Scale,
     Softmax,
     Sum,
@@ -96,8 +94,7 @@ class _Scaled:
     norms: tuple[Norm, ...]
 
 
-_Plain = Input | Activation | Sum | Concatenate | Columns | Lookup | Product | Normalise
-_Kind = _Linear | _Joined | _Scaled | _Softmax | _Collapse | _Plain
+_Kind = _Linear | _Joined | _Scaled | _Softmax | _Collapse | Operation
 
 
 @dataclass(frozen=True)
@@ -174,25 +171,13 @@ class GraphBuilder:
             self._fit(Softmax(size), (x,), where)
         return self._add(_Softmax(size), (x,), x.width, where)
 
-    def product(
-        self, a: Value, b: Value, where: str, groups: int, rows: int = 1, columns: int = 1, length: int = 1
-    ) -> Value:
-        """Add the products of a (groups, rows, length) and b (groups, columns, length), summed over length."""
-        operation = Product(groups, rows, columns, length)
-        return self._add(operation, (a, b), self._fit(operation, (a, b), where), where)
-
-    def normalise(self, x: Value, where: str, size: int, epsilon: float, *, centred: bool = True) -> Value:
-        """Add (x - mean) / sqrt(variance + epsilon) of each group of so many columns."""
-        operation = Normalise(size, epsilon, centred)
-        return self._add(operation, (x,), self._fit(operation, (x,), where), where)
+    def apply(self, where: str, operation: Operation, values: Sequence[Value]) -> Value:
+        """Add an operation without arrays of the file: a sum, a product, a normalisation."""
+        return self._add(operation, values, self._fit(operation, values, where), where)
 
     def collapse(self, x: Value, where: str, *, single: bool) -> Value:
         """Drop the axis of outputs; with ``single`` that is right for 1 output only."""
         return self._add(_Collapse(single), (x,), x.width, where)
-
-    def add(self, where: str, values: Sequence[Value]) -> Value:
-        """Add a sum."""
-        return self._add(Sum(), values, self._fit(Sum(), values, where), where)
 
     def concatenate(self, where: str, values: Sequence[Value]) -> Value:
         """Put values side by side."""

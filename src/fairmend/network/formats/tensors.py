@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation
+from fairmend.network import Activation, Normalise, Product, Sum
 from fairmend.network.formats.axes import (
     Contraction,
     Count,
@@ -222,7 +222,7 @@ class Place(Generic[T]):
         wide = self.together([self.numbers(each) for each in tensors])
         if len(wide) == 1:
             return wide[0]
-        value = self.steps.add(self.where, [self.flat(each) for each in wide])
+        value = self.steps.apply(self.where, Sum(), [self.flat(each) for each in wide])
         return self.made(value, wide[0].dims, *tensors)
 
     def scaled(self, x: T, **parts: Any) -> T:
@@ -271,7 +271,7 @@ class Place(Generic[T]):
         if not -len(x.dims) <= axis < len(x.dims) or x.row_axis >= axis % len(x.dims):
             raise self.refuse(f"normalises {x.shape()} from axis {axis} on")
         size = math.prod(lengths(x.dims[axis % len(x.dims) :]))
-        value = self.steps.normalise(self.flat(self.numbers(x)), self.where, size, epsilon, centred=centred)
+        value = self.steps.apply(self.where, Normalise(size, epsilon, centred), [self.flat(self.numbers(x))])
         return self.made(value, x.dims)
 
     # Products.
@@ -295,7 +295,7 @@ class Place(Generic[T]):
         """Return the product of the matrices in two tensors."""
         left = self.flat(self.select(a, np.array(how.first), (a.dims[a.row_axis], len(how.first))))
         right = self.flat(self.select(b, np.array(how.second), (b.dims[b.row_axis], len(how.second))))
-        made = self.steps.product(left, right, self.where, *how.sizes)
+        made = self.steps.apply(self.where, Product(*how.sizes), [left, right])
         return self.select(self.made(made, how.dims), np.array(how.result), how.dims)
 
     def times(self, a: T, b: T) -> T:

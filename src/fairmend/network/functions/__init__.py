@@ -12,8 +12,8 @@ __all__ = ["FUNCTIONS", "Function", "Lines", "find_function"]
 FUNCTIONS = {
     "relu": "straight.Relu",
     "leaky_relu": "straight.LeakyRelu",
-    "tanh": "s_shaped.Tanh",
-    "sigmoid": "s_shaped.Sigmoid",
+    "tanh": "exponential.Tanh",
+    "sigmoid": "exponential.Sigmoid",
     "identity": "straight.Identity",
     "prelu": "straight.Prelu",
     "clip": "straight.Clip",
@@ -35,8 +35,8 @@ FUNCTIONS = {
     "reciprocal": "elementary.Reciprocal",
     "sqrt": "elementary.Sqrt",
     "rsqrt": "elementary.Rsqrt",
-    "sin": "waves.Sin",
-    "cos": "waves.Cos",
+    "sin": "elementary.Sin",
+    "cos": "elementary.Cos",
 }
 """Their names in specs, certificates and messages, and the file and class of each."""
 

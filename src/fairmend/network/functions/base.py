@@ -25,6 +25,10 @@ MOST = 2.0**20
 """No parameter of a curve is larger, and no factor smaller than 1 / MOST: the checker knows no others."""
 
 
+NARROW = 1e-4
+"""Over less, the slope of a chord is mostly rounding, and the derivative is as good."""
+
+
 class Lines(NamedTuple):
     """For z in the interval: ``lower_slope * z + lower_intercept <= f(z) <= upper_slope * z + upper_intercept``.
 
@@ -35,6 +39,14 @@ class Lines(NamedTuple):
     lower_intercept: Tensor
     upper_slope: Tensor
     upper_intercept: Tensor
+
+
+def slope_of_chord(rise: Tensor, run: Tensor, derivative: Tensor) -> Tensor:
+    """Return rise / run, and the derivative where that quotient is mostly rounding."""
+    import torch
+
+    narrow = run < NARROW
+    return torch.where(narrow, derivative, rise / torch.where(narrow, torch.ones_like(run), run))
 
 
 class Function(ABC):

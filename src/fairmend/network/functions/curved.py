@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fairmend.base.arrays import Bools, Floats
-from fairmend.network.functions.base import Function, Intervals, Lines
+from fairmend.network.functions.base import NARROW, Function, Intervals, Lines, slope_of_chord
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,11 +56,10 @@ class Curved(Function):
 
     def touching(self, piece: int, slope: Floats) -> Floats:
         """Return about the point of a piece where the derivative is the slope, or the end that is nearest to that."""
-        slopes, points = _table(self, piece)
+        slopes, points = _table_of(type(self), piece)
         return np.interp(slope, slopes, points)
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the derivative of the piece that z lies in."""
         found = self.slope_on(len(self.breaks), z)
         for piece in reversed(range(len(self.breaks) if self.kinked else 0)):
             found = np.where(z < self.breaks[piece], self.slope_on(piece, z), found)
@@ -113,7 +112,6 @@ class Valley(Curved):
     increasing = False
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends, and the minimum if it lies between them."""
         import torch
 
         left, right = self.torch(lower), self.torch(upper)
@@ -132,13 +130,15 @@ class Bent(Function):
         """Return the derivative of a tensor, differentiable."""
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the tangent at the middle and the chord."""
         return tangent_and_chord(self, lower, upper, bend=self.bend)
 
 
 @cache
 def _table_of(kind: type[Curved], piece: int) -> Intervals:
-    """Return the derivatives of a piece in increasing order, and the points that have them, densest at the ends."""
+    """Return the derivatives of a piece in increasing order, and the points that have them, densest at the ends.
+
+    The function has no parameters.
+    """
     function = kind()
     left, right = list(pairwise((-_TAIL, *function.breaks, _TAIL)))[piece]
     points = left + (right - left) * (1 - np.cos(np.linspace(0, np.pi, _ENTRIES))) / 2
@@ -147,13 +147,7 @@ def _table_of(kind: type[Curved], piece: int) -> Intervals:
     return np.maximum.accumulate(slopes[order]), points[order]
 
 
-def _table(function: Curved, piece: int) -> Intervals:
-    """Return the table of a function without parameters."""
-    return _table_of(type(function), piece)
-
-
 _STEPS = 12  # each replaces a touching point by a better one, as Newton's method does
-_NARROW = 1e-4  # a quotient over less is mostly rounding, and the derivative is as good
 
 
 class _Touch(NamedTuple):
@@ -176,9 +170,8 @@ def tangent_and_chord(function: Curved | Bent, lower: Tensor, upper: Tensor, *, 
 
     middle = (lower + upper) / 2
     at_lower, at_upper, at_middle = (function.torch(z) for z in (lower, upper, middle))
-    slope, width = function.torch_slope(middle), upper - lower
-    narrow = width < _NARROW
-    chord = torch.where(narrow, slope, (at_upper - at_lower) / torch.where(narrow, torch.ones_like(width), width))
+    slope = function.torch_slope(middle)
+    chord = slope_of_chord(at_upper - at_lower, upper - lower, slope)
     ends = at_lower - chord * lower, at_upper - chord * upper
     tangent = at_middle - slope * middle
     if bend > 0:
@@ -229,7 +222,7 @@ def _search(function: Curved, lower: Floats, upper: Floats, middle: Floats, side
     lowest = function.touch(slope, lower, upper, side, polished=True)
     gap = _difference(function, slope, middle, side) - _difference(function, slope, lowest, side)
     supports = gap <= 1e-12 * (1 + np.abs(middle))
-    narrow = upper - lower < _NARROW
+    narrow = upper - lower < NARROW
     parallel, left, right = supports | narrow, lower.copy(), upper.copy()
     others = ~parallel
     left[others], right[others], lowest[others] = _two_points(function, lower[others], upper[others], side)

@@ -1,14 +1,15 @@
-"""Functions that bend one way or end flat: ELU, CELU, SELU, softplus and softsign."""
+"""Functions that bend one way or end flat: ELU, CELU, SELU, softplus, softsign, tanh and sigmoid."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import MOST
+from fairmend.network.functions.base import MOST, Function, Lines, slope_of_chord
 from fairmend.network.functions.curved import Curved
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ class Elu(Curved):
         self.convex = depth * self.rate <= self.gain
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their ELU."""
         kind = values.dtype.type
         below = kind(self.depth) * np.expm1(np.minimum(values, 0) * kind(self.rate))
         np.maximum(values, 0, out=values)
@@ -46,18 +46,15 @@ class Elu(Curved):
         values += below
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return ELU of z."""
         return self.gain * z.clamp(min=0) + self.depth * (self.rate * z.clamp(max=0)).expm1()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the slope on the side of 0."""
         import torch
 
         below = self.depth * self.rate * (self.rate * z.clamp(max=0)).exp()
         return torch.where(z >= 0, torch.full_like(z, self.gain), below)
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return depth·rate·exp(rate·z) left of 0, and the gain right of it."""
         if piece:
             return np.full_like(z, self.gain)
         x = np.maximum(np.minimum(z, 0.0) * self.rate, -1000.0)
@@ -65,7 +62,6 @@ class Elu(Curved):
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative."""
         z: Floats = np.log(np.maximum(slope, 0.0) / (self.depth * self.rate)) / self.rate
         return z
 
@@ -114,7 +110,6 @@ class Softplus(Curved):
         self.beta = beta
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their softplus."""
         beta = values.dtype.type(self.beta)
         values *= beta
         tail = np.log1p(np.exp(-np.abs(values)))
@@ -123,23 +118,19 @@ class Softplus(Curved):
         values /= beta
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return softplus of z."""
         x = self.beta * z
         return (x.clamp(min=0) + x.abs().neg().exp().log1p()) / self.beta
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return sigmoid(beta·z)."""
         return (self.beta * z).sigmoid()
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return sigmoid(beta·z)."""
         x = np.clip(self.beta * z, -_FAR, _FAR)
         q = np.exp(-np.abs(x))
         slope: Floats = np.where(x < 0, q, 1.0) / (1 + q)
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative."""
         s = np.clip(slope, 0.0, 1.0)
         z: Floats = (np.log(s) - np.log1p(-s)) / self.beta
         return z
@@ -152,24 +143,86 @@ class Softsign(Curved):
     curvature = (1, -1)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their softsign."""
         np.divide(values, 1 + np.abs(values), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return softsign of z."""
         return z / (1 + z.abs())
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return 1 / (1 + |z|)²."""
         return (1 + z.abs()) ** -2
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return 1 / (1 + |z|)²."""
         below = 1 + np.abs(z)
         slope: Floats = 1 / below / below
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative."""
         size = 1 / np.sqrt(np.clip(slope, 0.0, 1.0)) - 1
         return size if piece else -size
+
+
+class SShaped(Function):
+    """Convex below 0, concave above, steepest at 0, and symmetric around it; its slope follows from its value."""
+
+    @abstractmethod
+    def _slope_from(self, value: Tensor) -> Tensor:
+        """Return the derivative where the function has this value."""
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return tangent and chord if the curvature has one sign, and the DeepPoly rule (Singh et al., 2019) if not."""
+        import torch
+
+        middle = (lower + upper) / 2
+        at_lower, at_upper, at_middle = (self.torch(z) for z in (lower, upper, middle))
+        slope_lower, slope_upper, slope_middle = (self._slope_from(value) for value in (at_lower, at_upper, at_middle))
+        chord = slope_of_chord(at_upper - at_lower, upper - lower, slope_middle)
+        flattest = torch.minimum(slope_lower, slope_upper)
+        concave, convex = lower >= 0, upper <= 0
+
+        def through_ends(slope: Tensor, pick: object) -> Tensor:
+            return pick(at_lower - slope * lower, at_upper - slope * upper)  # type: ignore[operator, no-any-return]
+
+        tangent = at_middle - slope_middle * middle
+        lower_slope = torch.where(concave, chord, torch.where(convex, slope_middle, flattest))
+        upper_slope = torch.where(convex, chord, torch.where(concave, slope_middle, flattest))
+        # Concave: f minus any line is smallest at an end point. Changing curvature: f grows at least as fast as the
+        # flattest slope, so f minus that line is smallest at the lower end and largest at the upper one.
+        lower_intercept = torch.where(convex, tangent, through_ends(lower_slope, torch.minimum))
+        upper_intercept = torch.where(concave, tangent, through_ends(upper_slope, torch.maximum))
+        return Lines(lower_slope, lower_intercept, upper_slope, upper_intercept)
+
+
+class Sigmoid(SShaped):
+    """1 / (1 + exp(-z))."""
+
+    def apply(self, values: FloatArray) -> None:
+        # exp overflows to inf for very negative values, and 1/inf = 0 is then the right answer.
+        with np.errstate(over="ignore"):
+            np.exp(np.negative(values, out=values), out=values)
+        values += 1
+        np.reciprocal(values, out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        return z.sigmoid()
+
+    def derivative(self, z: Floats, y: Floats) -> Floats:
+        return np.asarray(y * (1 - y))
+
+    def _slope_from(self, value: Tensor) -> Tensor:
+        return value * (1 - value)
+
+
+class Tanh(SShaped):
+    """tanh(z) = 2 sigmoid(2z) - 1."""
+
+    def apply(self, values: FloatArray) -> None:
+        np.tanh(values, out=values)
+
+    def torch(self, z: Tensor) -> Tensor:
+        return z.tanh()
+
+    def derivative(self, z: Floats, y: Floats) -> Floats:
+        return np.asarray(1 - y * y)
+
+    def _slope_from(self, value: Tensor) -> Tensor:
+        return 1 - value * value

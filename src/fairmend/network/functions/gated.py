@@ -26,20 +26,16 @@ class Gelu(Valley):
     minimum = (-0.7517915246935645, -0.16997120747990366)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their GELU."""
         kind = values.dtype.type
         values *= kind(0.5) * (1 + _erf(values * kind(_SQRT_HALF)))
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return GELU of z."""
         return z * (0.5 + 0.5 * (z * _SQRT_HALF).erf())
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return Φ + z·φ."""
         return 0.5 + 0.5 * (z * _SQRT_HALF).erf() + z * _DENSITY * (-0.5 * z * z).exp()
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return Φ + z·φ."""
         z = np.clip(z, -_FAR, _FAR)
         slope: Floats = 0.5 + 0.5 * _erf(z * _SQRT_HALF) + z * (_DENSITY * np.exp(-0.5 * z * z))
         return slope
@@ -69,22 +65,18 @@ class GeluTanh(Valley):
     minimum = (-0.7524614220710163, -0.17004075057125405)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their GELU."""
         kind = values.dtype.type
         with np.errstate(over="ignore"):
             values *= kind(0.5) * (1 + np.tanh(values * (kind(_LINEAR / 2) + kind(_CUBIC / 2) * values * values)))
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return GELU of z."""
         return z * (z * (_LINEAR + _CUBIC * z * z)).sigmoid()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the derivative."""
         s = (z * (_LINEAR + _CUBIC * z * z)).sigmoid()
         return s + z * s * (1 - s) * (_LINEAR + 3 * _CUBIC * z * z)
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return s + z·s·(1 - s)·v'."""
         z = np.clip(z, -_GELU_TANH_FAR, _GELU_TANH_FAR)
         s, rest = _sigmoids(z)
         slope: Floats = s + z * s * rest * (_LINEAR + 3 * _CUBIC * z * z)
@@ -110,21 +102,17 @@ class Silu(Valley):
     minimum = (-1.2784645427610738, -0.2784645427610738)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their SiLU."""
         with np.errstate(over="ignore"):
             values /= 1 + np.exp(-values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return SiLU of z."""
         return z * z.sigmoid()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the derivative."""
         s = z.sigmoid()
         return s + z * s * (1 - s)
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return s + z·s·(1 - s) with the sigmoid s."""
         z = np.clip(z, -_SILU_FAR, _SILU_FAR)
         q = np.exp(-np.abs(z))
         low, high = q / (1 + q), 1 / (1 + q)
@@ -142,20 +130,16 @@ class Mish(Valley):
     minimum = (-1.1924312145154952, -0.3088434130172504)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their Mish."""
         values *= np.tanh(np.maximum(values, 0) + np.log1p(np.exp(-np.abs(values))))
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return Mish of z."""
         return z * (z.clamp(min=0) + z.abs().neg().exp().log1p()).tanh()
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the derivative."""
         w = (z.clamp(min=0) + z.abs().neg().exp().log1p()).tanh()
         return w + z * (1 - w * w) * z.sigmoid()
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return w + z·w'."""
         z = np.clip(z, -_MISH_FAR, _MISH_FAR)
         w, slope = _weight(z)
         second = z * slope
@@ -180,27 +164,22 @@ class Hardswish(Valley):
     minimum = (-1.5, -0.375)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their hard swish."""
         kind = values.dtype.type
         values *= np.clip(values * kind(1 / 6) + kind(0.5), kind(0), kind(1))
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return hard swish of z."""
         return z * (z + 3).clamp(0, 6) / 6
 
     def torch_slope(self, z: Tensor) -> Tensor:
-        """Return the slope of the piece that z lies in."""
         import torch
 
         return torch.where(z < -3, torch.zeros_like(z), torch.where(z >= 3, torch.ones_like(z), (2 * z + 3) / 6))
 
     def slope_on(self, piece: int, z: Floats) -> Floats:
-        """Return 0, (2z + 3) / 6 or 1."""
         if piece != 1:
             return np.full_like(z, piece / 2)
         slope: Floats = (2 * np.clip(z, -3.0, 3.0) + 3) / 6
         return slope
 
     def touching(self, piece: int, slope: Floats) -> Floats:
-        """Return the inverse of the derivative of the parabola."""
         return 3 * slope - 1.5

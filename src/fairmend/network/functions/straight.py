@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
-from fairmend.network.functions.base import MOST, Function, Lines
+from fairmend.network.functions.base import MOST, Function, Lines, slope_of_chord
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,15 +24,12 @@ class Kinked(Function):
 
     @property
     def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
-        """The two sides of 0."""
         return (self.negative, 0.0), (1.0, 0.0)
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the slope on the side of 0."""
         return np.where(z > 0, 1.0, self.negative)
 
     def torch_image(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values at the ends, and 0 if the function turns there."""
         import torch
 
         left, right = self.torch(lower), self.torch(upper)
@@ -41,6 +38,24 @@ class Kinked(Function):
         low = torch.minimum(left, right)
         around = (lower < 0) & (upper > 0)
         return torch.where(around, low.clamp(max=0), low), torch.maximum(left, right)
+
+    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
+        """Return the lines of ``negative·z + (1 - negative)·ReLU``; above a slope of 1, those of ReLU change sides."""
+        import torch
+
+        relu = relax_relu(lower, upper)
+        below, above = relu[:2], relu[2:]
+        slope, rest = _as_tensor(self.negative, lower), _as_tensor(1 - self.negative, lower)
+        swapped = (slope > 1).expand_as(lower)
+        low = [torch.where(swapped, *pair) for pair in zip(above, below, strict=True)]
+        high = [torch.where(swapped, *pair) for pair in zip(below, above, strict=True)]
+        return Lines(slope + rest * low[0], rest * low[1], slope + rest * high[0], rest * high[1])
+
+
+def _as_tensor(numbers: float | Floats, like: Tensor) -> Tensor:
+    import torch
+
+    return torch.as_tensor(numbers, dtype=like.dtype, device=like.device)
 
 
 def relax_relu(lower: Tensor, upper: Tensor) -> Lines:
@@ -64,7 +79,6 @@ class Relu(Kinked):
     negative = 0.0
 
     def apply(self, values: FloatArray) -> None:
-        """Replace negative values by 0."""
         if values.size < _LONG or not values.flags.c_contiguous:
             np.maximum(values, 0, out=values)
             return
@@ -76,7 +90,6 @@ class Relu(Kinked):
         np.maximum(rest, 0, out=rest)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return max(z, 0)."""
         return z.relu()
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
@@ -96,30 +109,13 @@ class LeakyRelu(Kinked):
         self._slope = slope
 
     def apply(self, values: FloatArray) -> None:
-        """Multiply negative values by the slope."""
         pick = np.maximum if self._slope <= 1 else np.minimum
         pick(values, values * values.dtype.type(self._slope), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return leaky ReLU of z."""
         from torch.nn.functional import leaky_relu
 
         return leaky_relu(z, self._slope)
-
-    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the lines of ``slope * z + (1 - slope) * ReLU(z)``; above a slope of 1, those of ReLU change sides."""
-        slope, rest = self._slope, 1 - self._slope
-        relu = relax_relu(lower, upper)
-        if slope > 1:
-            relu = Lines(relu.upper_slope, rest * relu.upper_intercept, relu.lower_slope, relu.lower_intercept)
-        else:
-            relu = Lines(relu.lower_slope, relu.lower_intercept, relu.upper_slope, rest * relu.upper_intercept)
-        return Lines(
-            slope + rest * relu.lower_slope,
-            relu.lower_intercept,
-            slope + rest * relu.upper_slope,
-            relu.upper_intercept,
-        )
 
 
 class Prelu(Kinked):
@@ -132,34 +128,12 @@ class Prelu(Kinked):
         self.increasing = min(slopes) >= 0
 
     def apply(self, values: FloatArray) -> None:
-        """Multiply negative values by the slope of their unit."""
         np.multiply(values, np.asarray(self.negative, values.dtype), out=values, where=values < 0)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return PReLU of z (…, units)."""
         import torch
 
-        return torch.where(z >= 0, z, z * self._tensor(z))
-
-    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the lines of ``slope * z + (1 - slope) * ReLU(z)``; above a slope of 1, those of ReLU change sides."""
-        import torch
-
-        slope = self._tensor(lower)
-        rest = 1 - slope
-        relu = relax_relu(lower, upper)
-        swapped = (slope > 1).expand_as(lower)
-        return Lines(
-            slope + rest * torch.where(swapped, relu.upper_slope, relu.lower_slope),
-            rest * torch.where(swapped, relu.upper_intercept, relu.lower_intercept),
-            slope + rest * torch.where(swapped, relu.lower_slope, relu.upper_slope),
-            rest * torch.where(swapped, relu.lower_intercept, relu.upper_intercept),
-        )
-
-    def _tensor(self, like: Tensor) -> Tensor:
-        import torch
-
-        return torch.as_tensor(self.negative, dtype=like.dtype, device=like.device)
+        return torch.where(z >= 0, z, z * _as_tensor(self.negative, z))
 
 
 class Identity(Kinked):
@@ -171,11 +145,9 @@ class Identity(Kinked):
         """Leave the values as they are."""
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return z."""
         return z
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the function itself, twice."""
         import torch
 
         one, zero = torch.ones_like(lower), torch.zeros_like(lower)
@@ -196,14 +168,12 @@ class Clipped(Function):
 
     @property
     def lines(self) -> Sequence[tuple[npt.ArrayLike, float]]:
-        """The flat line, the steep one, and the flat one, as far as they exist."""
         steep = (self.gain, self.offset)
         left = [(0.0, self.low)] if np.isfinite(self.low) else []
         right = [(0.0, self.high)] if np.isfinite(self.high) else []
         return [*left, steep, *right]
 
     def derivative(self, z: Floats, y: Floats) -> Floats:
-        """Return the gain between the ends."""
         return np.where((self.low < y) & (y < self.high), self.gain, 0.0)
 
     def relax(self, lower: Tensor, upper: Tensor) -> Lines:
@@ -217,13 +187,9 @@ class Clipped(Function):
         at_middle = self.torch(middle)
         steep = self.gain * ((self.low < at_middle) & (at_middle < self.high)).to(lower.dtype)
 
-        def slope(rise: Tensor, run: Tensor) -> Tensor:
-            narrow = run < 1e-4  # the quotient is then mostly rounding
-            return torch.where(narrow, steep, rise / torch.where(narrow, torch.ones_like(run), run))
-
         flat = torch.zeros_like(lower)
-        lower_slope = torch.where(middle > left, slope(at_upper - at_left, upper - left), flat)
-        upper_slope = torch.where(middle < right, slope(at_right - at_lower, right - lower), flat)
+        lower_slope = torch.where(middle > left, slope_of_chord(at_upper - at_left, upper - left, steep), flat)
+        upper_slope = torch.where(middle < right, slope_of_chord(at_right - at_lower, right - lower, steep), flat)
         below = torch.minimum(at_left - lower_slope * left, at_upper - lower_slope * upper)
         above = torch.maximum(at_right - upper_slope * right, at_lower - upper_slope * lower)
         return Lines(
@@ -248,12 +214,10 @@ class Clip(Clipped):
         super().__init__(1.0, 0.0, low, high)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace what lies outside by the ends."""
         kind = values.dtype.type
         np.clip(values, kind(self.low), kind(self.high), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return the clip of z."""
         return z.clamp(self.low, self.high)
 
 
@@ -272,34 +236,23 @@ class Hardsigmoid(Clipped):
         super().__init__(slope, offset, 0.0, 1.0)
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their hard sigmoid."""
         kind = values.dtype.type
         values *= kind(self.gain)
         values += kind(self.offset)
         np.clip(values, kind(0), kind(1), out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return the hard sigmoid of z."""
         return (self.gain * z + self.offset).clamp(0, 1)
 
 
 class Abs(Kinked):
-    """|z|, which is 2·ReLU(z) - z."""
+    """|z|."""
 
     negative = -1.0
     increasing = False
 
     def apply(self, values: FloatArray) -> None:
-        """Replace the values by their sizes."""
         np.abs(values, out=values)
 
     def torch(self, z: Tensor) -> Tensor:
-        """Return |z|."""
         return z.abs()
-
-    def relax(self, lower: Tensor, upper: Tensor) -> Lines:
-        """Return the lines of 2·ReLU(z) - z."""
-        relu = relax_relu(lower, upper)
-        return Lines(
-            2 * relu.lower_slope - 1, 2 * relu.lower_intercept, 2 * relu.upper_slope - 1, 2 * relu.upper_intercept
-        )

@@ -13,6 +13,7 @@ from fairmend.network.operations.wiring import Columns, Concatenate, Input, Sum
 __all__ = [
     "ACTIVATIONS",
     "DTYPES",
+    "KINDS",
     "Activation",
     "Affine",
     "Columns",
@@ -28,3 +29,6 @@ __all__ = [
     "StoredLayer",
     "Sum",
 ]
+
+KINDS: dict[str, type[Operation]] = {"sum": Sum, "product": Product, "normalise": Normalise}
+"""Those without arrays of a file that stand anywhere in a network, by the kind of their step in its JSON form."""

@@ -8,7 +8,7 @@ bounds, gradients or exact numbers through a network only has to say what it doe
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -142,9 +142,19 @@ class Operation:
         """Return which single input column each of its numbers depends on, -1 where it is none, ``(width,)``."""
         return np.full(width, -1)
 
-    @abstractmethod
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its step in a description, but for what it reads: its kind, and numbers of its own."""
+        return {"kind": self.kind}
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Operation:
+        """Return the operation of such a step, which may come from a file."""
+        return cls()
+
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
         """Add its steps to a description, with the name of its layer, and return the last one."""
+        return into.add(sources=sources, **self.entry)
 
 
 def require_sources(kind: str, widths: Sequence[int], least: int, most: int | None = None) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,16 +78,13 @@ class Activation(Operation):
 
     @property
     def kind(self) -> str:
-        """The word for it in messages and files."""
         return self.name
 
     @property
     def title(self) -> str:
-        """The name with its parameters."""
         return str(self)
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of its source."""
         require_sources(self.kind, widths, 1, 1)
         if self.name == "prelu" and len(self.parameters) != widths[0]:
             raise FairmendError(f"has {len(self.parameters)} slopes, but the layer before it gives {widths[0]} values")
@@ -111,31 +108,26 @@ class Activation(Operation):
         self.function.apply(values)
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Compute the function in PyTorch."""
         return self.function.torch(values[0])
 
     def interval(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the least and the largest values of the function."""
         return self.function.torch_image(lower[0], upper[0])
 
     def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
-        """Multiply by the derivative."""
         return [gradient * self.function.derivative(values[0], result)]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches each number."""
         return reached[0]
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return what each number follows."""
         return columns[0]
 
     @property
-    def entry(self) -> dict[str, object]:
-        """The function in a description: its name, and the numbers that it has."""
-        entry: dict[str, object] = {"name": self.name}
+    def entry(self) -> dict[str, Any]:
+        """Its name, and the numbers that it has."""
+        entry: dict[str, Any] = {"kind": "function", "name": self.name}
         entry |= {"slope": self.slope} if self.slope else {}
         return entry | ({"parameters": list(self.parameters)} if self.parameters else {})
 
@@ -146,7 +138,7 @@ class Activation(Operation):
         if self.name == "prelu" and name and into.stored:
             slopes = into.keep(f"{name}.weight", np.array(self.parameters, into.dtype))
             return into.add("function", sources, name=self.name, parameters=slopes)
-        return into.add("function", sources, **self.entry)
+        return into.add(sources=sources, **self.entry)
 
 
 def parse_activation(activation: str | Activation) -> Activation:

@@ -38,8 +38,23 @@ class StoredLayer:
     block: int | None = None
 
 
+class _ByBits(Operation):
+    """An operation with arrays, which are compared bit by bit: −0.0 differs from 0.0."""
+
+    def _bits(self) -> tuple[object, ...]:
+        return tuple((array.shape, array.dtype.str, array.tobytes()) for array in self.arrays)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the bits of all arrays."""
+        return isinstance(other, _ByBits) and type(other) is type(self) and other._bits() == self._bits()
+
+    def __hash__(self) -> int:
+        """Hash the bits that `__eq__` compares."""
+        return hash(self._bits())
+
+
 @dataclass(frozen=True, eq=False)
-class Affine(Operation):
+class Affine(_ByBits):
     """x ↦ weight·x + bias: weight (out, in), bias (out,), both read-only copies of one dtype.
 
     It is the only operation whose numbers a repair changes, besides the tables of look-ups.
@@ -123,24 +138,7 @@ class Affine(Operation):
 
     @property
     def shared_as(self) -> str:
-        """The key of the numbers that several layers share."""
         return "" if self.tie is None else self.tie.key
-
-    @property
-    def joins_blocks(self) -> bool:
-        """Whether the layer adds up blocks of a layer that are stored together."""
-        return self.fold is not None and any(part.block is not None for part in self.fold.parts)
-
-    def _bits(self) -> tuple[object, ...]:
-        return self.weight.shape, self.weight.dtype.str, self.weight.tobytes(), self.bias.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit: −0.0 differs from 0.0."""
-        return self._bits() == other._bits() if isinstance(other, Affine) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash(self._bits())
 
     def astype(self, dtype: npt.DTypeLike) -> Affine:
         """Return the layer in another dtype; numbers that overflow become infinite, which Network refuses."""
@@ -180,7 +178,6 @@ class Affine(Operation):
         return cast if other.stores_bias or self.fold is not None else Affine.without_bias(cast.weight)
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the number of outputs."""
         require_sources(self.kind, widths, 1, 1)
         if widths[0] != self.weight.shape[1]:
             raise FairmendError(f"takes {self.weight.shape[1]} values, but the layer before it gives {widths[0]}")
@@ -195,7 +192,6 @@ class Affine(Operation):
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The weight and the bias."""
         return self.weight, self.bias
 
     @property
@@ -204,16 +200,13 @@ class Affine(Operation):
         return np.asarray(np.abs(self.weight.astype(np.float64)).sum(axis=0))
 
     def numbers(self, like: Values) -> Numbers:
-        """Return weight and bias."""
         return as_like(like, self.weight), as_like(like, self.bias)
 
     def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
-        """Multiply by the weight."""
         weight = (numbers or self.numbers(parts[0]))[0]
         return parts[0] @ weight.T
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Multiply by the transposed weight."""
         return [coefficients @ (numbers or self.numbers(coefficients))[0]]
 
     def forms(
@@ -238,7 +231,6 @@ class Affine(Operation):
         return middle - spread, middle + spread
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any number that a weight other than 0 reads."""
         return np.asarray((self.weight != 0).astype(np.float32) @ reached[0].astype(np.float32) > 0)
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
@@ -256,7 +248,7 @@ class Affine(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Scale(Operation):
+class Scale(_ByBits):
     """factor·x + shift for each unit, both ``(width,)``: what ``norms`` compute one after the other.
 
     That is batch normalisation and scaling where no affine layer beside it can take it in.
@@ -285,50 +277,32 @@ class Scale(Operation):
         for name, value in (("dtype", dtype), ("line", line), ("factor", factor), ("shift", shift)):
             object.__setattr__(self, name, value)
 
-    def _bits(self) -> tuple[object, ...]:
-        return self.dtype.str, self.factor.tobytes(), self.shift.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit."""
-        return self._bits() == other._bits() if isinstance(other, Scale) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash(self._bits())
-
     def width(self, widths: Sequence[int]) -> int:
-        """Return the number of units."""
         require_sources(self.kind, widths, 1, 1)
         if widths[0] != self.units:
             raise FairmendError(f"a scaling of {self.units} units reads {widths[0]} numbers")
         return self.units
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Multiply and add."""
         np.multiply(values[0], self.factor, out=out)
         out += self.shift
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The factors and the shifts."""
         return self.factor, self.shift
 
     def numbers(self, like: Values) -> Numbers:
-        """Return the factors and the shifts."""
         return as_like(like, self.factor), as_like(like, self.shift)
 
     def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
-        """Multiply by the factors."""
         return parts[0] * (numbers or self.numbers(parts[0]))[0]
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Multiply by the factors."""
         return [self.combine([coefficients], numbers)]
 
     def forms(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], first: Tensor, numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Exchange the forms where a factor is negative."""
         factor, shift = numbers or self.numbers(first)
         rising = factor.clamp(min=0)
         ends = (lower[0], upper[0]), (upper[0], lower[0])
@@ -338,21 +312,17 @@ class Scale(Operation):
     def interval(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Exchange the ends where a factor is negative."""
         factor, shift = numbers or self.numbers(lower[0])
         ends = lower[0] * factor, upper[0] * factor
         return ends[0].minimum(ends[1]) + shift, ends[0].maximum(ends[1]) + shift
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches each unit whose factor is not 0."""
         return np.asarray(reached[0] & (self.factor != 0)[:, None])
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return what each unit follows before it is scaled."""
         return columns[0]
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the norms as they are stored, or what they compute together."""
         if into.stored:
             return into.norms(self.norms, sources[0])
         return into.add("scale", sources, gain=self.factor.tolist(), shift=self.shift.tolist())
@@ -370,7 +340,7 @@ class Scale(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Operation):
+class Lookup(_ByBits):
     """Row k of ``table (rows, width)`` where the source, a single column, holds the whole number k: an embedding.
 
     A table that is not ``stored``, that of a one-hot code, cannot change: no file has a place for it.
@@ -389,19 +359,7 @@ class Lookup(Operation):
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
 
-    def __eq__(self, other: object) -> bool:
-        """Compare bit by bit."""
-        if not isinstance(other, Lookup):
-            return NotImplemented
-        same = self.table.shape == other.table.shape and self.table.dtype == other.table.dtype
-        return same and self.table.tobytes() == other.table.tobytes()
-
-    def __hash__(self) -> int:
-        """Hash the bits that `__eq__` compares."""
-        return hash((self.table.shape, self.table.tobytes()))
-
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of the table."""
         require_sources(self.kind, widths, 1, 1)
         if widths[0] != 1:
             raise FairmendError(f"a look-up reads 1 column, not {widths[0]}")
@@ -437,11 +395,9 @@ class Lookup(Operation):
         return low[inverse.reshape(-1)], high[inverse.reshape(-1)]
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Copy the rows."""
         np.take(self.table, self.indices(values[0]), axis=0, out=out, mode="clip")
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Choose the rows."""
         table: Tensor = as_like(values[0], self.table)
         return table[values[0][..., 0].long()]
 
@@ -451,12 +407,10 @@ class Lookup(Operation):
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The table."""
         return (self.table,)
 
     @property
     def weights(self) -> FloatArray:
-        """The numbers of a table that a file stores."""
         return self.table.ravel() if self.stored else self.table[:0].ravel()
 
     @property
@@ -465,12 +419,10 @@ class Lookup(Operation):
         return np.array([np.ptp(self.table.astype(np.float64), axis=0).sum()])
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches the row number, for columns of the table that are not constant."""
         varies = (self.table != self.table[0]).any(axis=0)
         return np.asarray(reached[0] & varies[:, None])
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return what the row number follows."""
         return np.broadcast_to(columns[0], (width,))
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
@@ -481,6 +433,5 @@ class Lookup(Operation):
         return into.add("lookup", sources, table=into.keep(f"{own}.weight", self.table))
 
     def astype(self, dtype: npt.DTypeLike) -> Lookup:
-        """Return the look-up with its table in another dtype."""
         with np.errstate(over="ignore"):
             return self if self.table.dtype == dtype else Lookup(self.table.astype(dtype), self.stored)

@@ -6,9 +6,9 @@ bounds are trained: the same as the checker's, without its rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from fairmend.network.operations.base import Numbers, Operation, require_sources
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from fairmend.network.description import Description
 
 
 _FAR = 60.0  # differences beyond it make probabilities of 0 or 1; exp of them must stay finite in float32
@@ -131,7 +129,6 @@ class Product(Operation):
     linear = False
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return how many sums there are."""
         require_sources(self.kind, widths, 2, 2)
         wanted = [self.groups * size * self.length for size in (self.rows, self.columns)]
         if min(self.groups, self.rows, self.columns, self.length) < 1 or list(widths) != wanted:
@@ -139,17 +136,14 @@ class Product(Operation):
         return self.groups * self.rows * self.columns
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Multiply the matrices."""
         a, b = self._matrices(values)
         np.matmul(a, b.swapaxes(2, 3), out=out.reshape(len(out), self.groups, self.rows, self.columns))
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Multiply the matrices."""
         a, b = (_split(part, shape) for part, shape in zip(values, self._shapes, strict=True))
         return (a @ b.mT).flatten(-3)
 
     def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
-        """Multiply by the other factor."""
         a, b = self._matrices(values)
         each = gradient.reshape(len(gradient), self.groups, self.rows, self.columns)
         parts = zip((each @ b, each.swapaxes(2, 3) @ a), values, strict=True)
@@ -158,7 +152,6 @@ class Product(Operation):
     def interval(
         self, lower: Sequence[Tensor], upper: Sequence[Tensor], numbers: Numbers | None
     ) -> tuple[Tensor, Tensor]:
-        """Add up the least and the largest products of ends."""
         (a, b), (a_most, b_most) = (
             [_split(end, shape) for end, shape in zip(ends, self._shapes, strict=True)] for ends in (lower, upper)
         )
@@ -176,15 +169,19 @@ class Product(Operation):
         return ProductPlanes(by_a, by_b, -middle - off, off - middle)
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any factor."""
         inputs = reached[0].shape[1]
         a, b = (np.asarray(part.reshape(self.groups, -1, self.length, inputs).any(axis=2)) for part in reached)
         return np.asarray((a[:, :, None] | b[:, None]).reshape(-1, inputs))
 
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the product."""
-        sizes = {"groups": self.groups, "rows": self.rows, "columns": self.columns, "length": self.length}
-        return into.add("product", sources, **sizes)
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its sizes."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Product:
+        """Return the product with these sizes."""
+        return cls(*(int(entry[each.name]) for each in fields(cls)))
 
     @property
     def _shapes(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -201,14 +198,12 @@ class _Grouped(Operation):
     linear = False
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of its source, a number of whole groups."""
         require_sources(self.kind, widths, 1, 1)
         if self.group < 1 or widths[0] % self.group:
             raise FairmendError(f"{self.kind} of groups of {self.group} numbers reads {widths[0]}")
         return widths[0]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any number of the group."""
         inputs = reached[0].shape[1]
         groups = np.asarray(reached[0].reshape(-1, self.group, inputs).any(axis=1))
         return np.repeat(groups, self.group, axis=0)
@@ -231,7 +226,6 @@ class Softmax(_Grouped):
         result /= result.sum(axis=2, keepdims=True)
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Compute it in PyTorch."""
         return _split(values[0], (-1, self.group)).softmax(-1).flatten(-2)
 
     def gradients(self, gradient: Floats, values: Sequence[Floats], result: Floats) -> Sequence[Floats]:
@@ -264,9 +258,10 @@ class Softmax(_Grouped):
         slopes = [_differences(factor.unsqueeze(-1) * slope) for factor, slope in ((below, chord), (above, tangent))]
         return GroupPlanes(slopes[0], slopes[1], low.flatten(-2), high.flatten(-2))
 
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the softmax."""
-        return into.add("softmax", sources, size=self.group)
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its size."""
+        return {"kind": self.kind, "size": self.group}
 
     def _apart(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         """Return the ends of x_j - x_i ``(..., groups, i, j)``."""
@@ -311,7 +306,6 @@ class Normalise(_Grouped):
         result /= np.sqrt(spread)
 
     def torch(self, values: Sequence[Tensor]) -> Tensor:
-        """Compute it in PyTorch."""
         x = _split(values[0], (-1, self.group))
         c = x - x.mean(-1, keepdim=True) if self.centred else x
         return (c * (c.square().mean(-1, keepdim=True) + self.epsilon).rsqrt()).flatten(-2)
@@ -375,9 +369,15 @@ class Normalise(_Grouped):
         usable = off + p.abs() * q_off[..., None] < flat[1] - flat[0]
         return RootPlanes(p, q, off, by, constant, *flat, usable, self.centred)
 
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the normalisation."""
-        return into.add("normalise", sources, size=self.group, epsilon=self.epsilon, centred=self.centred)
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Its size and numbers."""
+        return {"kind": self.kind, "size": self.group, "epsilon": self.epsilon, "centred": self.centred}
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Normalise:
+        """Return the normalisation with this size and these numbers."""
+        return cls(int(entry["size"]), float(entry["epsilon"]), entry["centred"] is True)
 
     def _spread(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the ends of x_i - m, and those of their squares, ``(..., groups, group)``."""

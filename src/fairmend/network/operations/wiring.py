@@ -36,7 +36,6 @@ class Input(Operation):
             raise FairmendError(f"the inputs {dict(self.names)} do not have {self.columns} columns together")
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the number of columns."""
         require_sources(self.kind, widths, 0, 0)
         return self.columns
 
@@ -45,15 +44,12 @@ class Input(Operation):
         raise NotImplementedError("the input is given, not computed")
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return the columns themselves."""
         return np.eye(self.columns, dtype=np.bool_)
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Return the columns themselves."""
         return np.arange(width)
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the input."""
         names: dict[str, Any] = {"inputs": [[each, width] for each, width in self.names]} if self.names else {}
         return into.add("input", sources, columns=self.columns, **names)
 
@@ -67,7 +63,6 @@ class Columns(Operation):
     rearranges = True
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return how many columns are chosen."""
         require_sources(self.kind, widths, 1, 1)
         outside = [index for index in self.indices if not 0 <= index < widths[0]]
         if not self.indices or outside:
@@ -75,15 +70,12 @@ class Columns(Operation):
         return len(self.indices)
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Copy the columns."""
         np.take(values[0], self.indices, axis=1, out=out, mode="clip")
 
     def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
-        """Choose the columns."""
         return parts[0][..., list(self.indices)]
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Add up the coefficients of each column."""
         shape = (*coefficients.shape[:-1], widths[0])
         if isinstance(coefficients, np.ndarray):
             whole = np.zeros(shape, coefficients.dtype)
@@ -96,15 +88,12 @@ class Columns(Operation):
         return [coefficients.new_zeros(*shape).index_add(-1, index, coefficients)]
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Choose the columns."""
         return reached[0][list(self.indices)]
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Choose the columns."""
         return columns[0][list(self.indices)]
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the choice."""
         return into.add("columns", sources, indices=list(self.indices))
 
 
@@ -116,16 +105,13 @@ class Concatenate(Operation):
     rearranges = True
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the sum of the widths."""
         require_sources(self.kind, widths, 1)
         return sum(widths)
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Copy the values."""
         np.concatenate(values, axis=1, out=out)
 
     def combine(self, parts: Sequence[Values], numbers: Numbers | None = None) -> Values:
-        """Put the parts side by side."""
         if isinstance(parts[0], np.ndarray):
             return np.concatenate(parts, axis=-1)
         import torch
@@ -133,23 +119,19 @@ class Concatenate(Operation):
         return torch.cat(list(parts), dim=-1)
 
     def contribute(self, parts: Sequence[Values | None], widths: Sequence[int], numbers: Numbers | None) -> Values:
-        """Put parts side by side, with 0 where there is none."""
         like = next(part for part in parts if part is not None)
         empty = (like.new_zeros(*like.shape[:-1], width) for width in widths)
         return self.combine([gap if part is None else part for part, gap in zip(parts, empty, strict=True)])
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Give every part its coefficients."""
         if isinstance(coefficients, np.ndarray):
             return np.split(coefficients, np.cumsum(widths)[:-1], axis=-1)
         return list(coefficients.split(list(widths), dim=-1))
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Put the parts side by side."""
         return np.concatenate(reached)
 
     def follow(self, columns: Sequence[Ints], width: int) -> Ints:
-        """Put the parts side by side."""
         return np.concatenate(columns)
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
@@ -164,14 +146,12 @@ class Sum(Operation):
     kind = "sum"
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width that all sources have."""
         require_sources(self.kind, widths, 2)
         if len(set(widths)) > 1:
             raise FairmendError(f"a sum of {', '.join(map(str, widths))} numbers: its sources must have one width")
         return widths[0]
 
     def compute(self, values: Sequence[FloatArray], out: FloatArray, part: int | None = None) -> None:
-        """Add the values."""
         np.add(values[0], values[1], out=out)
         for more in values[2:]:
             out += more
@@ -184,17 +164,10 @@ class Sum(Operation):
         return total
 
     def contribute(self, parts: Sequence[Values | None], widths: Sequence[int], numbers: Numbers | None) -> Values:
-        """Add up the parts that there are."""
         return self.combine([part for part in parts if part is not None])
 
     def pull(self, coefficients: Values, widths: Sequence[int], numbers: Numbers | None = None) -> Sequence[Values]:
-        """Give every part the same coefficients."""
         return [coefficients] * len(widths)
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any part."""
         return np.asarray(np.logical_or.reduce(reached))
-
-    def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
-        """Add the sum."""
-        return into.add("sum", sources)

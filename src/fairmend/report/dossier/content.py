@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fairmend.base.text import count, exact_number, listed, number, percent, ratio
+from fairmend.base.text import capitalized, count, exact_number, listed, number, percent, ratio
 from fairmend.evaluate.document import (
     REGRESSION_ERRORS,
     UTILITY_NAMES,
@@ -234,25 +234,23 @@ def _credit(document: PagedDocument, proof: Proof | None) -> Iterator[Statement 
 
 def _of_protected(name: str, basis: str, proof: Proof | None) -> Statement:
     if proof is not None and name in proof.independent_of:
-        return Statement(PROVEN, f"{_title(basis)}: the output does not depend on “{name}”, as the claim above says.")
+        return Statement(
+            PROVEN, f"{capitalized(basis)}: the output does not depend on “{name}”, as the claim above says."
+        )
     if proof is not None and name in proof.about:
-        text = f"{_title(basis)}: the claim above is about “{name}” too, for the people whom it names."
+        text = f"{capitalized(basis)}: the claim above is about “{name}” too, for the people whom it names."
         return Statement(PROVEN, text)
-    return Statement(NOT_CLAIMED, f"{_title(basis)}: “{name}” is protected in the spec, and no proof is about it.")
+    return Statement(NOT_CLAIMED, f"{capitalized(basis)}: “{name}” is protected in the spec, and no proof is about it.")
 
 
 def _of_linked(name: str, basis: str) -> Statement:
     changes = "changes along with protected features when similar people are compared, by the links of the spec"
-    return Statement(RECOMPUTABLE, f"{_title(basis)}: “{name}” {changes}.")
+    return Statement(RECOMPUTABLE, f"{capitalized(basis)}: “{name}” {changes}.")
 
 
 def _of_compared(name: str, basis: str) -> Statement:
     text = f"the model does not read “{name}”. Its groups are compared, and nothing is proven about them"
-    return Statement(RECOMPUTABLE, f"{_title(basis)}: {text}.")
-
-
-def _title(basis: str) -> str:
-    return f"{basis[:1].upper()}{basis[1:]}"
+    return Statement(RECOMPUTABLE, f"{capitalized(basis)}: {text}.")
 
 
 def _grouped(document: PagedDocument) -> list[str]:

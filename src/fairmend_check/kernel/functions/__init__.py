@@ -7,20 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.functions import curved, elementary, straight
 from fairmend_check.kernel.functions.base import FUNCTIONS, Activation, Function, function_of
-from fairmend_check.kernel.functions.curved import (
-    Elu,
-    Gelu,
-    GeluTanh,
-    Hardswish,
-    Mish,
-    Sigmoid,
-    Silu,
-    Softplus,
-    Softsign,
-)
-from fairmend_check.kernel.functions.elementary import Exp, Log, Reciprocal, Rsqrt, Sqrt, Square, Wave
-from fairmend_check.kernel.functions.straight import Clip, Hardsigmoid, Ramp
 
 __all__ = ["ACTIVATIONS", "Activation", "Function", "check_activation", "function_of"]
 
@@ -32,33 +20,33 @@ def _is_moderate(number: float) -> bool:
 
 
 FUNCTIONS |= {
-    "relu": Ramp.of,
-    "leaky_relu": Ramp.of,
-    "prelu": Ramp.of,
-    "identity": Ramp.of,
-    "tanh": Sigmoid.of,
-    "sigmoid": Sigmoid.of,
-    "clip": Clip,
-    "hardsigmoid": Hardsigmoid,
-    "softsign": Softsign,
-    "elu": Elu,
-    "celu": Elu,
-    "selu": Elu,
-    "softplus": Softplus,
-    "silu": Silu,
-    "mish": Mish,
-    "gelu": Gelu,
-    "gelu_tanh": GeluTanh,
-    "hardswish": Hardswish,
-    "abs": Ramp.of,
-    "square": Square,
-    "exp": Exp,
-    "log": Log,
-    "reciprocal": Reciprocal,
-    "sqrt": Sqrt,
-    "rsqrt": Rsqrt,
-    "sin": Wave,
-    "cos": Wave,
+    "relu": straight.Ramp.of,
+    "leaky_relu": straight.Ramp.of,
+    "prelu": straight.Ramp.of,
+    "identity": straight.Ramp.of,
+    "tanh": curved.Sigmoid,
+    "sigmoid": curved.Sigmoid,
+    "clip": straight.Clip,
+    "hardsigmoid": straight.Hardsigmoid,
+    "softsign": curved.Softsign,
+    "elu": curved.Elu,
+    "celu": curved.Elu,
+    "selu": curved.Elu,
+    "softplus": curved.Softplus,
+    "silu": curved.Silu,
+    "mish": curved.Mish,
+    "gelu": curved.Gelu,
+    "gelu_tanh": curved.GeluTanh,
+    "hardswish": curved.Hardswish,
+    "abs": straight.Ramp.of,
+    "square": elementary.Square,
+    "exp": elementary.Exp,
+    "log": elementary.Log,
+    "reciprocal": elementary.Reciprocal,
+    "sqrt": elementary.Sqrt,
+    "rsqrt": elementary.Rsqrt,
+    "sin": elementary.Wave,
+    "cos": elementary.Wave,
 }
 ACTIVATIONS = tuple(FUNCTIONS)
 

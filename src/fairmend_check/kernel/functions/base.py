@@ -49,18 +49,15 @@ class Activation(Nonlinear):
         return one_source(widths, len(self.parameters) if self.name == "prelu" else None)
 
     def interval(self, reads: Sequence[Interval]) -> Interval:
-        """Enclose the values of the function."""
         return function_of(self).value_range(*reads[0])
 
     def at_points(self, reads: Sequence[Array], sizes: Sequence[Array]) -> tuple[Array, Array]:
-        """Return lower bounds of the values, and how far those above are."""
         low, high = function_of(self).values(reads[0])
         if low is high:
             return low, np.zeros((1, low.shape[1]))
         return low, up((high - low).max(axis=0, keepdims=True))
 
     def relaxed(self, reads: Sequence[Interval]) -> Lines:
-        """Return tight lines below and above the function."""
         return self.lines(reads[0], function_of(self).choose_slopes)
 
     def lines(self, read: Interval, choose: Callable[[Array, Array], Interval]) -> Lines:
@@ -70,7 +67,6 @@ class Activation(Nonlinear):
         return Lines(below, above, *function.intercepts((below, above), low, high), magnitude(low, high))
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Replace the function by its lines."""
         lines: Lines = relaxed
         if not coefficients.strides[0]:
             coefficients = coefficients[:1]  # all boxes have the same
@@ -90,11 +86,9 @@ class Activation(Nonlinear):
         return function_of(self).ending
 
     def slopes(self, reads: Sequence[Interval]) -> Interval:
-        """Enclose the derivative of the function."""
         return function_of(self).slope_range(*reads[0])
 
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
-        """Multiply by the steepest slope."""
         return np.where(errors[0] == 0, 0.0, magnitude(*slopes) * errors[0])
 
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
@@ -102,7 +96,6 @@ class Activation(Nonlinear):
         return function_of(self).rounding(*reads[0], kind)
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
-        """Multiply by the slopes."""
         low, high, size = derivatives
         least, most = (slope[:, None, :] for slope in slopes)
         below, above = np.minimum(low * least, low * most), np.maximum(high * least, high * most)
@@ -120,11 +113,9 @@ class Activation(Nonlinear):
         ]
 
     def stretch(self, side: int, slopes: Any) -> Array | float:
-        """Return the steepest slope of all units."""
         return np.asarray(magnitude(*slopes).max(axis=1))
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches what it reads."""
         return reached[0]
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
@@ -133,7 +124,6 @@ class Activation(Nonlinear):
         return np.where(sizes[0] <= largest / 64, 2 * np.maximum(high, -low)[0], np.inf)
 
     def work(self, width: int) -> int:
-        """Return what the values of the function cost."""
         return width * function_of(self).cost
 
 

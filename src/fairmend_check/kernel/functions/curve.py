@@ -52,7 +52,6 @@ class Curve:
         """Take the parameters of an activation, if it has some."""
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         raise NotImplementedError
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
@@ -64,7 +63,6 @@ class Curve:
         return self.values(z)[0], self.slopes(z)[0]
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the values."""
         left, right = self.values(lower), self.values(upper)
         if self.lowest is None:
             return (right[0], left[1]) if self.falls else (left[0], right[1])
@@ -83,7 +81,6 @@ class Curve:
         return low, high
 
     def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return the intercepts of lines with these slopes."""
         return self._least(1, slopes[0], lower, upper), -self._least(-1, slopes[1], lower, upper)
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -107,7 +104,6 @@ class Curve:
         return found[0], found[1]
 
     def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return the chord twice, roughly."""
         width = upper - lower
         with np.errstate(all="ignore"):
             rise = self.rough(upper)[0] - self.rough(lower)[0]

@@ -3,124 +3,56 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation
 from fairmend_check.kernel.functions.curve import Break, Curve, break_near, enclosed, logistic, unless_large
 from fairmend_check.kernel.operations.base import finite
-from fairmend_check.kernel.rounding import LIBRARY, TINY, Array, Precision, U, down, up
+from fairmend_check.kernel.rounding import LIBRARY, Array, Precision, U
 
 
-@dataclass(frozen=True)
-class Sigmoid:
-    """Tanh, or the sigmoid 1 / (1 + exp(-z)): convex left of zero, concave right of it, and symmetric."""
+class Sigmoid(Curve):
+    """Tanh, or the sigmoid 1 / (1 + exp(-z)): convex left of zero, concave right of it, and steepest there."""
 
-    name: str
-    ending = 1.0
+    bends = (1, -1)
     cost = 0
 
-    @staticmethod
-    def of(activation: Activation) -> Sigmoid:
-        """Return the function of this name."""
-        return Sigmoid(activation.name)
+    def __init__(self, activation: Activation) -> None:
+        self.is_tanh = activation.name == "tanh"
+        steepest = 1.0 if self.is_tanh else 0.25
+        self.breaks = (Break(0.0, 0.0, (steepest, steepest)),)
 
-    def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the values: those at the ends."""
-        return self._value_below(lower), self._value_above(upper)
+    def values(self, z: Array) -> tuple[Array, Array]:
+        value = np.tanh(z) if self.is_tanh else logistic(z)
+        low, high = enclosed(value, np.abs(value) * LIBRARY)
+        return np.maximum(low, -1.0 if self.is_tanh else 0.0), np.minimum(high, 1.0)
 
-    def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the derivative: it is even, and falls on both sides of 0."""
-        nearest = np.maximum(np.maximum(lower, -upper), 0.0)
-        furthest = np.maximum(upper, -lower)
-        return np.maximum(self._derivative(furthest) - 128 * U, 0.0), self._derivative(nearest) + 128 * U
+    def slopes(self, z: Array) -> tuple[Array, Array]:
+        slope = self.rough(z)[1]
+        return np.maximum(slope - 128 * U, 0.0), slope + 128 * U
 
-    def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return the intercepts.
-
-        f(-z) = c - f(z), so the maximum of f(z) - s z is c less the minimum over the mirrored interval.
-        """
-        turn = 0.0 if self.name == "tanh" else 1.0
-        low = self._minimum(slopes[0], lower, upper)
-        return low, up(turn - self._minimum(slopes[1], -upper, -lower))
+    def rough(self, z: Array) -> tuple[Array, Array]:
+        """Return f(z) within a relative error of LIBRARY, and f'(z) within 128 U."""
+        value = np.tanh(z) if self.is_tanh else logistic(z)
+        return value, (1 - value) * (1 + value if self.is_tanh else value)
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return chord and tangent if f bends to one side, else the flattest slope (Singh et al., DeepPoly, 2019)."""
-        tangent, chord = self._derivative(0.5 * lower + 0.5 * upper), self.chords(lower, upper)[0]
-        flattest = np.minimum(self._derivative(lower), self._derivative(upper))
+        tangent, left, right = (self.rough(z)[1] for z in (0.5 * lower + 0.5 * upper, lower, upper))
+        chord, flattest = self.chords(lower, upper)[0], np.minimum(left, right)
         concave, convex = lower >= 0, upper <= 0
         below = np.where(concave, chord, np.where(convex, tangent, flattest))
         above = np.where(convex, chord, np.where(concave, tangent, flattest))
         return finite(below), finite(above)
 
-    def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return the chord twice."""
-        width = upper - lower
-        tangent = self._derivative(0.5 * lower + 0.5 * upper)
-        rise = self._curve(upper) - self._curve(lower)
-        chord = finite(np.where(width < 1e-4, tangent, rise / np.where(width < 1e-4, 1.0, width)))
-        return chord, chord
-
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return 16 units of a value up to 1."""
         return np.full(low.shape, 16 * kind.u + kind.tiny)
 
-    def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
-        return self._value_below(z), self._value_above(z)
-
-    def _value_below(self, z: Array) -> Array:
-        """Bound f(z) from below."""
-        value = self._curve(z)
-        floor = -1.0 if self.name == "tanh" else 0.0
-        return np.maximum(down(value - (np.abs(value) * LIBRARY + TINY)), floor)
-
-    def _value_above(self, z: Array) -> Array:
-        """Bound f(z) from above."""
-        value = self._curve(z)
-        return np.minimum(up(value + (np.abs(value) * LIBRARY + TINY)), 1.0)
-
-    def _curve(self, z: Array) -> Array:
-        """Return f(z) within a relative error of LIBRARY."""
-        return np.tanh(z) if self.name == "tanh" else logistic(z)
-
-    def _derivative(self, z: Array) -> Array:
-        """Return the derivative within 128 U."""
-        value = self._curve(z)
-        return (1 - value) * (1 + value if self.name == "tanh" else value)
-
-    def _minimum(self, slope: Array, lower: Array, upper: Array) -> Array:
-        """Return a lower bound of f(z) - slope z on lower..upper, for f convex left of 0 and concave right of it.
-
-        On the convex part the tangent at any point is below; the point nearest to where f' equals the slope makes it
-        tight, and an inexact point costs tightness only. On the concave part the ends decide.
-        """
-        right = np.minimum(upper, 0.0)
-        touch = np.clip(-self._touching_point(slope), lower, right)
-        value = self._curve(touch)
-        excess = self._derivative(touch) - slope
-        unsure = 128 * U + 4 * U * np.abs(excess)
-        sides = (excess + unsure) * (lower - touch), (excess - unsure) * (right - touch)
-        line = slope * touch
-        sizes = np.abs(line) + np.abs(sides[0]) + np.abs(sides[1]) + np.abs(value)
-        slip = LIBRARY * np.abs(value) + 8 * U * sizes + TINY
-        convex = down((value - line + np.minimum(*sides)) - slip)
-        least = np.where(lower < 0, convex, np.inf)
-        for z in (np.maximum(lower, 0.0), upper):
-            line = slope * z
-            low = self._value_below(z)
-            end = down(low - line - (4 * U * (np.abs(line) + np.abs(low)) + TINY))
-            least = np.minimum(least, np.where(upper > 0, end, np.inf))
-        # Neither part covers the interval that is the single point 0.
-        zero = down(self._value_below(np.zeros(1)))
-        return np.where((lower >= 0) & (upper <= 0), zero, least)
-
-    def _touching_point(self, slope: Array) -> Array:
-        """Return roughly the z >= 0 at which the derivative equals the slope; 0 for slopes above every derivative."""
-        share = slope if self.name == "tanh" else 4 * slope
-        z = np.arctanh(np.sqrt(np.clip(1 - share, 0.0, 1.0 - U)))
-        return z if self.name == "tanh" else 2 * z
+    def _touching_point(self, bend: int, slope: Array, start: Array, end: Array) -> Array:
+        share = np.clip(1 - slope / self.breaks[0].slopes[0], 0.0, 1.0 - U)
+        return -bend * (1 if self.is_tanh else 2) * np.arctanh(np.sqrt(share))
 
 
 class Softsign(Curve):
@@ -131,12 +63,10 @@ class Softsign(Curve):
     reach = 2.0**24
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         value = z / (1 + np.abs(z))
         return enclosed(value, 8 * U * np.abs(value))
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose 1 / (1 + |z|)^2."""
         slope = 1 / (1 + np.abs(z)) ** 2
         return enclosed(slope, 16 * U * slope)
 
@@ -165,7 +95,6 @@ class Elu(Curve):
         self.reach = 64 * self.length
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         value = np.where(z < 0, self.height * np.expm1(np.minimum(z, 0.0) / self.length), self.right * z)
         slip = np.where(z < 0, 64 * U, 0.0 if self.right == 1 else 4 * U) * np.abs(value)
         low, high = enclosed(value, slip)
@@ -173,7 +102,6 @@ class Elu(Curve):
         return np.where(exact, value, low), np.where(exact, value, high)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
         share = np.minimum(z, 0.0) / self.length
         slope = np.where(z <= 0, self.height / self.length * np.exp(share), self.right)
         return enclosed(slope, (64 + 4 * np.minimum(-share, 1000.0)) * U * slope)
@@ -203,7 +131,6 @@ class Softplus(Curve):
         self.reach = 64 / self.beta
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         distance = np.minimum(self.beta * np.abs(z), 1000.0)
         beyond = np.log1p(np.exp(-distance)) / self.beta
         value = np.maximum(z, 0.0) + beyond
@@ -211,7 +138,6 @@ class Softplus(Curve):
         return np.maximum(low, np.maximum(z, 0.0)), high
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose the sigmoid of beta z."""
         scaled = np.clip(self.beta * z, -1000.0, 1000.0)
         slope = logistic(scaled)
         return enclosed(slope, (64 + 4 * np.abs(scaled)) * U * slope)
@@ -234,14 +160,12 @@ class Hardswish(Curve):
     ending = 6.0
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         near = np.clip(z, -3.0, 3.0)
         low, high = enclosed(near * (near + 3) / 6, 8 * U * np.abs(near * (np.abs(near) + 3)))
         inside = np.abs(z) < 3
         return np.where(inside, low, np.maximum(z, 0.0)), np.where(inside, high, np.maximum(z, 0.0))
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
         low, high = enclosed((2 * z + 3) / 6, 8 * U * (np.abs(z) + 3))
         straight = np.where(z > 0, 1.0, 0.0)
         inside = np.abs(z) <= 3  # at the ends, the slope of the parabola: straight parts need no tangent
@@ -272,12 +196,10 @@ class Gated(Curve):
         raise NotImplementedError
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose z g(z)."""
         share, _, slip = self._near(z)
         return enclosed(z * share, np.abs(z * share) * slip)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose g(z) + z g'(z)."""
         share, rise, slip = self._near(z)
         return enclosed(share + rise, 2 * slip * (share + np.abs(rise)))
 
@@ -309,7 +231,6 @@ class Silu(Gated):
     far, units = 1000.0, 16.0
 
     def parts(self, z: Array) -> tuple[Array, Array, Array | float]:
-        """Return s(z) and z s(z) s(-z)."""
         share = logistic(z)
         return share, z * share * logistic(-z), 64 * U
 

@@ -40,29 +40,23 @@ class Elementary(Curve):
 
     @_QUIETLY
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
-        value, inside = self.rough(z)[0], self.defined(z, z)
+        value = self.rough(z)[0]
         low, high = enclosed(value, self.slip * np.abs(value))
-        return np.where(inside, np.maximum(low, self.floor), -np.inf), np.where(inside, high, np.inf)
+        return self._if_defined((np.maximum(low, self.floor), high), z, z)
 
     @_QUIETLY
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
-        slope, inside = self.rough(z)[1], self.defined(z, z)
-        low, high = enclosed(slope, self.slip * np.abs(slope))
-        return np.where(inside, low, -np.inf), np.where(inside, high, np.inf)
+        slope = self.rough(z)[1]
+        return self._if_defined(enclosed(slope, self.slip * np.abs(slope)), z, z)
 
     @_QUIETLY
     def rough(self, z: Array) -> tuple[Array, Array]:
-        """Return both as computed."""
         return self.computed(z)
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the values."""
         return self._if_defined(super().value_range(lower, upper), lower, upper)
 
     def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the slopes."""
         return self._if_defined(super().slope_range(lower, upper), lower, upper)
 
     @_QUIETLY
@@ -76,7 +70,6 @@ class Elementary(Curve):
 
     @_QUIETLY
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return slopes of lines that are as near as possible in the middle."""
         return super().choose_slopes(lower, upper)
 
     @_QUIETLY
@@ -101,7 +94,6 @@ class Square(Elementary):
     slip, units, floor = 4 * U, 4.0, 0.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
-        """Return z^2 and 2 z."""
         return z * z, 2 * z
 
     def _touching_point(self, bend: int, slope: Array, start: Array, end: Array) -> Array:
@@ -115,7 +107,6 @@ class Exp(Elementary):
     slip, units, floor = LIBRARY, 16.0, 0.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
-        """Return exp(z) twice."""
         value = np.exp(z)
         return value, value
 
@@ -127,7 +118,6 @@ class Positive(Elementary):
     """A function of numbers above 0."""
 
     def defined(self, lower: Array, upper: Array) -> Bools:
-        """Return whether the intervals lie above 0."""
         return lower > 0
 
 
@@ -138,7 +128,6 @@ class Log(Positive):
     slip, units = LIBRARY, 16.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
-        """Return log(z) and 1 / z."""
         return np.log(z), 1 / z
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
@@ -158,12 +147,10 @@ class Reciprocal(Elementary):
     slip, units = 8 * U, 8.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
-        """Return 1 / z and -1 / z^2."""
         value = 1 / z
         return value, -value * value
 
     def defined(self, lower: Array, upper: Array) -> Bools:
-        """Return whether the intervals lie on one side of 0."""
         return (lower > 0) | (upper < 0)
 
     def _touching_point(self, bend: int, slope: Array, start: Array, end: Array) -> Array:
@@ -177,12 +164,10 @@ class Sqrt(Elementary):
     slip, units, floor = 8 * U, 8.0, 0.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
-        """Return sqrt(z) and 1 / (2 sqrt(z))."""
         value = np.sqrt(z)
         return value, 0.5 / value
 
     def defined(self, lower: Array, upper: Array) -> Bools:
-        """Return whether the intervals have no negative numbers."""
         return lower >= 0
 
     def values(self, z: Array) -> tuple[Array, Array]:
@@ -191,7 +176,6 @@ class Sqrt(Elementary):
         return np.where(np.abs(z) < TINY, 0.0, low), np.where(np.abs(z) < TINY, _ROOT, high)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
         low, high = super().slopes(z)
         return np.where(np.abs(z) < TINY, 0.25 / _ROOT, low), np.where(np.abs(z) < TINY, np.inf, high)
 
@@ -214,7 +198,6 @@ class Rsqrt(Positive):
     slip, units, floor = 16 * U, 16.0, 0.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
-        """Return 1 / sqrt(z) and -1 / (2 z sqrt(z))."""
         value = 1 / np.sqrt(z)
         return value, -0.5 * value / z
 
@@ -271,11 +254,9 @@ class Wave(Curve):
         self.wave, self.slope, self.negative = (_Quarters(quarters + more) for more in (0, 1, 2))
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         return self.wave.values(z)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f'(z)."""
         return self.slope.values(z)
 
     def rough(self, z: Array) -> tuple[Array, Array]:
@@ -284,11 +265,9 @@ class Wave(Curve):
         return self.wave.rough(near), self.slope.rough(near)
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the values."""
         return self.wave.value_range(lower, upper)
 
     def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Enclose the slopes."""
         return self.slope.value_range(lower, upper)
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:

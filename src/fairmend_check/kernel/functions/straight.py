@@ -110,7 +110,6 @@ class Clip(Curve):
         return value, value
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Return 1 between the ends, else 0."""
         slope = np.where((z >= self.low) & (z <= self.high), 1.0, 0.0)
         return slope, slope
 
@@ -131,13 +130,11 @@ class Hardsigmoid(Curve):
         self.breaks = tuple(Break(end - slack, 2 * slack, (0.0, self.slope)) for end in ends)
 
     def values(self, z: Array) -> tuple[Array, Array]:
-        """Enclose f(z)."""
         line = self.slope * z
         low, high = enclosed(line + self.offset, 4 * U * (np.abs(line) + abs(self.offset)))
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """Return the slope between the ends, else 0."""
         value = self.slope * z + self.offset
         slope = np.where((value >= 0) & (value <= 1), self.slope, 0.0)
         return slope, slope

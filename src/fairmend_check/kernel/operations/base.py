@@ -136,6 +136,7 @@ class Operation:
 
     arithmetic = False  # whether it adds or multiplies: its bounds are worth tracing backward
     rearranges = False  # whether it gives columns of what it reads as they are
+    reads = 1  # how many nodes it reads, if it is one of `KINDS`
 
     def width(self, widths: Sequence[int]) -> int:
         """Return how many numbers it gives, from those of the nodes that it reads; refuse what does not fit."""
@@ -217,6 +218,10 @@ class Operation:
     def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
         """Return how much each number that it reads weighs: only a measure of where to halve a box."""
         return [weights] * len(widths)
+
+    def words(self, read: Sequence[str]) -> str:
+        """Return what it computes of values with these names, for the condition of a claim about a state dict."""
+        raise NotImplementedError
 
     def work(self, width: int) -> int:
         """Return the multiplications for one row."""

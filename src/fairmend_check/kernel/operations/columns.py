@@ -32,7 +32,6 @@ class Input(Operation):
     columns: int
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the number of columns."""
         if widths:
             raise CheckError(f"a node of the model reads {len(widths)} others, which is not what it can do")
         return self.columns
@@ -56,24 +55,19 @@ class Rearranging(Operation):
         raise NotImplementedError
 
     def interval(self, reads: Sequence[Interval]) -> Interval:
-        """Move the ends."""
         low, high = (self.moved(ends) for ends in zip(*reads, strict=True))
         return low, high
 
     def relaxed(self, reads: Sequence[Interval]) -> list[int]:
-        """Return how wide the nodes are that it reads."""
         return [low.shape[1] for low, _ in reads]
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Put the coefficients back."""
         return self.returned(coefficients, relaxed)
 
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
-        """Move the errors."""
         return self.moved(errors)
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
-        """Put the derivatives back."""
         return list(zip(*(self.returned(part, widths) for part in derivatives), strict=True))
 
     def stretch(self, side: int, slopes: Any) -> Array | float:
@@ -81,15 +75,12 @@ class Rearranging(Operation):
         return 1.0
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Move what reaches the columns."""
         return self.moved([part.T for part in reached]).T
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
-        """Move the sizes."""
         return self.moved(sizes)
 
     def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
-        """Put the weights back."""
         return self.returned(weights, widths)
 
 
@@ -100,18 +91,15 @@ class Columns(Rearranging):
     indices: tuple[int, ...]
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return how many columns it chooses."""
         known = range(one_source(widths))
         if not set(self.indices) <= set(known) or len(set(self.indices)) < len(self.indices):
             raise CheckError("a node of the model chooses columns that it cannot choose, or one of them twice")
         return len(self.indices)
 
     def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Choose the numbers."""
         return parts[0][..., self.indices]
 
     def returned(self, numbers: Array, widths: Sequence[int]) -> list[Array]:
-        """Put the numbers where the columns are."""
         whole = np.zeros((*numbers.shape[:-1], widths[0]))
         whole[..., self.indices] = numbers
         return [whole]
@@ -122,16 +110,13 @@ class Concatenate(Rearranging):
     """The columns of two or more nodes, one node after the other."""
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return how many columns there are."""
         _several(widths)
         return sum(widths)
 
     def moved(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Put the numbers side by side."""
         return np.concatenate(parts, axis=-1)
 
     def returned(self, numbers: Array, widths: Sequence[int]) -> list[Array]:
-        """Give every node its numbers."""
         return np.split(numbers, np.cumsum(widths)[:-1], axis=-1)
 
 
@@ -142,7 +127,6 @@ class Lookup(Operation):
     table: Array
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of the table."""
         one_source(widths, 1)
         return int(self.table.shape[1])
 
@@ -160,7 +144,6 @@ class Lookup(Operation):
         return least, most
 
     def relaxed(self, reads: Sequence[Interval]) -> Interval:
-        """Return its interval."""
         return self.interval(reads)
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
@@ -191,7 +174,6 @@ class Lookup(Operation):
         return np.asarray(reached[0] & (self.table != self.table[0]).any(axis=0)[:, None])
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
-        """Return the largest number of each column."""
         return np.asarray(np.abs(self.table).max(axis=0))
 
     def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
@@ -200,7 +182,6 @@ class Lookup(Operation):
 
     @property
     def stored(self) -> list[Array]:
-        """The table."""
         return [self.table]
 
 
@@ -211,25 +192,21 @@ class Sum(Operation):
     arithmetic = True
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return the width of each part."""
         if _several(widths) != {widths[0]}:
             other = next(width for width in widths if width != widths[0])
             raise CheckError(f"a node of the model reads {widths[0]} of {other} values")
         return widths[0]
 
     def interval(self, reads: Sequence[Interval]) -> Interval:
-        """Add up the ends."""
         low, high = reads[0]
         for less, more in reads[1:]:
             low, high = down(low + less), up(high + more)
         return low, high
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Give every part the same coefficients."""
         return [coefficients] * int(relaxed)
 
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
-        """Add up the errors."""
         return np.asarray(sum(errors))
 
     def terms(self, reads: Sequence[Read], kind: Precision) -> Terms:
@@ -259,7 +236,6 @@ class Sum(Operation):
         return np.where(size == 0, 0.0, own), np.where(enough, 2 * size, np.inf)
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
-        """Give every part the same derivatives."""
         return [derivatives] * len(widths)
 
     def stretch(self, side: int, slopes: Any) -> Array | float:
@@ -267,11 +243,9 @@ class Sum(Operation):
         return 1.0
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
-        """Return what reaches any part."""
         return np.asarray(np.logical_or.reduce(reached))
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
-        """Add up the sizes."""
         return np.asarray(2 * sum(sizes))
 
 

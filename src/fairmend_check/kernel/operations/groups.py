@@ -142,6 +142,10 @@ class Softmax(Grouped):
 
     size: int
 
+    def words(self, read: Sequence[str]) -> str:
+        """Return what it computes."""
+        return f"the softmax of every {self.size} columns of {read[0]}"
+
     def interval(self, reads: Sequence[Interval]) -> Interval:
         """Enclose 1 / S_i."""
         least, most = _sums(*self._apart(reads[0]))
@@ -301,6 +305,13 @@ class Normalise(Grouped):
     size: int
     epsilon: float
     centred: bool = True
+
+    def words(self, read: Sequence[str]) -> str:
+        """Return what it computes."""
+        if not self.centred:
+            centre = "divided by the root of its mean square, with epsilon"
+            return f"every {self.size} columns of {read[0]} {centre} {self.epsilon!r}"
+        return f"every {self.size} columns of {read[0]} less its mean, divided by sqrt(variance + {self.epsilon!r})"
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the width of what it reads; refuse an ε for which nothing is known."""

@@ -59,6 +59,7 @@ class Product(Nonlinear):
     columns: int = 1
     length: int = 1
     arithmetic = True
+    reads = 2
 
     def width(self, widths: Sequence[int]) -> int:
         """Return how many sums there are."""
@@ -67,6 +68,15 @@ class Product(Nonlinear):
         if min(sizes) < 1 or list(widths) != wanted:
             raise CheckError(f"a product of {wanted[0]} and {wanted[1]} numbers reads {list(widths)}")
         return self.groups * self.rows * self.columns
+
+    def words(self, read: Sequence[str]) -> str:
+        """Return what it computes."""
+        first, second = (
+            f"{name} as ({self.groups}, {rows}, {self.length})"
+            for name, rows in zip(read, (self.rows, self.columns), strict=True)
+        )
+        sums = f"({self.groups}, {self.rows}, {self.columns})"
+        return f"the products of {first} and {second}, summed over the last axis: {sums}"
 
     def interval(self, reads: Sequence[Interval]) -> Interval:
         """Enclose every product by those of the ends, and add them up."""

@@ -15,6 +15,11 @@ from fairmend.network.formats.keras.hdf5 import read_hdf5
 from support.hostile_models import endless_heap
 
 
+@pytest.fixture(autouse=True)
+def _start_it_as_users_do(monkeypatch):
+    monkeypatch.setattr(hdf5, "subprocess", subprocess)
+
+
 @pytest.fixture
 def content() -> bytes:
     buffer = io.BytesIO()

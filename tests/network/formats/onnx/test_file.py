@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
 from torch import nn
@@ -15,6 +15,7 @@ from torch import nn
 from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from fairmend_check.readers.read_model import read_model
+from support.examples import examples
 from support.onnx_files import A, B, W, X, node, runtime, save
 from support.strategies import networks, random_network
 
@@ -261,7 +262,7 @@ def test_fairmends_own_form_names_other_outputs_anew_and_says_so(tmp_path):
     assert changes == "the output 'risk' (float32, 1 axis) became 'output' (float32, 1 column)"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks())
 def test_the_runtime_computes_what_the_network_computes(network, tmp_path):
     network.save(tmp_path / "m.onnx")

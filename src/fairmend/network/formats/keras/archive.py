@@ -41,7 +41,8 @@ def read_model(model: Any) -> Network:
         raise FairmendError(f"{type(model).__name__} is a part of Keras, not a model: give a keras.Model")
     if not getattr(model, "built", True):
         raise FairmendError(f"{what} has no weights yet: begin it with keras.Input((columns,)), or call it once")
-    suffix = ".keras" if _keras_version(model) == 3 else ".h5"  # Keras 2 may not know .keras
+    version = major_version(getattr(_library(model), "__version__", None))
+    suffix = ".keras" if version == 3 else ".h5"  # Keras 2 may not know .keras
     content = _saved(model, suffix, what)
     network = (archive if suffix == ".keras" else h5).read_content(content, what)
     assert network.form is not None
@@ -98,10 +99,6 @@ def _library(model: Any) -> Any:
     name = _library_name(model)
     library = sys.modules[name or "keras"]
     return library.keras if name == "tensorflow" else library
-
-
-def _keras_version(model: Any) -> int | None:
-    return major_version(getattr(_library(model), "__version__", None))
 
 
 _SUFFIXES = (".keras",)

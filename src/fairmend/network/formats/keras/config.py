@@ -352,7 +352,8 @@ class _Walk:
             tensors = node if isinstance(node, list) else [None]
             histories = [tensor[:3] if isinstance(tensor, list) else None for tensor in tensors]
             extra = [tensor[3:] for tensor in tensors if isinstance(tensor, list)]
-            options = {key: value for more in extra for each in more for key, value in _as_dict(each).items()}
+            given = [each if isinstance(each, dict) else {"?": True} for more in extra for each in more]
+            options = {key: value for each in given for key, value in each.items()}
         calls = [_history(history) for history in histories]
         found = [each for each in calls if each is not None]
         if not found or len(found) != len(calls):
@@ -387,10 +388,6 @@ class _Walk:
             raise unsupported(self.source, layer.where, "does not read the outputs of other layers alone")
         self.options[call] = {"read": read, **rest}
         return tuple(self._checked(each) for each in found)
-
-
-def _as_dict(options: Any) -> dict[str, Any]:
-    return options if isinstance(options, dict) else {"?": True}
 
 
 def _of_tensor(tensor: Any) -> Any:

@@ -24,14 +24,7 @@ from fairmend.network.formats.keras.weights import INNER
 
 _KERAS_1 = "load the file with Keras 2.0 to 2.3 and save it again: keras.models.load_model(path).save(path)"
 
-_PASSED = (
-    "Dropout",
-    "SpatialDropout1D",
-    "GaussianNoise",
-    "GaussianDropout",
-    "AlphaDropout",
-    "ActivityRegularization",
-)
+_PASSED = ("Dropout", "SpatialDropout1D", "GaussianNoise", "GaussianDropout", "AlphaDropout", "ActivityRegularization")
 _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
 _LEAKY_LAYER = 0.3  # the layer's default, which differs from the function's, 0.2, and from PyTorch's
 _REFUSED = {
@@ -185,10 +178,6 @@ def _prelu(call: LayerCall) -> Tensor:
     if (flat == flat[0]).all() and flat[0] >= 0:
         return _made(call, "leaky_relu", abs(float(flat[0])))
     return _made(call, "prelu", parameters=np.broadcast_to(flat, (width,)).tolist())
-
-
-def _elu(call: LayerCall) -> Tensor:
-    return _made(call, "elu", parameters=(call.number("alpha", 1.0),))
 
 
 def _softmax(call: LayerCall) -> Tensor:
@@ -379,7 +368,7 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     "ReLU": _relu,
     "LeakyReLU": _leaky_relu,
     "PReLU": _prelu,
-    "ELU": _elu,
+    "ELU": lambda call: _made(call, "elu", parameters=(call.number("alpha", 1.0),)),
     "Softmax": _softmax,
     "BatchNormalization": _batch_norm,
     "Normalization": _normalization,

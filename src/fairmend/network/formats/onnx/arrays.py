@@ -159,10 +159,6 @@ def squeezed(array: Array, axes: Sequence[int] | None) -> Array:
     return np.squeeze(array, None if axes is None else tuple(axes))
 
 
-def _squeeze(node: Node, given: Sequence[Array]) -> Array:
-    return squeezed(given[0], axes_of(node, given, given[0].ndim))
-
-
 def _unsqueeze(node: Node, given: Sequence[Array]) -> Array:
     named = attributes(node).get("axes") if len(given) < 2 else listed(given[1])
     return np.expand_dims(given[0], tuple(int(axis) for axis in named or ()))
@@ -173,14 +169,6 @@ def _reshape(node: Node, given: Sequence[Array]) -> Array:
     if attributes(node).get("allowzero", 0) and 0 in shape:
         raise ValueError("a shape of nothing")
     return given[0].reshape([given[0].shape[axis] if size == 0 else size for axis, size in enumerate(shape)])
-
-
-def _transpose(node: Node, given: Sequence[Array]) -> Array:
-    return given[0].transpose(permutation(node, given[0].ndim))
-
-
-def _slice(node: Node, given: Sequence[Array]) -> Array:
-    return take_slices(given[0], slices(node, given, given[0].ndim))
 
 
 def _gather(node: Node, given: Sequence[Array]) -> Array:
@@ -350,11 +338,11 @@ def _equal(node: Node, given: Sequence[Array]) -> Array:
 
 _COMPUTED: dict[str, Callable[[Node, Sequence[Array]], Array | list[Array]]] = {
     "Identity": lambda node, given: given[0],
-    "Transpose": _transpose,
+    "Transpose": lambda node, given: given[0].transpose(permutation(node, given[0].ndim)),
     "Reshape": _reshape,
-    "Squeeze": _squeeze,
+    "Squeeze": lambda node, given: squeezed(given[0], axes_of(node, given, given[0].ndim)),
     "Unsqueeze": _unsqueeze,
-    "Slice": _slice,
+    "Slice": lambda node, given: take_slices(given[0], slices(node, given, given[0].ndim)),
     "Gather": _gather,
     "Split": _split,
     "Concat": _concat,

@@ -32,21 +32,8 @@ from fairmend.network.rescaling import REST, Clip, Rescaling
 # Old enough for every recent runtime, new enough for double precision in every operator.
 _OPSET, _IR_VERSION = 17, 8
 _ELEMENT = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE}
-_OPERATORS = {
-    "relu": "Relu",
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "softmax": "Softmax",
-    "selu": "Selu",
-    "softsign": "Softsign",
-    "abs": "Abs",
-    "exp": "Exp",
-    "log": "Log",
-    "reciprocal": "Reciprocal",
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "cos": "Cos",
-}
+_PLAIN = "Relu Tanh Sigmoid Softmax Selu Softsign Abs Exp Log Reciprocal Sqrt Sin Cos"
+_OPERATORS = {operator.lower(): operator for operator in _PLAIN.split()}
 
 
 def to_bytes(network: Network, given: str = "input", found: str = "output") -> bytes:
@@ -98,7 +85,7 @@ class _Writer:
             simple = isinstance(node.operation, Affine | Activation) and self.network.is_chain
             self.prefix = f"/{layer}" if simple else f"/node{i}"
             self.width, sources = self.network.widths[i], [names[source] for source in node.sources]
-            names.append(_WRITERS[_kind(node)](self, node, sources))
+            names.append(_WRITERS[type(node.operation)](self, node, sources))
         return names[-1]
 
     def rescale(self, x: str, rescaling: Rescaling) -> None:
@@ -143,10 +130,6 @@ class _Writer:
         return name
 
 
-def _kind(node: Node) -> type:
-    return Activation if isinstance(node.operation, Activation) else type(node.operation)
-
-
 def _affine(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     affine = node.operation
     assert isinstance(affine, Affine)
@@ -160,14 +143,6 @@ def _scale(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     assert isinstance(scale, Scale)
     product = to.operator("Mul", [*sources, to.constant(f"{to.prefix}/factor", scale.factor)])
     return to.operator("Add", [product, to.constant(f"{to.prefix}/shift", scale.shift)])
-
-
-def _sum(to: _Writer, node: Node, sources: Sequence[str]) -> str:
-    return to.operator("Add" if len(sources) == 2 else "Sum", sources)  # one node, as the checker reads one sum
-
-
-def _concatenate(to: _Writer, node: Node, sources: Sequence[str]) -> str:
-    return to.operator("Concat", sources, axis=1)
 
 
 def _columns(to: _Writer, node: Node, sources: Sequence[str]) -> str:
@@ -245,14 +220,6 @@ def _leaky_relu(to: _Writer, activation: Activation, x: str) -> str:
     return to.operator("PRelu", [x, to.constant(f"{to.prefix}/slope", [activation.slope])], "activation")
 
 
-def _prelu(to: _Writer, activation: Activation, x: str) -> str:
-    return to.operator("PRelu", [x, to.constant(f"{to.prefix}/slope", activation.parameters)], "activation")
-
-
-def _clip(to: _Writer, activation: Activation, x: str) -> str:
-    return to.operator("Clip", [x, *map(to.number, activation.parameters)], "activation")
-
-
 def _with_attributes(operator: str, *names: str) -> Callable[[_Writer, Activation, str], str]:
     def write(to: _Writer, activation: Activation, x: str) -> str:
         given = dict(zip(names, activation.parameters, strict=True))
@@ -268,14 +235,6 @@ def _softplus(to: _Writer, activation: Activation, x: str) -> str:
     if beta == 1:
         return to.operator("Softplus", [x], "activation")
     raise FairmendError(f"{activation} cannot be written to ONNX, whose Softplus has beta 1")
-
-
-def _silu(to: _Writer, activation: Activation, x: str) -> str:
-    return to.operator("Mul", [x, to.operator("Sigmoid", [x])], "activation")
-
-
-def _mish(to: _Writer, activation: Activation, x: str) -> str:
-    return to.operator("Mul", [x, to.operator("Tanh", [to.operator("Softplus", [x])])], "activation")
 
 
 def _hardswish(to: _Writer, activation: Activation, x: str) -> str:
@@ -297,36 +256,28 @@ def _gelu(to: _Writer, activation: Activation, x: str) -> str:
     return to.operator("Mul", [half, to.number(0.5)], "activation")
 
 
-def _square(to: _Writer, activation: Activation, x: str) -> str:
-    return to.operator("Mul", [x, x], "activation")
-
-
-def _rsqrt(to: _Writer, activation: Activation, x: str) -> str:
-    return to.operator("Pow", [x, to.number(-0.5)], "activation")
-
-
 _FUNCTIONS: dict[str, Callable[[_Writer, Activation, str], str]] = {
     "leaky_relu": _leaky_relu,
-    "prelu": _prelu,
-    "clip": _clip,
+    "prelu": lambda to, f, x: to.operator("PRelu", [x, to.constant(f"{to.prefix}/slope", f.parameters)], "activation"),
+    "clip": lambda to, f, x: to.operator("Clip", [x, *map(to.number, f.parameters)], "activation"),
     "hardswish": _hardswish,
     "elu": _with_attributes("Elu", "alpha"),
     "celu": _with_attributes("Celu", "alpha"),
     "hardsigmoid": _with_attributes("HardSigmoid", "alpha", "beta"),
     "softplus": _softplus,
-    "silu": _silu,
-    "mish": _mish,
+    "silu": lambda to, f, x: to.operator("Mul", [x, to.operator("Sigmoid", [x])], "activation"),
+    "mish": lambda to, f, x: to.operator("Mul", [x, to.operator("Tanh", [to.operator("Softplus", [x])])], "activation"),
     "gelu": _gelu,
     "gelu_tanh": _gelu,
-    "square": _square,
-    "rsqrt": _rsqrt,
+    "square": lambda to, f, x: to.operator("Mul", [x, x], "activation"),
+    "rsqrt": lambda to, f, x: to.operator("Pow", [x, to.number(-0.5)], "activation"),
 }
 _WRITERS: dict[type, Callable[[_Writer, Node, Sequence[str]], str]] = {
     Affine: _affine,
     Activation: _function,
     Scale: _scale,
-    Sum: _sum,
-    Concatenate: _concatenate,
+    Sum: lambda to, node, sources: to.operator("Add" if len(sources) == 2 else "Sum", sources),  # the checker reads one
+    Concatenate: lambda to, node, sources: to.operator("Concat", sources, axis=1),
     Columns: _columns,
     Lookup: _lookup,
     Product: _product,

@@ -142,23 +142,13 @@ ATEN = _declarations()
 """The arguments of each function, by its name and overload: {"linear.default": ("input", "weight", "bias=")}."""
 
 # What changes none of its arguments, by the names that ATen gives such functions.
-_RESULT_ONLY = {
-    *("default", "Tensor", "Scalar", "Tensor_Scalar", "Tensor_Tensor", "Tensor_mode", "Scalar_mode", "ScalarOther"),
-    *(
-        "ScalarSelf",
-        "self",
-        "other",
-        "int",
-        "dim",
-        "dims",
-        "dim_int",
-        "dim_IntList",
-        "using_ints",
-        "sizes",
-        "correction",
-    ),
-    *("self_int", "dtype", "dtype_layout", "device", "start", "start_step", "sections", "indices"),
-}
+_RESULT_ONLY = frozenset(
+    """
+    default Tensor Scalar Tensor_Scalar Tensor_Tensor Tensor_mode Scalar_mode ScalarOther ScalarSelf self other int dim
+    dims dim_int dim_IntList using_ints sizes correction self_int dtype dtype_layout device start start_step sections
+    indices
+    """.split()
+)
 _WRITES = re.compile(
     ".*_|.*_helper|.*batch_norm.*|.*instance_norm.*|.*moving_avg.*|.*inplace.*|set_data|rrelu_with_noise|record_stream"
     "|retain_grad|seed|_set_item|append|clear|extend|insert|pop|popitem|remove|reverse|setdefault|sort|update|Delete"

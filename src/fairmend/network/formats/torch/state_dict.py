@@ -56,7 +56,7 @@ def steps_of_keys(tensors: Tensors, activation: Activation | None, source: str) 
                 'keys, say which activation is between them: activation="relu" (--activation relu)'
             )
         activation = Activation("identity")
-    act = [] if activation.name == "identity" else [{"kind": "function", **activation.entry}]
+    act = [] if activation.name == "identity" else [activation.entry]
     found = [{"kind": "input", "columns": shapes[names[linears[0]]][1]}]
     found += [layers[name] for name in names[: linears[0] + 1]]
     for before, after in pairwise(linears):

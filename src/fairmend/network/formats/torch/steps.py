@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
-from fairmend.network import Activation, Network
+from fairmend.network import Activation, Network, Operation
 from fairmend.network.folding import Norm
 from fairmend.network.form import Form
 from fairmend.network.formats.build import GraphBuilder, Value, unsupported
+from fairmend.network.operations import KINDS
 from fairmend.network.operations.ties import Tie
 
 _MOST_COLUMNS = 2**20
@@ -191,8 +192,7 @@ class Steps:
 
     def function(self, x: Value, where: str, activation: Activation) -> Value:
         """Add an elementwise function."""
-        entry: Entry = {"kind": "function", **activation.entry}
-        return self._keep(self.builder.function(x, where, activation), entry, (x,), where)
+        return self._keep(self.builder.function(x, where, activation), activation.entry, (x,), where)
 
     def prelu(self, x: Value, where: str, slopes: str) -> Value:
         """Add a PReLU, whose slopes are a tensor."""
@@ -206,21 +206,9 @@ class Steps:
         entry: Entry = {"kind": "softmax"} if size is None else {"kind": "softmax", "size": size}
         return self._keep(self.builder.softmax(x, where, size), entry, (x,), where)
 
-    def product(
-        self, a: Value, b: Value, where: str, groups: int, rows: int = 1, columns: int = 1, length: int = 1
-    ) -> Value:
-        """Add the products of a (groups, rows, length) and b (groups, columns, length), summed over length."""
-        entry: Entry = {"kind": "product", "groups": groups, "rows": rows, "columns": columns, "length": length}
-        return self._keep(self.builder.product(a, b, where, groups, rows, columns, length), entry, (a, b), where)
-
-    def normalise(self, x: Value, where: str, size: int, epsilon: float, *, centred: bool = True) -> Value:
-        """Add (x - mean) / sqrt(variance + epsilon) of each group of so many columns."""
-        entry: Entry = {"kind": "normalise", "size": size, "epsilon": epsilon, "centred": centred}
-        return self._keep(self.builder.normalise(x, where, size, epsilon, centred=centred), entry, (x,), where)
-
-    def add(self, where: str, values: Sequence[Value]) -> Value:
-        """Add a sum."""
-        return self._keep(self.builder.add(where, values), {"kind": "sum"}, values, where)
+    def apply(self, where: str, operation: Operation, values: Sequence[Value]) -> Value:
+        """Add an operation without tensors."""
+        return self._keep(self.builder.apply(where, operation, values), operation.entry, values, where)
 
     def concatenate(self, where: str, values: Sequence[Value]) -> Value:
         """Put values side by side."""
@@ -389,13 +377,10 @@ def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> V
     if kind == "input":
         names = [(str(name), int(width)) for name, width in rest.get("inputs", ())]
         return steps.input(int(rest["columns"]), names)
-    if kind == "sum":
-        return steps.add(where, sources)
+    if kind in KINDS:
+        return steps.apply(where, KINDS[kind].from_entry(rest), sources)
     if kind == "concatenate":
         return steps.concatenate(where, sources)
-    if kind == "product":
-        first, second = sources
-        return steps.product(first, second, where, **{key: int(value) for key, value in rest.items()})
     (x,) = sources
     if kind == "affine":
         blocks = int(rest["blocks"]) if "blocks" in rest else None
@@ -411,8 +396,6 @@ def _replayed(steps: Steps, entry: Entry, sources: list[Value], where: str) -> V
         return steps.function(x, where, Activation(**rest))
     if kind == "softmax":
         return steps.softmax(x, where, int(rest["size"]) if "size" in rest else None)
-    if kind == "normalise":
-        return steps.normalise(x, where, int(rest["size"]), float(rest["epsilon"]), centred=rest["centred"] is True)
     if kind == "columns":
         return steps.columns(x, where, rest["indices"])
     if kind == "lookup":

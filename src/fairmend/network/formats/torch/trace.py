@@ -21,6 +21,7 @@ from fairmend.base.text import first_line, listed
 from fairmend.network.formats.axes import Count
 from fairmend.network.formats.build import unsupported
 from fairmend.network.formats.torch.operators import refusal
+from fairmend.network.formats.torch.operators.functions import LAYERS_OF_FUNCTIONS
 from fairmend.network.formats.torch.program import ONE_OUTPUT, Call, Constant, Program, ProgramInput, Ref
 from fairmend.network.formats.torch.pth import to_numpy
 
@@ -86,23 +87,7 @@ LAYERS: dict[type[nn.Module], Callable[[Any], Arguments]] = {
     nn.BatchNorm1d: _NORM,
     nn.SyncBatchNorm: _NORM,
     nn.PReLU: _tensors("prelu", "weight"),
-    nn.ReLU: _with("relu", "inplace"),
-    nn.ReLU6: _with("relu6", "inplace"),
-    nn.LeakyReLU: _with("leaky_relu", "negative_slope", "inplace"),
-    nn.RReLU: _with("rrelu", "lower", "upper", "inplace"),
-    nn.Hardtanh: _with("hardtanh", "min_val", "max_val", "inplace"),
-    nn.ELU: _with("elu", "alpha", "inplace"),
-    nn.CELU: _with("celu", "alpha", "inplace"),
-    nn.SELU: _with("selu", "inplace"),
-    nn.Softplus: _with("softplus", "beta", "threshold"),
-    nn.Softsign: _with("softsign"),
-    nn.Hardsigmoid: _with("hardsigmoid", "inplace"),
-    nn.GELU: _with("gelu", "approximate"),
-    nn.SiLU: _with("silu", "inplace"),
-    nn.Mish: _with("mish", "inplace"),
-    nn.Hardswish: _with("hardswish", "inplace"),
-    nn.Tanh: _with("tanh"),
-    nn.Sigmoid: _with("sigmoid"),
+    **{getattr(nn, name): _with(*call.split()) for name, call in LAYERS_OF_FUNCTIONS.items()},
     nn.Softmax: _with("softmax", "dim"),
     nn.LogSoftmax: _with("log_softmax", "dim"),
     nn.Unflatten: _with("unflatten", "dim", sizes="unflattened_size"),

@@ -9,27 +9,9 @@ import numpy as np
 from fairmend.network.formats.onnx.conversion import At, Result
 from fairmend.network.formats.tensors import POWERS
 
-_ACTIVATIONS = {
-    "Relu": "relu",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Softsign": "softsign",
-    "HardSwish": "hardswish",
-    "Mish": "mish",
-    "Abs": "abs",
-    "Exp": "exp",
-    "Log": "log",
-    "Reciprocal": "reciprocal",
-    "Sqrt": "sqrt",
-    "Sin": "sin",
-    "Cos": "cos",
-}
+_PLAIN = "Relu Tanh Sigmoid Softsign HardSwish Mish Abs Exp Log Reciprocal Sqrt Sin Cos"  # by their own names
 _ONE_AXIS = 13  # the version of ONNX from which on a softmax is over one axis, and not over all from one on
 _SELU = (np.float32(1.67326319217681884765625), np.float32(1.05070102214813232421875))
-
-
-def _leaky_relu(at: At) -> Result:
-    return at.function(at.data(), "leaky_relu", float(at.given.get("alpha", np.float32(0.01))))
 
 
 def _prelu(at: At) -> Result:
@@ -50,10 +32,6 @@ def _clip(at: At) -> Result:
     return at.function(at.data(), "clip", parameters=(max(least, -largest), min(most, largest)))
 
 
-def _elu(at: At) -> Result:
-    return at.function(at.data(), at.node.op_type.lower(), parameters=(float(at.given.get("alpha", 1.0)),))
-
-
 def _selu(at: At) -> Result:
     if (at.given.get("alpha", _SELU[0]), at.given.get("gamma", _SELU[1])) != _SELU:
         raise at.refuse("has other numbers than SELU's own")
@@ -63,10 +41,6 @@ def _selu(at: At) -> Result:
 def _hard_sigmoid(at: At) -> Result:
     slope, offset = float(at.given.get("alpha", np.float32(0.2))), float(at.given.get("beta", 0.5))
     return at.function(at.data(), "hardsigmoid", parameters=(slope, offset))
-
-
-def _gelu(at: At) -> Result:
-    return at.function(at.data(), "gelu" if at.given.get("approximate", b"none") == b"none" else "gelu_tanh")
 
 
 def _pow(at: At) -> Result:
@@ -89,16 +63,18 @@ def _softmax(at: At) -> Result:
 
 
 OPERATORS: dict[str, Callable[[At], Result]] = {
-    **{kind: lambda at, name=name: at.function(at.data(), name) for kind, name in _ACTIVATIONS.items()},  # type: ignore[misc]
-    "LeakyRelu": _leaky_relu,
+    **dict.fromkeys(_PLAIN.split(), lambda at: at.function(at.data(), at.node.op_type.lower())),
+    "LeakyRelu": lambda at: at.function(at.data(), "leaky_relu", float(at.given.get("alpha", np.float32(0.01)))),
     "PRelu": _prelu,
     "Clip": _clip,
-    "Elu": _elu,
-    "Celu": _elu,
+    "Elu": lambda at: at.function(at.data(), "elu", parameters=(float(at.given.get("alpha", 1.0)),)),
+    "Celu": lambda at: at.function(at.data(), "celu", parameters=(float(at.given.get("alpha", 1.0)),)),
     "Selu": _selu,
     "Softplus": lambda at: at.function(at.data(), "softplus", parameters=(1.0,)),
     "HardSigmoid": _hard_sigmoid,
-    "Gelu": _gelu,
+    "Gelu": lambda at: at.function(
+        at.data(), "gelu" if at.given.get("approximate", b"none") == b"none" else "gelu_tanh"
+    ),
     "Pow": _pow,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairmend.network import Normalise
 from fairmend.network.formats.axes import ROWS, Dims, broadcast, lengths
 from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
 from fairmend.network.formats.torch.operators.shapes import copied
@@ -110,10 +111,6 @@ def _sub(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     return c.scaled(wide, mean=mean)
 
 
-def _rsub(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
-    return _sub(c, other, x, alpha)
-
-
 def multiply(c: Context, x: Any, other: Any) -> Any:
     """Return a tensor times numbers, one for all columns or one for each."""
     if not isinstance(x, RowTensor):
@@ -132,10 +129,6 @@ def divide(c: Context, x: Any, other: Any) -> Any:
         return copied(c, x)
     wide, divisor = _beside(c, c.numbers(x), other)
     return c.scaled(wide, divisor=divisor)
-
-
-def _neg(c: Context, x: Any) -> Any:
-    return c.scaled(x, gain=-1.0)
 
 
 def _reduced(mean: bool) -> Operator:
@@ -205,7 +198,7 @@ def _grouped_norm(
 
     Those are for the columns at the end of each group, or of each row, each for so many columns in a row.
     """
-    value = c.steps.normalise(c.flat(x), c.where, size, c.number(epsilon, "an epsilon"), centred=centred)
+    value = c.steps.apply(c.where, Normalise(size, c.number(epsilon, "an epsilon"), centred), [c.flat(x)])
     parts: dict[str, Number] = {}
     for name, constant in (("gain", weight), ("shift", bias)):
         if constant is None:
@@ -281,10 +274,6 @@ def _embedding(
     return _looked_up(c, x, table, weight.array.shape[1])
 
 
-def _aten_embedding(c: Context, weight: Any, x: Any, padding_idx: Any = -1, *rest: Any) -> RowTensor:
-    return _embedding(c, x, weight)
-
-
 def _embedding_bag(
     c: Context,
     x: Any,
@@ -328,8 +317,8 @@ def _looked_up(c: Context, x: Any, table: str | int, width: int) -> RowTensor:
 ARITHMETIC: dict[str, Operator] = {
     "add": add,
     **dict.fromkeys(("sub", "subtract"), either(_sub, np.subtract)),
-    "rsub": either(_rsub, lambda x, y: y - x),
-    **dict.fromkeys(("neg", "negative"), either(_neg, np.negative)),
+    "rsub": either(lambda c, x, other, alpha=1: _sub(c, other, x, alpha), lambda x, y: y - x),
+    **dict.fromkeys(("neg", "negative"), either(lambda c, x: c.scaled(x, gain=-1.0), np.negative)),
     "sum": _reduced(mean=False),
     "mean": _reduced(mean=True),
     "batch_norm": _batch_norm,
@@ -340,7 +329,7 @@ ARITHMETIC: dict[str, Operator] = {
     "rms_norm": _rms_norm,
     "group_norm": _group_norm,
     "embedding": _embedding,
-    "aten.embedding": _aten_embedding,
+    "aten.embedding": lambda c, weight, x, padding_idx=-1, *rest: _embedding(c, x, weight),
     "embedding_bag": _embedding_bag,
     "one_hot": _one_hot,
 }

@@ -119,10 +119,6 @@ def _clamp(c: Context, x: Any, min: Any = None, max: Any = None) -> RowTensor:  
     return _clip(c, x, c.number(min, "a limit"), c.number(max, "a limit"))
 
 
-def _relu6(c: Context, x: Any, inplace: bool = False) -> RowTensor:
-    return _clip(c, x, 0.0, 6.0)
-
-
 def _elu(
     c: Context, x: Any, alpha: Any = 1.0, scale: Any = 1, input_scale: Any = 1, inplace: bool = False
 ) -> RowTensor:
@@ -135,10 +131,6 @@ def _elu(
     return c.function(x, "elu", parameters=(c.number(alpha, "an alpha"),))
 
 
-def _celu(c: Context, x: Any, alpha: Any = 1.0, inplace: bool = False) -> RowTensor:
-    return c.function(x, "celu", parameters=(c.number(alpha, "an alpha"),))
-
-
 def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LINE) -> RowTensor:
     line = c.number(threshold, "a threshold")
     if line < _SOFTPLUS_LINE:
@@ -146,14 +138,6 @@ def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LI
     if not line <= _SOFTPLUS_MOST:
         raise c.refuse(f"has a threshold above {_SOFTPLUS_MOST}, so that PyTorch computes infinity before it")
     return c.function(x, "softplus", parameters=(c.number(beta, "a beta"),))
-
-
-def _gelu(c: Context, x: Any, approximate: str = "none") -> RowTensor:
-    return c.function(x, "gelu" if approximate == "none" else "gelu_tanh")
-
-
-def _hardsigmoid(c: Context, x: Any, inplace: bool = False) -> RowTensor:
-    return c.function(x, "hardsigmoid", parameters=(1 / 6, 0.5))
 
 
 def _pow(c: Context, x: Any, exponent: Any) -> RowTensor:
@@ -204,14 +188,34 @@ FUNCTIONS: dict[str, Operator] = {
     "clip": _clamp,
     "clamp_min": lambda c, x, min: _clamp(c, x, min),  # noqa: A006 (PyTorch's own name)
     "clamp_max": lambda c, x, max: _clamp(c, x, None, max),  # noqa: A006
-    "relu6": _relu6,
+    "relu6": lambda c, x, inplace=False: _clip(c, x, 0.0, 6.0),
     "elu": _elu,
-    "celu": _celu,
+    "celu": lambda c, x, alpha=1.0, inplace=False: c.function(x, "celu", parameters=(c.number(alpha, "an alpha"),)),
     "softplus": _softplus,
-    "gelu": _gelu,
-    "hardsigmoid": _hardsigmoid,
+    "gelu": lambda c, x, approximate="none": c.function(x, "gelu" if approximate == "none" else "gelu_tanh"),
+    "hardsigmoid": lambda c, x, inplace=False: c.function(x, "hardsigmoid", parameters=(1 / 6, 0.5)),
     "softmax": softmax,
     "_softmax": softmax,
     "log_softmax": partial(softmax, logarithm=True),
     "_log_softmax": partial(softmax, logarithm=True),
 }
+LAYERS_OF_FUNCTIONS = {
+    "ReLU": "relu inplace",
+    "ReLU6": "relu6 inplace",
+    "LeakyReLU": "leaky_relu negative_slope inplace",
+    "RReLU": "rrelu lower upper inplace",
+    "Hardtanh": "hardtanh min_val max_val inplace",
+    "ELU": "elu alpha inplace",
+    "CELU": "celu alpha inplace",
+    "SELU": "selu inplace",
+    "Softplus": "softplus beta threshold",
+    "Softsign": "softsign",
+    "Hardsigmoid": "hardsigmoid inplace",
+    "GELU": "gelu approximate",
+    "SiLU": "silu inplace",
+    "Mish": "mish inplace",
+    "Hardswish": "hardswish inplace",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+}
+"""The layers of torch.nn that compute them: the function, and the attributes that are its arguments."""

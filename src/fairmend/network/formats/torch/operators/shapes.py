@@ -226,10 +226,6 @@ def _along(c: Context, x: Any, dim: int, choice: Any) -> Any:
     return _getitem(c, x, (*(slice(None),) * (dim % axes), choice))
 
 
-def _slice(c: Context, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return _along(c, x, dim, slice(start, end, step))
-
-
 def _index(c: Context, x: Any, indices: Any) -> Any:
     """Return aten.index: an index, or None for all, for each axis; a mask is one for as many axes as it has."""
     return _getitem(c, x, tuple(slice(None) if each is None else each for each in indices))
@@ -333,10 +329,6 @@ def _movedim(c: Context, x: Any, source: int, destination: int) -> Any:
     return _permute(c, x, order)
 
 
-def _stack(c: Context, tensors: Any, dim: int = 0) -> Any:
-    return concatenated(c, [_unsqueeze(c, tensor, dim) for tensor in tensors], dim)
-
-
 def _hstack(c: Context, tensors: Any) -> Any:
     wide = [_unsqueeze(c, tensor, 1) if len(c.tensor(tensor).dims) == 1 else tensor for tensor in tensors]
     return concatenated(c, wide, 1)
@@ -398,7 +390,7 @@ SHAPES: dict[str, Operator] = {
     "swapaxes": _transpose,
     **dict.fromkeys(("t", "numpy_T"), _t),
     "getitem": _getitem,
-    "slice": _slice,
+    "slice": lambda c, x, dim=0, start=None, end=None, step=1: _along(c, x, dim, slice(start, end, step)),
     **dict.fromkeys(("select", "index_select"), lambda c, x, dim, index: _along(c, x, dim, index)),
     "narrow": lambda c, x, dim, start, length: _along(c, x, dim, slice(start, start + length)),
     "index": _index,
@@ -407,7 +399,7 @@ SHAPES: dict[str, Operator] = {
     "unbind": _unbind,
     **dict.fromkeys(("cat", "concat", "concatenate"), concatenated),
     **dict.fromkeys(("hstack", "column_stack"), _hstack),
-    "stack": _stack,
+    "stack": lambda c, tensors, dim=0: concatenated(c, [_unsqueeze(c, tensor, dim) for tensor in tensors], dim),
     "expand": _expand,
     "expand_as": lambda c, x, other: _expand(c, x, _size(c, other)),
     "broadcast_to": _expand,

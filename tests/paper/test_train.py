@@ -6,7 +6,8 @@ import pytest
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, load_network
 from fairmend.paper import datasets
-from fairmend.paper.datasets import Dataset, train_biased
+from fairmend.paper.datasets import train_biased
+from fairmend.paper.raw_files import Dataset
 
 WIDTHS = {"adult": (16, 8), "compas": (16, 8), "german": (50,), "bank": (64, 16)}
 

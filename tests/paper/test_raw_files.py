@@ -12,11 +12,10 @@ import requests
 
 from fairmend.base.errors import FairmendError
 from fairmend.paper import datasets
-from fairmend.paper.datasets import _sets
-from fairmend.paper.datasets._raw import assemble
+from fairmend.paper.raw_files import assemble
 from support.raw_rows import BANK_HEADER, GERMAN, TINY
 
-FILES = [*_sets.ADULT_FILES, _sets.COMPAS_FILE, _sets.GERMAN_FILE, _sets.BANK_FILE]
+FILES = [*datasets.ADULT_FILES, datasets.COMPAS_FILE, datasets.GERMAN_FILE, datasets.BANK_FILE]
 
 
 class Served:
@@ -62,10 +61,10 @@ def pin(monkeypatch, name):
         return replace(file, sha256=(sha256(texts[file.name].encode()).hexdigest(),))
 
     if name == "adult":
-        monkeypatch.setattr(_sets, "ADULT_FILES", tuple(map(pinned, _sets.ADULT_FILES)))
+        monkeypatch.setattr(datasets, "ADULT_FILES", tuple(map(pinned, datasets.ADULT_FILES)))
     else:
         constant = f"{name.upper()}_FILE"
-        monkeypatch.setattr(_sets, constant, pinned(getattr(_sets, constant)))
+        monkeypatch.setattr(datasets, constant, pinned(getattr(datasets, constant)))
 
 
 def serve(monkeypatch, content):
@@ -121,7 +120,7 @@ def test_a_folder_of_the_users_comes_before_the_cache_and_is_the_only_place(cach
 def test_offline_the_message_says_where_to_get_the_file_and_where_to_put_it(file, cache, asked, monkeypatch):
     name = next(name for name, (texts, _) in TINY.items() if file.name in texts)
     if name == "adult":
-        monkeypatch.setattr(_sets, "ADULT_FILES", (file,))
+        monkeypatch.setattr(datasets, "ADULT_FILES", (file,))
     for download, start in ((True, "could not be downloaded: no route to the host"), (False, "is not on this machine")):
         with pytest.raises(FairmendError) as caught:
             datasets.load(name, download=download)
@@ -196,7 +195,7 @@ def test_a_changed_file_in_the_cache_is_refused_by_name(cache, asked):
 
 def test_the_cache_is_the_systems_unless_said_otherwise(monkeypatch):
     monkeypatch.delenv("FAIRMEND_CACHE", raising=False)
-    from fairmend.paper.datasets._raw import cache_folder
+    from fairmend.paper.raw_files import cache_folder
 
     assert "fairmend" in cache_folder().parts
 
@@ -314,7 +313,7 @@ def test_the_split_is_that_of_scikit_learn(rows, size, seed):
 
 
 def test_categories_are_coded_in_sorted_order():
-    for table in (_sets.ADULT_CATEGORIES, _sets.BANK_CATEGORIES, _sets.GERMAN_CATEGORIES):
+    for table in (datasets.ADULT_CATEGORIES, datasets.BANK_CATEGORIES, datasets.GERMAN_CATEGORIES):
         for names in table.values():
             assert names.split() == sorted(set(names.split()))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairmend.paper.datasets._sets import BANK_CATEGORIES, BANK_MODES, load_adult, load_bank, load_compas, load_german
+from fairmend.paper.datasets import BANK_CATEGORIES, BANK_MODES, load_adult, load_bank, load_compas, load_german
 from support.raw_rows import GERMAN, TINY
 
 # Adult: rows with a missing value are dropped, and capital gains are binned.

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fairmend.base.errors import FairmendError
 from fairmend.network import Activation, Affine, Network
-from fairmend.paper.datasets._raw import (
+from fairmend.paper.raw_files import (
     Dataset,
     RawFile,
     assemble,
@@ -26,6 +26,8 @@ from fairmend.paper.datasets._raw import (
     read_table,
     whole_numbers,
 )
+
+__all__ = ["NAMES", "Dataset", "load", "train_biased"]
 
 # Adult: census data of 1994 (UCI). The label is an income above 50,000 dollars.
 
@@ -425,3 +427,19 @@ def _widths(dataset: Dataset, hidden: Sequence[int] | None, epochs: int) -> list
     if not len(dataset.X_train):
         raise FairmendError(f"dataset {dataset.name!r} has no rows to train on")
     return [dataset.X_train.shape[1], *hidden, 1]
+
+
+_LOADERS = {"adult": load_adult, "compas": load_compas, "german": load_german, "bank": load_bank}
+NAMES = tuple(_LOADERS)
+
+
+def load(name: str, data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
+    """Load a data set by name from the folder with its raw files, `data_dir` or the environment variable FAIRMEND_DATA.
+
+    Without a folder, the files come from the cache (FAIRMEND_CACHE, or the system's folder for caches). Missing files
+    are downloaded into the cache, unless `download` is False; this needs the extra "bench". Files in the cache must
+    have their published checksums.
+    """
+    if name not in _LOADERS:
+        raise FairmendError(f"unknown dataset {name!r}; there are {', '.join(NAMES)}")
+    return _LOADERS[name](data_dir, download)
