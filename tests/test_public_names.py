@@ -55,8 +55,8 @@ FUNCTIONS = {
     "fairmend.workflows.draft_pipeline_spec": "pipeline protected out= * data= data_out= scores= trust_pickle= label= "
     "positive= delta= on= model= activation= outputs= force= warn=",
     "fairmend.workflows.draft_spec_file": "data protected out= * label= positive= delta= on= drop= categorical= "
-    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= outputs= data_out= force= "
-    "progress= warn=",
+    "integer= order= scale= scaler= scores= score_column= encoded= model= activation= outputs= data_out= "
+    "trust_pickle= force= progress= warn=",
     "fairmend.workflows.export_files": "model spec data out * inputs= rows= timeout= most_boxes= seed=",
     "fairmend.workflows.quantify_files": "model spec data= * inputs= workers= seconds= share= boxes= samples= seed= "
     "report= certificate= command= progress= on_result= on_outlook=",

@@ -3,9 +3,10 @@
     python benchmarks/strangers/encodings.py [--visit NAME ...] [--show]
 
 The same people, in files as their owners have them: a network with embeddings (PyTorch, exported to ONNX), tables with
-a row for unknown values as fastai writes them, data that is one-hot already, and a pipeline with logarithms, quantiles
-and target encodings. For each: `spec init` or `spec from-sklearn`, at most two lines of the spec edited by hand, `spec
-check`, `audit`, `repair`, `check`. Prints the commands with their exit codes. Exits with 1 if one fails.
+a row for unknown values as fastai writes them, also of codes that mark missing values, data that is one-hot already,
+and a pipeline with logarithms, quantiles and target encodings. For each: `spec init` or `spec from-sklearn`, at most
+two lines of the spec edited by hand, `spec check`, `audit`, `repair`, `check`. Prints the commands with their exit
+codes. Exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -118,6 +119,17 @@ def unknown_rows(folder: Path, frame: pd.DataFrame) -> Visit:
     return Visit(("spec", "init", "people.csv", "--model", "model.onnx", "--scores", "scores.npy"))
 
 
+def marked_gaps(folder: Path, frame: pd.DataFrame) -> Visit:
+    """Missing incomes are filled in with the median and marked by a code, 1 or 2, after the others: as in fastai."""
+    frame = frame.assign(income=frame["income"].mask(frame.index % 12 == 0))
+    frame.to_csv(folder / "people.csv", index=False)
+    marks = frame["income"].isna().to_numpy(np.int64)[:, None] + 1
+    filled = frame.fillna({"income": frame["income"].median()})
+    X = np.hstack([_codes(frame, ["sex", "city"], 1), marks, _standard(filled, ["income", "age"])])
+    _train(_embedding((3, 5, 3), 2), X, frame, folder)
+    return Visit(("spec", "init", "people.csv", "--model", "model.onnx", "--scores", "scores.npy"))
+
+
 def one_hot_data(folder: Path, frame: pd.DataFrame) -> Visit:
     """A table that somebody encoded before: one-hot columns and scaled numbers."""
     encoded = pd.get_dummies(frame[["sex", "city"]], dtype=int)
@@ -160,6 +172,7 @@ def unusual_pipeline(folder: Path, frame: pd.DataFrame) -> Visit:
 VISITS: dict[str, Callable[[Path, pd.DataFrame], Visit]] = {
     "embeddings": embeddings,
     "rows for unknown values": unknown_rows,
+    "marked gaps": marked_gaps,
     "one-hot data": one_hot_data,
     "unusual pipeline": unusual_pipeline,
 }

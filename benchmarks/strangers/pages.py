@@ -344,7 +344,7 @@ def check_groups(section: Tag, document: dict[str, Any], allowed: set[str], tall
             tally.add("groups", words(row), found)
             row.decompose()
         names = ("demographic_parity_difference", "equalized_odds_difference", "widest_difference")
-        gaps = {token for side in sides for name in names for token in percent(side[name])}
+        gaps = {points(side[name]) for side in sides for name in names if side[name] is not None}
         left_out = {*count(sides[0]["small_groups"]), "2 %"} if sides[0]["small_groups"] else set()
         tally.add("groups", words(figure), gaps | left_out | {str(len(groups))})
         figure.decompose()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fairmend.network import load_network
-from fairmend.spec import Spec
+from fairmend.spec import Claim, Label, Spec
 from support.cli_case import run, succeeded
 from support.rescaled_models import outputs_of, people, save_onnx, scorer, spec_of
 
@@ -69,3 +69,24 @@ def test_people_and_the_threshold_are_shown_in_points(points):
     assert "The model gives scores from 300 to 850" in page
     assert f"at the threshold {threshold:g}" in page
     assert f"from {threshold:g} on" in page
+
+
+def test_points_that_predict_a_number_are_run_and_not_read_as_a_probability(points, tmp_path):
+    """With a number as the label, the output itself is predicted: its figures are those of the model's own numbers."""
+    frame = pd.read_csv("people.csv").drop(columns="granted").assign(rating=np.round(points, 1))
+    frame.to_csv("people.csv", index=False)
+    features = (*spec_of("points").features,)
+    rating = Spec(features, Label("rating"), Claim("score", delta=5, on="output"))
+    rating.save("spec.toml")
+    files = ("model.onnx", "--data", "people.csv", "--spec", "spec.toml")
+    found = json.loads(run("audit", *files, "--no-report", "--json").output)
+    assert found["utility"]["mean_absolute_error"] < 0.1
+    X = rating.encode(frame).astype(np.float32)
+    module, each = scorer("points"), []
+    for code in (0, 1):
+        X[:, 0] = code
+        each.append(outputs_of(module, X)[:, 0])
+    assert found["count"] == int((np.abs(each[0] - each[1]) > 5).sum())
+    assert succeeded(run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx"))
+    succeeded(run("repair", *files, "--out", "repaired", "--method", "average"))
+    assert run("check", "repaired/certificate.json", "repaired/model.onnx").exit_code == 0

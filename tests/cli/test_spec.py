@@ -396,6 +396,29 @@ def test_a_pipeline_saved_with_skops_gives_its_spec(folder):
     assert run("spec", "check", "spec.toml", "--data", "people.csv", "--model", "model.onnx").exit_code == 0
 
 
+def test_a_pipeline_that_a_spec_cannot_describe_is_run_as_a_whole(folder):
+    """One-hot columns of a protected feature behind a scaler: the way out that is named leads to a verified spec."""
+    from skops import io
+
+    frame, read = people(), ["age", "sex", "race"]
+    encode = ColumnTransformer(
+        [("texts", OneHotEncoder(sparse_output=False), ["sex", "race"])], remainder="passthrough"
+    )
+    net = MLPClassifier((4,), max_iter=500, solver="lbfgs", alpha=1, random_state=0)
+    pipeline = make_pipeline(encode, StandardScaler(), net).fit(frame[read], frame["approved"])
+    io.dump(pipeline, "pipeline.skops")
+    np.save("scores.npy", pipeline.predict_proba(frame[read])[:, 1])
+    given = ("--label", "approved", "--protected", "sex,race")
+    refused = run("spec", "from-sklearn", "pipeline.skops", "--data", "people.csv", "--data-out", "out.csv", *given)
+    assert refused.exit_code == 2
+    assert "fairmend spec init DATA --model pipeline.skops" in " ".join(refused.output.split())
+    whole = ("spec", "init", "people.csv", "--model", "pipeline.skops", "--scores", "scores.npy", *given)
+    assert "Encoding verified" in succeeded(run(*whole)).output
+    spec = Spec.load("spec.toml")
+    assert [feature.name for feature in spec.features] == read
+    assert all(feature.encoding == "ordinal" for feature in spec.features if feature.categories)
+
+
 def test_a_pickle_is_not_opened_unless_it_is_trusted(folder):
     class Bomb:
         def __reduce__(self):

@@ -23,6 +23,7 @@ from fairmend.cli.options import (
     outputs_option,
     scores_option,
     table_options,
+    trust_pickle_option,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def command() -> None:
 @click.option("--score-column", help="Column of the data with the scores of the model; the spec keeps its name.")
 @encoded_option
 @_data_out_option
+@trust_pickle_option
 @_drafting_options
 @click.pass_context
 def init(ctx: click.Context, /, data: DataSource, protected: str, out: Path, json_output: bool, **options: Any) -> None:

@@ -327,6 +327,8 @@ class RunModel(Decides):
             self.kind = self.runner.closing_kind(spec, self.ports, spec.sample_inputs(2, np.random.default_rng(0)))
         if self._guessed and self.kind == "logit" and not spec.regression and scores.min() >= 0 and scores.max() <= 1:
             self._settle_kind(scores)
+        if self.kind == "logit" and spec.regression:
+            self.kind = "number"
         if self.kind == "number" and not spec.regression:
             raise FairmendError(
                 f'{name} predicts a number, but the spec is about classes. Set on = "output" in [claim], or pass '

@@ -129,14 +129,11 @@ def _check(network: Network, spec: Spec, seconds: float, share: float | None, sa
         raise FairmendError(f"samples must not be negative, got {samples}")
 
 
-# What quantify can do in its time, before it runs: with many real features, most people stay undecided.
+# What quantify can do in its time, before it runs: with several real features, most people stay undecided.
 #
 # Boxes of d real features are halved one side at a time, so that n boxes have sides of about n^(-1/d): the share of
-# people in undecided boxes falls about as slowly. A short run gives its size, and this law what more time makes of it.
+# people in undecided boxes falls at most as fast, as a power of the time. A short run gives its size and its power.
 
-
-MANY = 6
-"""With fewer free real features, nothing is estimated: boxes decide most people soon."""
 
 _WORTH_SAYING = 0.2  # undecided at the end
 _MANY_VALUES = 20  # of an integer that is divided as a real number is
@@ -156,8 +153,9 @@ class Outlook:
         """Return it in words, with what to do instead."""
         names = listed([*self.features], most=4)
         return (
-            f"quantify divides the values of {len(self.features)} numeric features ({names}) into boxes, and with so "
-            f"many most people stay undecided: {percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
+            f"quantify divides the values of {len(self.features)} numeric features ({names}) into boxes, and "
+            f"{'most' if self.undecided > 0.5 else 'many'} people stay undecided: "
+            f"{percent(self.undecided_soon)} after {self.seconds:.1f} s, and about "
             f"{percent(self.undecided)} after {seconds:g} s. To know more: fairmend audit estimates the share from "
             "random samples, fairmend certify proves rows of your data, and narrower ranges in the spec leave fewer "
             "people to decide"
@@ -182,11 +180,27 @@ def foresee(net: Network, spec: Spec, seconds: float, seed: int = 0) -> Outlook 
     """Return what to expect of quantify in so many seconds, from a short run; None if it is not worth saying."""
     network = network_of_spec(net, spec)
     features = free_real_features(network, spec)
-    if len(features) < MANY:
+    if not features:
         return None
     started, short = time.monotonic(), min(_LONGEST, _SHARE_OF_TIME * seconds)
-    leaves = search(Decider(network, spec), lambda: time.monotonic() - started, short, 0.0, seed, None, HERE)
-    taken = max(short, time.monotonic() - started)
-    soon = leaves.totals()[2]
-    expected = soon * min(1.0, taken / seconds) ** (1 / len(features))
+    seen: list[tuple[float, float]] = []
+
+    def elapsed() -> float:
+        return time.monotonic() - started
+
+    def note(stage: str, done: int, total: int) -> None:
+        seen.append((elapsed(), 1 - done / total))
+
+    leaves = search(Decider(network, spec), elapsed, short, 0.0, seed, note, HERE)
+    taken, soon = max(short, elapsed()), leaves.totals()[2]
+    expected = soon * min(1.0, taken / seconds) ** min(_power(seen), 1 / len(features))
     return Outlook(features, taken, soon, expected) if expected > _WORTH_SAYING else None
+
+
+def _power(seen: list[tuple[float, float]]) -> float:
+    """Return with which power of the time the undecided share fell in the second half of a run."""
+    if not seen:  # of a network that does not read what varies, nothing is searched
+        return math.inf
+    end, last = seen[-1]
+    middle, share = max((entry for entry in seen if entry[0] <= end / 2), default=seen[0])
+    return math.log(share / last) / math.log(end / middle) if last > 0 and middle < end else math.inf

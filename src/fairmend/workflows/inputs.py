@@ -119,7 +119,8 @@ class Inputs:
         if is_pipeline(self.model):
             net = read_pipeline_model(self.model, spec, options.outputs, options.trust_pickle)
         else:
-            net = load_model(self.model, options.activation, outputs=options.outputs)
+            numbers = spec if spec.regression else None  # a network with rescaled scores is then only run
+            net = load_model(self.model, options.activation, outputs=options.outputs, spec=numbers)
         return self._fitted(spec, net)
 
     def load_network(self, command: str) -> tuple[Spec, Network]:

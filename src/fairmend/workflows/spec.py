@@ -49,7 +49,7 @@ from fairmend.spec.describe import (
     describe_values,
 )
 from fairmend.spec.draft.draft import Draft
-from fairmend.spec.draft.from_data import draft_from_data, guess_claim, label_from_options
+from fairmend.spec.draft.from_data import NOT_IN_ORDER, draft_from_data, guess_claim, label_from_options
 from fairmend.spec.draft.from_matrix import draft_from_matrix
 from fairmend.spec.draft.from_sklearn import draft_from_sklearn, read_pipeline, read_scales, transformed
 from fairmend.spec.out_of_range import OutOfRange
@@ -146,16 +146,18 @@ def draft_spec_file(
     activation: str | None = None,
     outputs: str | None = None,
     data_out: PathLike | None = None,
+    trust_pickle: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     warn: Warn | None = None,
 ) -> DraftedSpec:
     """Draft a spec from a data file, as `fairmend spec init` does, and write it to `out`.
 
-    `model` is a file, or a model in memory. `scores` or `encoded` are files with what the model gave or read; with them
-    the encoding is searched and verified. A model may name the columns that it reads: then they are the features. With
-    `encoded`, `data_out` is a file for the data and those columns of the matrix that a spec cannot describe, which are
-    then read as they are. `warn` is called with warnings about files.
+    `model` is a file, or a model in memory; a pipeline only if a spec cannot describe its encoding. `scores` or
+    `encoded` are files with what the model gave or read; with them the encoding is searched and verified. A model may
+    name the columns that it reads: then they are the features. With `encoded`, `data_out` is a file for the data and
+    those columns of the matrix that a spec cannot describe, which are then read as they are. `warn` is called with
+    warnings about files.
     """
     table, file = as_source(data), Path(out)
     scaler, scores, encoded, data_out = (as_path(path) for path in (scaler, scores, encoded, data_out))
@@ -168,19 +170,17 @@ def draft_spec_file(
     for written in (file, data_out):
         if written is not None:
             _refuse_overwriting(written, force, read_files)
-    if model_file is not None and is_pipeline(model_file):
-        raise FairmendError(
-            f"{model_file}: a pipeline of scikit-learn says how it encodes people, so that nothing needs to be "
-            f"guessed: run fairmend spec from-sklearn {shlex.quote(str(model_file))} --data {shlex.quote(str(table))}"
-        )
     frame = read_table(table)
-    net = None if model is None else load_model(model_file or model, activation, outputs=outputs)
+    source: Any = model_file or model
+    if model_file is not None and is_pipeline(model_file):
+        source = _pipeline_run_as_a_whole(model_file, trust_pickle, protected, frame, table)
+    net = None if model is None else load_model(source, activation, outputs=outputs)
     others = [*drop, *categorical, label, score_column]
     scales = None if scaler is None else _read_scales(scaler, frame, others, warn)
-    inputs = net.inputs if isinstance(net, Network) else None
+    inputs, named = net.inputs if isinstance(net, Network) else None, False
     if isinstance(net, RunModel):
         read = columns_of_model(net, frame)
-        named = read.order and not order
+        named = bool(read.order) and not order
         if named:  # the model reads the columns as they are
             order, scales = read.order, scales if scale != "none" or scales is not None else {}
             categorical = [*categorical, *(name for name in read.categorical if name not in (*categorical, *integer))]
@@ -188,6 +188,7 @@ def draft_spec_file(
         inputs = read.inputs
     elif isinstance(net, Network) and not order:
         order = [name for name in columns_of_network(net, frame) if name not in drop]
+        named = bool(order)
     try:
         draft = draft_from_data(
             frame,
@@ -208,6 +209,11 @@ def draft_spec_file(
         )
     except FairmendError as error:
         raise FairmendError(f"{table}: {error}") from error
+    if isinstance(net, Network) and net.rescaling is not None and draft.spec.regression:
+        net = load_model(source, activation, outputs="number")  # its scores are no probability here: it is only run
+    if named:
+        reasons = {NOT_IN_ORDER: "the model does not read it"}
+        draft = replace(draft, left_out=tuple((name, reasons.get(why, why)) for name, why in draft.left_out))
     match: ScoreMatch | MatrixMatch | None = None
     if encoded is not None:
         matrix, names = read_matrix(encoded, len(frame)), read_matrix_names(encoded)
@@ -236,6 +242,24 @@ def draft_spec_file(
             raise FairmendError(f"{table}: {error}") from error
     draft, title = _in_the_unit_of(net, draft), f"Drafted from {table.name} by fairmend spec init"
     return _write(draft, frame, title, file, table, model_file, net, match, scores)
+
+
+def _pipeline_run_as_a_whole(
+    file: Path, trust_pickle: bool, protected: Sequence[str], frame: pd.DataFrame, table: DataSource
+) -> Any:
+    """Return the pipeline in a file, which reads the values of the data; refuse one whose encoding a spec describes."""
+    if trust_pickle or file.suffix.lower() == ".skops":
+        fitted, _ = read_pipeline(file, trust_pickle)
+        try:
+            draft_from_sklearn(fitted, list(protected), None, frame)
+        except FairmendError as error:
+            if "cannot express" not in str(error):
+                raise FairmendError(f"{file}: {error}") from error
+            return fitted
+    raise FairmendError(
+        f"{file}: a pipeline of scikit-learn says how it encodes people, so that nothing needs to be "
+        f"guessed: run fairmend spec from-sklearn {shlex.quote(str(file))} --data {shlex.quote(str(table))}"
+    )
 
 
 def draft_pipeline_spec(
@@ -298,8 +322,11 @@ def draft_pipeline_spec(
             table = as_source(data_out)
         draft = replace(draft, review=(*draft.review, *review))
     except FairmendError as error:
-        unknown = data_out is None and "cannot express" in str(error)
-        raise FairmendError(f"{source}: {error}{_AS_IS if unknown else ''}") from error
+        hint = _AS_IS if data_out is None and "cannot express" in str(error) else ""
+        if hasattr(fitted, "predict") and ("cannot express" in str(error) or "cannot describe" in str(error)):
+            trusted = " --trust-pickle" if trust_pickle else ""
+            hint += f" Or have all of the pipeline run: fairmend spec init DATA --model {source}{trusted}."
+        raise FairmendError(f"{source}: {error}{hint}") from error
     draft = _in_the_unit_of(net, draft)
     if scores is not None and frame is not None and net is not None and table is not None:
         bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
@@ -439,7 +466,7 @@ def _fitted(
     if isinstance(model, str | os.PathLike) and is_pipeline(Path(model)):
         net = read_pipeline_model(Path(model), spec, outputs, trust_pickle)
     else:
-        net = load_model(model, activation, outputs=outputs)
+        net = load_model(model, activation, outputs=outputs, spec=spec if spec.regression else None)
     if isinstance(net, Network):
         return network_of_spec(net, spec), ""
     try:
@@ -566,8 +593,14 @@ def _match_scores(draft: Draft, frame: pd.DataFrame, net: Model, scores: Path, d
         X = spec.as_inputs(frame, net.dtype, first_row=FIRST_ROW)
     match = match_scores(net, X, given, regression=spec.regression)
     if not match.verified:
+        searched = (
+            ""
+            if isinstance(net, Network)
+            else " fairmend runs this model and cannot search how it reads them: say it with --order, --scale or "
+            "--scaler, or pass the matrix that it read (--encoded)."
+        )
         raise FairmendError(
-            f"{scores}: {match}. The model reads people in another way than this spec; nothing was written."
+            f"{scores}: {match}. The model reads people in another way than this spec; nothing was written.{searched}"
         )
     return match
 

@@ -115,6 +115,10 @@ def read_spec(content: dict[str, Any], where: str) -> Spec:
     return Spec(features, label, claim, links, _id_column(content, where))
 
 
+_WIDENED = ". A repair that widened the range to hold all rows wrote the spec that it used, as spec.toml"
+_HINTS = {"low": _WIDENED, "high": _WIDENED}
+
+
 def first_difference(ours: Spec, theirs: Spec) -> str | None:
     """Describe the first difference in meaning between two specs; None if there is none."""
     if len(ours.features) != len(theirs.features):
@@ -123,7 +127,8 @@ def first_difference(ours: Spec, theirs: Spec) -> str | None:
         for key in (key for key in fields(Feature) if key.compare):
             before, after = getattr(one, key.name), getattr(other, key.name)
             if before != after:
-                return f'feature "{one.name}": {key.name} is {_shown(after)} instead of {_shown(before)}'
+                changed = f"{key.name} is {_shown(after)} instead of {_shown(before)}"
+                return f'feature "{one.name}": {changed}{_HINTS.get(key.name, "")}'
     if ours.threshold != theirs.threshold:
         return f"the threshold is {theirs.threshold!r} instead of {ours.threshold!r}"
     if ours.label != theirs.label:

@@ -1,10 +1,12 @@
 """Data and a network are checked against a spec."""
 
 import numpy as np
+import pandas as pd
 
 from fairmend.evaluate.encoding.check import NeighbourhoodSizes, check_spec
 from fairmend.evaluate.utility import utility
 from fairmend.network import Affine, Network
+from fairmend.spec import Feature, Spec
 from support.cli_case import small_network, small_people, small_spec
 from support.huge_cases import SPECS as HUGE
 from support.huge_cases import people as huge_people
@@ -68,3 +70,13 @@ def test_a_number_to_predict_is_measured_by_its_errors():
     assert check.utility.mean_absolute_error < 2
     assert not check_spec(spec, frame.assign(price="high"), net).fits
     assert check_spec(spec, frame.assign(price=0)).fits
+
+
+def test_one_of_the_one_hot_columns_cannot_be_protected_alone():
+    """Nobody differs in one of them alone; a column whose others are not read is one of two values, and may be."""
+    frame = pd.DataFrame({"sex_F": [1, 0, 1, 0], "sex_M": [0, 1, 0, 1], "age": [20, 30, 40, 50]})
+    marks = [Feature(name, "integer", range=(0, 1), protected=name == "sex_M") for name in ("sex_F", "sex_M")]
+    age = Feature("age", "integer", range=(18, 90))
+    (problem,) = check_spec(Spec([*marks, age]), frame).problems
+    assert (problem.feature, problem.message.partition(":")[0]) == ("sex_M", "cannot be protected alone")
+    assert not check_spec(Spec([marks[1], age]), frame).problems

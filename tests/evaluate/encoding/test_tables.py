@@ -74,6 +74,20 @@ def test_two_tables_with_a_spare_row_each_are_likelier_than_one_with_two():
     np.testing.assert_allclose(made.spec.encode(people, np.float64), X, atol=1e-6)
 
 
+def test_missing_values_that_a_table_marks_are_found():
+    """As fastai fills them: a code of 1 or 2 says whether a number was missing, in a table with a row for unknowns."""
+    people = PEOPLE.assign(income=PEOPLE.income.mask(PEOPLE.index % 9 == 0))
+    net = network((3, 3))
+    codes = [people.sex.astype("category").cat.codes + 1, people.income.isna() + 1]
+    numbers = people[["age", "income"]].fillna(people.income.median())
+    X = np.column_stack([*codes, (numbers - numbers.mean()) / numbers.std(ddof=0)])
+    people = people.drop(columns="city")
+    made, match = draft_from_scores(draft_from_data(people, ["sex"], inputs=4), people, net, scores(net, X))
+    assert match.verified
+    np.testing.assert_allclose(made.spec.encode(people, np.float64), X, atol=1e-6)
+    require_fit(net, made.spec)
+
+
 def test_a_wrong_spec_is_not_verified_instead_of_an_error_about_a_row():
     net, X = network((2, 4)), inputs(["sex", "city", "age", "income"])
     wrong = draft_from_data(PEOPLE, ["sex"], order=["age", "sex", "city", "income"], inputs=4, scale="standard").spec

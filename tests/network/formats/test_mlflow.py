@@ -86,8 +86,6 @@ def test_a_folder_without_a_model_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("flavor", "key", "data", "words"),
     [
-        ("sklearn", "pickled_model", "model.pkl", r"load_network\(mlflow\.sklearn\.load_model\(.*\)\)\.save"),
-        ("sklearn", "pickled_model", "model.skops", "mlflow.sklearn.load_model"),
         ("xgboost", "data", "model.ubj", "save it as one file"),
         ("pytorch", "model_data", "data/model.pth", "mlflow.pytorch.load_model"),
     ],
@@ -97,6 +95,15 @@ def test_what_could_run_code_is_refused_by_name(tmp_path, flavor, key, data, wor
     (folder / data).parent.mkdir(exist_ok=True)
     (folder / data).write_bytes(b"x")
     with pytest.raises(FairmendError, match=rf"is an MLflow model folder without.*its flavors: {flavor}.*{words}"):
+        load_network(folder)
+
+
+@pytest.mark.parametrize("name", ["model.pkl", "model.skops"])
+def test_a_pipeline_is_for_commands_which_open_pickles_only_if_told_to(tmp_path, name):
+    folder = folder_of(tmp_path / "served", "sklearn", "pickled_model", name)
+    (folder / name).write_bytes(b"x")
+    assert model_file(folder) == folder / name
+    with pytest.raises(FairmendError, match=rf"{name}.*cannot read files with the suffix"):
         load_network(folder)
 
 

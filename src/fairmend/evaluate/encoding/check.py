@@ -21,6 +21,7 @@ from fairmend.network.model import ScoredRows
 from fairmend.prove.fit import why_no_codes
 from fairmend.spec import Spec
 from fairmend.spec.draft.draft import Draft, DraftFeature
+from fairmend.spec.draft.guess import one_hot_groups
 from fairmend.spec.draft.readings import Reading
 from fairmend.spec.features import Feature
 from fairmend.spec.out_of_range import spec_warnings
@@ -140,6 +141,7 @@ def _hint(spec: Spec, frame: pd.DataFrame, net: Network, scores: Floats) -> str:
 
 def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
     found = [problem for feature in spec.features for problem in find_problems(feature, frame)]
+    found += _protected_alone(spec, frame)
     label = spec.label
     if label is None:
         return found
@@ -153,6 +155,21 @@ def _find_problems(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
         found.append(Problem(label.column, gaps, "the label is missing; fill it in or drop the row"))
     if label.positive is not None and not present.any():
         found.append(Problem(label.column, no_rows, f'the label is never "{label.positive}"; check `positive`'))
+    return found
+
+
+def _protected_alone(spec: Spec, frame: pd.DataFrame) -> list[Problem]:
+    """Return a problem for each one-hot column that is protected while another of its feature is read and is not."""
+    protected, found = {feature.name for feature in spec.protected}, []
+    for name, group in one_hot_groups(frame, [str(column) for column in frame.columns]).items():
+        read = [feature.name for feature in spec.features if feature.name in group]
+        alone = [column for column in read if column in protected]
+        if alone and len(alone) < len(read):
+            text = (
+                f"cannot be protected alone: it is one of the one-hot columns {', '.join(group)}, of which one is 1 in "
+                f"every row. Describe them as one protected feature with columns, as spec init --protected {name} does"
+            )
+            found.append(Problem(alone[0], np.zeros(0, np.int64), text))
     return found
 
 

@@ -1,8 +1,11 @@
 """The scales of numbers, and the values that replace missing ones, fitted to the scores.
 
 A scaler that was fitted on other rows, such as a training split, has other parameters than the data gives. With the
-columns in their places, the scores determine them: the network's outputs are a smooth function of offset, factor and
-filled-in value of each column, and the right ones leave no error at all. Levenberg-Marquardt finds them.
+columns in their places, the network's outputs are a smooth function of offset, factor and filled-in value of each
+column, and the right ones leave no error at all. Levenberg-Marquardt finds them.
+
+The scores need not determine them: offsets of more columns than the first layer has units can cancel each other there.
+Such columns are marked. For this network any of these scales is right, but not for a repaired one with other weights.
 """
 
 from __future__ import annotations
@@ -24,6 +27,12 @@ _STEP = 1e-6
 _MOST_STEPS = 60
 _ENOUGH = 1e-10  # the largest error, relative to the spread of the scores, at which nothing is left to fit
 _ROWS_PER_PARAMETER = 2
+_NOISE = 1e-7  # the least error of scores, relative to their spread: networks compute in float32
+_NULL = 1e-9  # of the largest slope of the scores: what numerical slopes do not tell from none
+_DIFFERENT = 0.01  # a change of an encoded value that is more than another sample makes
+
+LEFT_OPEN = "which allow others"
+"""The mark of a fitted scale that the scores do not determine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +58,7 @@ def fit_scales(state: State, distance: Distance, frame: pd.DataFrame, looked_up:
     found = _solve(start, slots, gaps, distance)
     if found is None:
         return None
+    left_open = _left_open(start, slots, gaps, found, distance)
     made = list(state)
     shifts = dict(zip((slot.place for slot in gaps), found[2 * len(slots) :], strict=True))
     for number, slot in enumerate(slots):
@@ -56,7 +66,7 @@ def fit_scales(state: State, distance: Distance, frame: pd.DataFrame, looked_up:
         fitted = _rescale(state[slot.place].feature, factor, offset, float(shifts.get(slot.place, 0.0)))
         if fitted is None:
             return None
-        made[slot.place] = Reading(fitted, ("fitted to the scores",))
+        made[slot.place] = Reading(fitted, ("fitted to the scores", LEFT_OPEN if left_open[number] else ""))
     return tuple(made)
 
 
@@ -83,12 +93,7 @@ def _solve(start: Floats, slots: list[_Slot], gaps: list[_Slot], distance: Dista
     for _ in range(_MOST_STEPS):
         if np.abs(residual).max() <= _ENOUGH * spread:
             break
-        X = _moved(start, slots, gaps, parameters)
-        slopes = _slopes(X, slots, distance)
-        parts = [part for n, slot in enumerate(slots) for part in (slopes[n] * start[:, slot.column, None], slopes[n])]
-        places = {slot.column: n for n, slot in enumerate(slots)}
-        parts += [slopes[places[slot.column]] * slot.missing[:, None] for slot in gaps]
-        jacobian = np.stack([part.ravel() for part in parts], axis=1)
+        jacobian = _jacobian(start, slots, gaps, parameters, distance)
         improved = False
         for _ in range(12):
             step = _step(jacobian, residual, damping)
@@ -102,6 +107,42 @@ def _solve(start: Floats, slots: list[_Slot], gaps: list[_Slot], distance: Dista
         if not improved:
             break
     return parameters if np.isfinite(parameters).all() else None
+
+
+def _jacobian(start: Floats, slots: list[_Slot], gaps: list[_Slot], parameters: Floats, distance: Distance) -> Floats:
+    """Return the slopes of all outputs (rows times outputs) in the parameters."""
+    slopes = _slopes(_moved(start, slots, gaps, parameters), slots, distance)
+    parts = [part for n, slot in enumerate(slots) for part in (slopes[n] * start[:, slot.column, None], slopes[n])]
+    places = {slot.column: n for n, slot in enumerate(slots)}
+    parts += [slopes[places[slot.column]] * slot.missing[:, None] for slot in gaps]
+    return np.stack([part.ravel() for part in parts], axis=1)
+
+
+def _left_open(
+    start: Floats, slots: list[_Slot], gaps: list[_Slot], parameters: Floats, distance: Distance
+) -> list[bool]:
+    """Return for each slot whether other scales give the same scores, up to the error that is left of them.
+
+    Along a singular vector of the Jacobian, the parameters can change by the error over the singular value. A slot is
+    left open if its encoded values then change by more than another sample would change them.
+    """
+    target, X = distance.target, _moved(start, slots, gaps, parameters)
+    noise = max(float(np.sqrt(np.mean((distance.links(X) - target) ** 2))), _NOISE * (float(target.std()) or 1.0))
+    jacobian = _jacobian(start, slots, gaps, parameters, distance)
+    sizes = np.linalg.norm(jacobian, axis=0)
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    _, singular, directions = np.linalg.svd(jacobian / sizes, full_matrices=False)
+    steps = directions * (noise / np.maximum(singular, _NULL * singular.max()))[:, None] / sizes
+    shifts = dict(zip((slot.place for slot in gaps), steps[:, 2 * len(slots) :].T, strict=True))
+    found = []
+    for number, slot in enumerate(slots):
+        values = start[~slot.missing, slot.column]
+        factors, offsets = steps[:, 2 * number], steps[:, 2 * number + 1]
+        changes = np.stack([factors * values.std(), factors * values.mean() + offsets])
+        if slot.place in shifts:
+            changes = np.vstack([changes, shifts[slot.place]])
+        found.append(bool((np.linalg.norm(changes, axis=1) > _DIFFERENT).any()))
+    return found
 
 
 def _step(jacobian: Floats, residual: Floats, damping: float) -> Floats:

@@ -19,7 +19,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress
 from fairmend.base.text import count
 from fairmend.evaluate.encoding.candidates import Column, State, Style, build, columns_of, common_styles, related_styles
-from fairmend.evaluate.encoding.fit import fit_scales
+from fairmend.evaluate.encoding.fit import LEFT_OPEN, fit_scales
 from fairmend.evaluate.encoding.given import ScoreMatch, match_scores
 from fairmend.evaluate.encoding.moves import Distance, Move, all_moves, descend
 from fairmend.evaluate.encoding.soft_order import soft_order
@@ -140,8 +140,17 @@ def draft_from_scores(
             f"These rows do not tell this encoding from others that reproduce the scores as well: "
             f"{'; '.join(found.others[:_MOST_OTHERS])}{more}. Give the scores of more rows."
         )
+    left_open = [reading.feature.name for reading in found.state if LEFT_OPEN in reading.style]
+    if left_open:
+        names = ", ".join(left_open[:_MOST_SHOWN]) + (", …" if len(left_open) > _MOST_SHOWN else "")
+        review.append(
+            f"The scores leave the scales of {count(len(left_open))} columns open ({names}): others give this network "
+            "the same scores, but a repaired one, whose weights differ, other scores. Pass the scaler of the model "
+            "(--scaler), or the matrix that it read (--encoded)."
+        )
     left_out = tuple((name, reason) for name, reason in draft.left_out if name not in used)
-    made = replace(draft, features=tuple(features), review=tuple(review), left_out=left_out, several=bool(found.others))
+    several = bool(found.others or left_open)
+    made = replace(draft, features=tuple(features), review=tuple(review), left_out=left_out, several=several)
     return mark_spare_rows(made, tables_of(net)), found.match
 
 
@@ -196,7 +205,8 @@ class _Search:
         if not ranked:
             raise FairmendError(
                 f"no common encoding of the data gives the {self.net.inputs} columns that the network reads. Drop the "
-                "columns that it does not read (--drop), or name codes of categories (--categorical)."
+                "columns that it does not read (--drop), or name codes of categories (--categorical). Or pass the "
+                "matrix that it read (--encoded); with --data-out, columns of it may be computed in any way."
             )
         starts = _starts(ranked, {column.name for column in self.columns if column.optional})
         finer = [

@@ -20,6 +20,7 @@ from fairmend.spec.draft.readings import Reading
 Tables = Mapping[int, int]
 """The number of rows of the table that an input is looked up in, by input."""
 
+_FROM_1 = "ordinal from 1"  # the style of codes for a table whose row 0 is for unknown values
 _FAR = 1e9  # the cost of what cannot be
 
 
@@ -55,7 +56,7 @@ def place_in_tables(
     by_name = {column.name: column for column in columns}
     if any(reading.feature.width != 1 for reading in state):
         return None  # an input that is looked up is one column, and one-hot columns beside it are not common
-    codes = {place: _codes(by_name.get(reading.feature.name), order, missing) for place, reading in enumerate(state)}
+    codes = {place: _codes(reading, by_name, order, missing) for place, reading in enumerate(state)}
     places = sorted(tables)
     if places[-1] >= len(state):
         return None
@@ -83,12 +84,16 @@ def place_in_tables(
     return tuple(made)
 
 
-def _codes(column: Column | None, order: str, missing: str) -> list[Reading]:
+def _codes(reading: Reading, columns: Mapping[str, Column], order: str, missing: str) -> list[Reading]:
     """Return the readings of a column as codes: from 0, and from 1."""
-    if column is None:
-        return []
+    marked = reading.feature.indicates
+    if marked is not None:
+        marks = columns[marked].indicator(standard=False)
+        from_1 = replace(marks.feature, scale={"mean": -1.0, "std": 1.0})
+        return [marks, Reading(from_1, (_FROM_1, *marks.style))]
+    column = columns[reading.feature.name]
     treated = missing if column.gap_share > 0 else ""
-    kinds = ("ordinal", "ordinal from 1")
+    kinds = ("ordinal", _FROM_1)
     found = [column.categories[kind, order, treated] for kind in kinds if (kind, order, treated) in column.categories]
     plain = column.numbers.get(("none", ""))
     return [*found, plain] if plain is not None and not column.text else found
@@ -103,7 +108,7 @@ def _cost(codes: Sequence[Reading], rows: int, number: int, place: int) -> float
     reading = _of_rows(codes, rows)
     if reading is None:
         return _FAR
-    spare = rows - len(reading.feature.categories or range(rows))
+    spare = rows - _count_codes(reading, rows)
     return float(min(spare, 50) ** 1.5 + 0.001 * abs(number - place))
 
 
@@ -112,8 +117,14 @@ def _of_rows(codes: Sequence[Reading], rows: int) -> Reading | None:
     fitting = [reading for reading in codes if reading.feature.numbers_rows(rows)]
     if not fitting:
         return None
-    shifted = [r for r in fitting if r.style[0] == "ordinal from 1" and len(r.feature.categories or ()) + 1 == rows]
+    shifted = [r for r in fitting if r.style[0] == _FROM_1 and _count_codes(r, rows) + 1 == rows]
     return shifted[0] if shifted else fitting[0]
+
+
+def _count_codes(reading: Reading, rows: int) -> int:
+    """Return how many codes there are: of missing values two, of whole numbers as many as the table has rows."""
+    feature = reading.feature
+    return len(feature.categories) if feature.categories else rows if feature.indicates is None else 2
 
 
 def mark_spare_rows(draft: Draft, tables: Tables) -> Draft:

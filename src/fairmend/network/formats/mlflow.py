@@ -1,8 +1,9 @@
 """Models of MLflow: the file in a model folder, and folders that a URI of MLflow names.
 
 A model folder holds a file MLmodel, which names a file for each flavor. It is read without MLflow, if that file is of a
-format that fairmend reads: an ONNX file, a Keras file or an exported program. Pickles, which could run any code, are
-refused by name. A URI (models:/name/1, runs:/id/path) needs the extra mlflow, which downloads the folder.
+format that fairmend reads: an ONNX file, a Keras file, an exported program or a pipeline of scikit-learn. Pickles,
+which could run any code, are refused by name, or opened by commands with --trust-pickle. A URI (models:/name/1,
+runs:/id/path) needs the extra mlflow, which downloads the folder.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _FILES = {  # by flavor, the best first: the key that names a file or a folder, 
     "keras": ("data", "data", (".keras", ".h5")),
     "tensorflow": ("data", "data", (".keras", ".h5")),
     "pytorch": ("model_data", "data", (".pt2",)),
+    "sklearn": ("pickled_model", "model.pkl", (".skops", ".pkl")),
 }
 _WAYS = {  # for files that are not read, by flavor
     "tensorflow": 'In Python: mlflow.tensorflow.load_model(FOLDER).save("model.keras")',
     "pytorch": 'In Python: fairmend.load_network(mlflow.pytorch.load_model(FOLDER)).save("model.onnx")',
-    "sklearn": 'In Python: fairmend.load_network(mlflow.sklearn.load_model(FOLDER)).save("model.onnx")',
 }
 _OTHER = 'Load the model with mlflow and save it as one file, for example model.save("model.keras")'
 

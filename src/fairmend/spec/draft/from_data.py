@@ -32,6 +32,7 @@ _NO = (
 _POSITIVE, _NEGATIVE = frozenset(_YES.split()), frozenset(_NO.split())
 _MOST_VALUES = 8  # shown in a note or an error message
 _MOST_CLASSES = 20  # more distinct numbers than this are no classes
+NOT_IN_ORDER = "not in --order"
 _SHARE = 0.01  # of the range of a number to predict: a first delta, for the user to decide
 
 
@@ -118,7 +119,7 @@ def draft_from_data(
         absent = next(name for name in wanted if name not in (*listed, *groups))
         raise FairmendError(f'"{absent}" is protected but not in --order, so the model does not read it. Add it.')
     left_out = [(name, "dropped, as requested") for name in dropped if name not in outcomes]
-    left_out += [(name, "not in --order") for name in columns if listed and name not in (*listed, *dropped, *outcomes)]
+    left_out += [(name, NOT_IN_ORDER) for name in columns if listed and name not in (*listed, *dropped, *outcomes)]
     features: list[DraftFeature] = []
     owner = {column: group for group, members in groups.items() for column in members}
     for name in listed or [name for name in columns if name not in dropped and name not in outcomes]:

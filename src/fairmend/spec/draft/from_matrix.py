@@ -114,7 +114,8 @@ def draft_from_matrix(
 
 def _why_left_out(name: str, where: str, added: Mapping[str, Any] | None) -> str:
     """Return why the spec does not have a column of the data: the model may read it in one that is passed on."""
-    within = [new for new in added or () if new.rpartition("__")[2] == name]
+    parts = [(new, new.rpartition("__")[2]) for new in added or ()]
+    within = [new for new, part in parts if part == name or part.startswith(f"{name}_")]
     return f"read in {listed(within)}, as it is" if within else f"not in {where}"
 
 
