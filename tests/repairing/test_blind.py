@@ -1,13 +1,16 @@
 """Blindness holds for every input, and costs as little as it can."""
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 import fairmend
 from fairmend import Feature, Spec
 from fairmend.base.metrics import balanced_accuracy
-from fairmend.network import Activation, Affine, Network
+from fairmend.network import Activation, Affine, Network, load_network
 from fairmend.network.input_columns import fix_columns
+from fairmend.prove.certificate import certificate_of_blindness
 from fairmend.repairing.blind import (
     blind_at_best_reference,
     columns_of,
@@ -232,3 +235,54 @@ def test_the_best_reference_of_a_layer_without_a_bias_is_what_its_blind_network_
     columns = columns_of(SPEC, SPEC.protected)
     assert np.allclose(blind.logits(X), bare.logits(zero_columns(X, columns)), atol=1e-5)
     assert is_blind(blind, columns)
+
+
+def over_zero(folder, added):
+    """A file that divides 1 by 0 x and what is added, and cuts that off at -1 and 1; x is -1 or 1."""
+    numbers = {"zero": 0.0, "added": added, "low": -1.0, "high": 1.0, "w": [[1.0], [0.01]], "first": [0], "second": [1]}
+    steps = [
+        ("Gather", "x first", "sex"),
+        ("Gather", "x second", "income"),
+        ("Mul", "sex zero", "product"),
+        *([("Add", "product added", "below")] if added else []),
+        ("Reciprocal", "below" if added else "product", "quotient"),
+        ("Clip", "quotient low high", "share"),
+        ("Concat", "share income", "both"),
+        ("Gemm", "both w", "y"),
+    ]
+    axis = {"Gather": {"axis": 1}, "Concat": {"axis": 1}}
+    read = {name for _, names, _ in steps for name in names.split()}
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(kind, names.split(), [to], **axis.get(kind, {})) for kind, names, to in steps],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["rows", 2])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["rows", 1])],
+        [
+            onnx.numpy_helper.from_array(np.array(value, np.int64 if name in ("first", "second") else np.float32), name)
+            for name, value in numbers.items()
+            if name in read
+        ],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder)
+    return folder
+
+
+@pytest.mark.parametrize("added", [0.0, 2.0])
+def test_what_divides_by_a_product_with_0_is_not_said_to_ignore_it(added, tmp_path):
+    """0 x is 0 or -0, and 1 over that is infinity or -infinity: two people got -0.97 and 1.03 under a VALID claim."""
+    spec = Spec(
+        features=[
+            Feature("sex", "categorical", categories=("f", "m"), scale={"mean": 0.5, "std": 0.5}, protected=True),
+            Feature("income", "continuous", range=(0, 10)),
+        ]
+    )
+    file = over_zero(tmp_path / "model.onnx", added)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    scores = session.run(None, {"x": np.float32([[-1, 3], [1, 3]])})[0].ravel()
+    assert (scores[0] == scores[1]) == (added != 0)
+    network = load_network(file)
+    certificate_of_blindness(network, spec, [0], method="blind").save(tmp_path / "certificate.json", model=file)
+    checked = fairmend.check(tmp_path / "certificate.json", file, run=False)
+    assert checked.valid == (added != 0)
+    assert added or checked.reasons[0] == "certificate.global: the model depends on column 0"
+    assert ignored_features(network, spec) == (("sex",) if added else ())

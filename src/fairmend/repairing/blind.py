@@ -23,9 +23,11 @@ from fairmend.network import Affine, Network
 from fairmend.network.folding import DerivedBias
 from fairmend.network.graph import reached_columns
 from fairmend.network.input_columns import fix_columns
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend.repairing.measures import measure_of
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend_check.kernel.blindness import dependent_columns
 
 _MOST_REFERENCES, _MOST_COMBINATIONS = 1024, 8192
 """With more combinations of values than the first, evenly spaced values of each number are tried; if there
@@ -54,9 +56,13 @@ def is_blind(network: Network, columns: list[int]) -> bool:
 def ignored_features(network: Network, spec: Spec) -> tuple[str, ...]:
     """Return the features that the network ignores, of those that vary; none unless all protected ones are among them.
 
-    Only then is there a claim for everyone: the output does not depend on these features.
+    Only then is there a claim for everyone: the output does not depend on these features. The kernel has the last word:
+    beyond a weight of 0, the sign of a zero may still decide.
     """
     ignored = [feature for feature in spec.varying if is_blind(network, columns_of(spec, [feature]))]
+    if ignored:
+        depends, _ = dependent_columns(kernel_model(network), [*range(spec.width)], np.zeros(spec.width))
+        ignored = [feature for feature in ignored if not depends[columns_of(spec, [feature])].any()]
     if not all(feature in ignored for feature in spec.protected):
         return ()
     return tuple(feature.name for feature in ignored)

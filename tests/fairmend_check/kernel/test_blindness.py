@@ -9,6 +9,7 @@ from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.operations.affine import scaling
 
 ONES = np.ones((1, 3), np.float32)
+TO_ONE = Activation("clip", 0.0, (-1.0, 1.0))
 
 
 def without(column, width=3):
@@ -70,3 +71,32 @@ def test_a_column_reaches_the_outputs_by_any_path(build, depends, overflows):
         model, [0], np.array([2.0**100, 2.0**120, 1.0]) if build is mixed else np.array([2.0**100, 1.0, 1.0])
     )
     assert [part.tolist() for part in found] == [[depends], [overflows]]
+
+
+def over_zero(graph, *, zero, added):
+    """Column 0 is multiplied by 0 in one of the ways to do so, and 1 is divided by that and what is added."""
+    ways = {
+        "scale": lambda x: graph.norm(x, scaling(0.0, 0.0, added)),
+        "layer": lambda x: graph.affine(x, np.float32([[0]]), np.float32([added])),
+        "layer and norm": lambda x: graph.norm(graph.affine(x, np.float32([[0]])), scaling(0.0, 2.0, added)),
+        "norm that is undone": lambda x: graph.norm(
+            graph.affine(x, np.float32([[0]]), np.float32([added])), scaling(added, 2.0, 0.0)
+        ),
+        "table": lambda x: graph.lookup(x, np.float32([[added], [-added if added == 0 else added]])),
+        "function": lambda x: graph.function(
+            graph.norm(x, scaling(0.0, 0.0, 0.0)), Activation("exp" if added else "tanh")
+        ),
+    }
+    return ways[zero](graph.columns(graph.input, [0]))
+
+
+@pytest.mark.parametrize("zero", ["scale", "layer", "layer and norm", "norm that is undone", "table", "function"])
+@pytest.mark.parametrize("pole", ["reciprocal", "rsqrt"])
+@pytest.mark.parametrize("added", [0.0, 1.0])
+def test_the_sign_of_a_zero_reaches_a_pole(zero, pole, added):
+    """1 / (0 x) is infinity for x > 0, and -infinity for x < 0; what is added to 0 x takes the sign away."""
+    graph = Graph(3)
+    bounded = graph.function(graph.function(over_zero(graph, zero=zero, added=added), Activation(pole)), TO_ONE)
+    model = graph.finish(graph.affine(graph.concatenate(bounded, graph.input), np.float32([[1, 0, 1, 1]])))
+    depends, _ = dependent_columns(model, [0], np.ones(3))
+    assert depends.tolist() == [added == 0 or zero == "norm that is undone"]

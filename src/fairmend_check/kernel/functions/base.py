@@ -116,6 +116,13 @@ class Activation(Nonlinear):
     def reached(self, reached: Sequence[Bools]) -> Bools:
         return reached[0]
 
+    def signed(self, reached: Sequence[Bools]) -> Bools:
+        """Follow functions that may be 0 where they read 0."""
+        zero = np.zeros((1, len(reached[0])))
+        with np.errstate(all="ignore"):
+            low, high = function_of(self).value_range(zero, zero)
+        return np.asarray(reached[0] & ((low <= 0) & (high >= 0))[0][:, None])
+
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Bound the values; of infinity some functions make NaN, and of large numbers some make larger ones."""
         low, high = self.interval([(-sizes[0][None], sizes[0][None])])
@@ -134,6 +141,7 @@ class Function(Protocol):
 
     ending: float  # by how much it divides in the last of several steps, where programs write it so
     cost: int  # multiplications for a value, beside those of the layers
+    pole: bool  # whether programs compute infinity with another sign of -0 than of 0
 
     def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z): twice the same array where it is exact."""

@@ -47,6 +47,7 @@ class Curve:
     reach: float = 64.0  # how far out a touching point is searched: a choice that costs tightness only
     ending = 1.0
     cost = 10_000
+    pole = False
 
     def __init__(self, activation: Activation) -> None:
         """Take the parameters of an activation, if it has some."""

@@ -143,7 +143,7 @@ class Reciprocal(Elementary):
 
     breaks = (Break(0.0, 0.0, (-np.inf, -np.inf)),)
     bends = (-1, 1)
-    falls = True
+    falls = pole = True
     slip, units = 8 * U, 8.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:
@@ -194,7 +194,7 @@ class Rsqrt(Positive):
     """1 / sqrt(z), for z > 0: convex; GPUs compute it roughly."""
 
     bends = (1,)
-    falls = True
+    falls = pole = True  # programs compute 1 / sqrt(-0), and the root of -0 is -0
     slip, units, floor = 16 * U, 16.0, 0.0
 
     def computed(self, z: Array) -> tuple[Array, Array]:

@@ -24,6 +24,7 @@ class Ramp:
     negative: Array
     ending = 1.0
     cost = 0
+    pole = False
 
     @staticmethod
     def of(activation: Activation) -> Ramp:

@@ -48,6 +48,7 @@ from fairmend_check.kernel.rounding import (
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
 _MOST = 2.0**60  # of means, shifts and reaches
+_ADDED = 2.0**-60  # smaller numbers that are added may be made of subnormal ones, and those count as 0
 _SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 
 
@@ -342,6 +343,16 @@ class Dense(Operation):
         used = self.weight != 0 if fold is None else (fold.weight != 0) & (fold.before.factor != 0)
         return np.asarray(used.astype(np.float64) @ reached[0].astype(np.float64) > 0)
 
+    def signed(self, reached: Sequence[Bools]) -> Bools:
+        """Follow all weights, those that are 0 as well, unless a number that is not 0 is added.
+
+        It must be there both where a program computes the norms, and where it has folded them into the layer.
+        """
+        added = np.abs(self.bias) >= _ADDED
+        if self.fold is not None:
+            added &= (np.abs(self.fold.bias) >= _ADDED) | (np.abs(self.fold.after.shift) >= _ADDED)
+        return np.asarray(~added[:, None] & reached[0].any(axis=0))
+
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Bound the sum of all terms."""
         entering, fold = self.entering(sizes[0]), self.fold
@@ -458,6 +469,10 @@ class Scale(Operation):
     def reached(self, reached: Sequence[Bools]) -> Bools:
         """Follow factors that are not 0."""
         return np.asarray(reached[0] & (self.norm.factor != 0)[:, None])
+
+    def signed(self, reached: Sequence[Bools]) -> Bools:
+        """Follow factors that are 0 as well, unless a number that is not 0 is added."""
+        return np.asarray(reached[0] & (np.abs(self.shift) < _ADDED)[:, None])
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Bound the numbers on the way."""

@@ -245,6 +245,13 @@ class Operation:
         """Return which of its values depend on which column, bool (width, columns)."""
         raise NotImplementedError
 
+    def signed(self, reached: Sequence[Bools]) -> Bools:
+        """Return which of its values depend on which column in the sign of a zero: here, those that a column reaches.
+
+        A product with 0 is 0 or -0. These are equal, but 1 / 0 and 1 / -0 are not.
+        """
+        return self.reached(reached)
+
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Bound the sizes of its values, with room for rounding."""
         raise NotImplementedError

@@ -174,6 +174,10 @@ class Lookup(Operation):
         """Follow columns of the table in which rows differ."""
         return np.asarray(reached[0] & (self.table != self.table[0]).any(axis=0)[:, None])
 
+    def signed(self, reached: Sequence[Bools]) -> Bools:
+        """Follow columns of the table that hold a zero, of which the other one may be in another row."""
+        return np.asarray(reached[0] & (self.table == 0).any(axis=0)[:, None])
+
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         return np.asarray(np.abs(self.table).max(axis=0))
 
