@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +46,27 @@ def all_cases() -> Iterator[Case]:
     yield from package_networks.cases(Case)
 
 
+def by_classes(case: Case) -> Case:
+    """Return a case whose network is repaired by classes of similar people: it is saved as ONNX, with logits."""
+
+    def save(network: Any, model: Any, path: Path) -> _File:
+        network.save(path)
+        return _File(path, probability=False)
+
+    return replace(case, suffix=".onnx", save=save, decide=_run_onnx)
+
+
 def _modules() -> Iterator[Case]:
     import torch
 
     def save(network: Any, model: Any, path: Path) -> Any:
         network.save(path)
-        loaded = copy.deepcopy(model)
+        again = network.to_module()
+        # Weights that were computed, as by a weight norm, are saved as what they are: the copy computes none.
+        computed = any(map(torch.nn.utils.parametrize.is_parametrized, model.modules()))
+        loaded = copy.deepcopy(again if computed else model)
         inner = loaded.module if isinstance(loaded, torch.nn.DataParallel) else loaded
         inner.load_state_dict(torch.load(path, weights_only=True), strict=True)
-        again = network.to_module()
         assert type(again) is type(inner)
         return loaded
 

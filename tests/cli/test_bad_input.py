@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import numpy_helper
 from safetensors.numpy import save_file
+from torch import nn
 
 from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
@@ -371,3 +373,53 @@ def test_a_gpu_that_is_not_there_is_refused_in_one_line(case, monkeypatch, comma
 def test_a_device_that_does_not_exist_is_refused(case, command):
     result = run(command, case.model, "--spec", case.spec, "--data", case.data, "--device", "gpu")
     refused(case, result, "'gpu' is not auto, cpu, cuda, or cuda:1 for the second GPU")
+
+
+class Multiplies(nn.Module):
+    """Attention over two tokens, or what `kind` makes of it that has no bounds."""
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.a, self.b = kind, nn.Linear(small_spec().width, 4), nn.Linear(small_spec().width, 4)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        a, b = self.a(x), self.b(x)
+        if self.kind == "reciprocal":
+            return self.head(a / b)
+        if self.kind == "logarithm":
+            return self.head(a + b.log())
+        if self.kind == "softmax over rows":
+            return self.head(a.softmax(0))
+        tokens = a.reshape(-1, 2, 2)
+        seen = (b[:, :2] > 0).unsqueeze(1)
+        return self.head(((tokens @ tokens.mT).masked_fill(seen, -1e9).softmax(-1) @ tokens).flatten(1))
+
+
+NO_BOUNDS = {
+    ("reciprocal", ".pt2"): "node 3 (reciprocal) may read",
+    ("reciprocal", ".onnx"): "node 3 (reciprocal) may read",
+    ("logarithm", ".pt2"): "node 3 (log) reads",
+    ("softmax over rows", ".pt2"): "softmax() at 'softmax' in the exported program has dim=0",
+    ("softmax over rows", ".onnx"): "node '/Softmax' (Softmax) is not over the last axis, but over axis 0",
+    ("mask", ".pt2"): "gt() at 'gt' in the exported program makes a mask of what depends on the input",
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("kind", "suffix"), NO_BOUNDS)
+def test_what_has_no_bounds_is_named_with_its_cause(case, untouched, kind, suffix):
+    module, rows = Multiplies(kind).eval(), torch.rand(3, small_spec().width)
+    path = case.folder / f"bad{suffix}"
+    if suffix == ".pt2":
+        batch = ({0: torch.export.Dim("batch")},)
+        torch.export.save(torch.export.export(module, (rows,), dynamic_shapes=batch), path)
+    else:
+        axes = {"x": {0: "n"}, "y": {0: "n"}}
+        names = {"input_names": ["x"], "output_names": ["y"]}
+        torch.onnx.export(module, (rows,), path, dynamo=False, dynamic_axes=axes, **names)
+    untouched(NO_BOUNDS[kind, suffix], model=path)
+    if kind != "reciprocal":  # which runs, so that similar people can be compared one by one
+        done = run("certify", path, "--spec", case.spec, "--data", case.data, "--rows", 3)
+        refused(case, done, NO_BOUNDS[kind, suffix])

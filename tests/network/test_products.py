@@ -68,6 +68,16 @@ def test_features_are_within_their_bounds(method):
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight, _ in layers)
 
 
+@pytest.mark.parametrize("far", [1.0, 30.0, 60.0, 1e6])
+def test_planes_of_a_softmax_have_gradients_however_wide_its_bounds_are(far):
+    """Repairs are trained through them in float32, where 1 / S² of wide bounds is 0."""
+    low = torch.tensor([[[-far, 0.0, -far / 2]]], requires_grad=True)
+    high = torch.tensor([[[far, 1.0, far / 2]]], requires_grad=True)
+    planes = Softmax(3).relax([low], [high])
+    sum(part.sum() for part in planes).backward()
+    assert all(part.isfinite().all() for part in (*planes, low.grad, high.grad))
+
+
 def test_onnx_runtime_and_the_kernel_compute_what_the_network_does(tmp_path):
     network = attention(1)
     network.save(tmp_path / "net.onnx")

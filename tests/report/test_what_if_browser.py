@@ -194,6 +194,50 @@ def test_all_networks_give_the_scores_of_onnx_runtime(compute, tmp_path, case):
         assert all(one["close"] or one["answer"] == answer for one, answer in pairs)
 
 
+class Gated(nn.Module):
+    """A gated layer, a normalisation and a mixture of experts."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.both, self.norm, self.gate = nn.Linear(width, 8), nn.LayerNorm(4), nn.Linear(4, 2)
+        self.experts, self.head = nn.Linear(4, 6), nn.Linear(3, 1)
+
+    def forward(self, x):
+        x = self.norm(nn.functional.glu(self.both(x)))
+        experts = torch.tanh(self.experts(x)).reshape(-1, 2, 3)
+        return self.head((self.gate(x).softmax(-1).unsqueeze(-1) * experts).sum(1))
+
+
+class Attends(nn.Module):
+    """A token for each column and one for the class, as in FT-Transformer, and attention with two heads."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.bias = (nn.Parameter(torch.randn(width, 4) / 2) for _ in range(2))
+        self.token, self.norm = nn.Parameter(torch.randn(1, 1, 4)), nn.LayerNorm(4)
+        self.attention, self.head = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 1)
+
+    def forward(self, x):
+        tokens = torch.cat([x[:, :, None] * self.weight + self.bias, self.token.expand(x.shape[0], -1, -1)], 1)
+        normal = self.norm(tokens)
+        return self.head(torch.relu((tokens + self.attention(normal, normal, normal)[0])[:, -1]))
+
+
+@pytest.mark.parametrize("kind", [Gated, Attends])
+def test_networks_that_multiply_give_the_scores_of_onnx_runtime(compute, tmp_path, kind):
+    torch.manual_seed(0)
+    spec, frame = asked_network()[1], people_of_every_kind(200, seed=6, missing=0.2)
+    net = load_network(kind(spec.width).eval())
+    people, X = as_numbers(spec, frame), spec.encode(frame)
+    outputs = np.array(compute(spec, net, people, "outputs"))
+    np.testing.assert_allclose(outputs[:, 0], net.logits(X), atol=1e-5)
+    np.testing.assert_allclose(outputs, run_onnx(net, X, tmp_path), atol=1e-5)
+    found = compute(spec, net, people, "assess")
+    assert np.mean([one["close"] for one in found]) < 0.05
+    answers = 1 / (1 + np.exp(-net.logits(X))) >= spec.threshold
+    assert all(one["close"] or one["answer"] == answer for one, answer in zip(found, answers.tolist(), strict=True))
+
+
 def test_a_prediction_close_to_the_threshold_is_called_so(open_report):
     """The bound of rounding is not 0, and a score of half is within it."""
     sex = Feature("sex", "categorical", categories=("f", "m"), protected=True)

@@ -318,7 +318,10 @@ class RunModel(Decides):
     def _require_same(self, first: Floats, found: Floats, same: float, what: str) -> None:
         off = np.abs(first - found)
         if (off > same * np.maximum(1.0, np.abs(first))).any():
-            raise FairmendError(f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited")
+            why = f". It is only run ({self.why_only_run})" if self.why_only_run else ""
+            raise FairmendError(
+                f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited{why}"
+            )
 
     def _settle_outputs(self, scores: Floats) -> None:
         """Set the number of scores and the order of classes from scores; refuse what the spec does not describe."""

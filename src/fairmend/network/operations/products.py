@@ -252,8 +252,9 @@ class Softmax(_Grouped):
         tangent = at.exp() * other
         least, most = left.sum(-1), right.sum(-1)
         roughly = 1 + ((chord * (less - more) / 2 + right) * other).sum(-1)  # S in the middle, on the chords
-        below, above = roughly**-2, 1 / (least * most)
-        low = 2 * below.sqrt() - below * (1 + ((right - chord * more) * other).sum(-1))
+        root = 1 / roughly  # its square may be 0 in float32, where a root has no gradient
+        below, above = root.square(), 1 / (least * most)
+        low = 2 * root - below * (1 + ((right - chord * more) * other).sum(-1))
         high = 1 / least + 1 / most - above * (1 + (tangent * (1 - at)).sum(-1))
         slopes = [_differences(factor.unsqueeze(-1) * slope) for factor, slope in ((below, chord), (above, tangent))]
         return GroupPlanes(slopes[0], slopes[1], low.flatten(-2), high.flatten(-2))

@@ -196,7 +196,10 @@ REFUSED = {
         lambda: Model(lambda m, x: m.b(m.a(x, x, x)[0]), a=nn.MultiheadAttention(4, 1), b=nn.Linear(4, 1)),
         r"\(MultiheadAttention\) reads a tensor of shape \(rows, .*\); it must be \(tokens, rows, width\)",
     ),
-    "normalised rows": (lambda: Custom(lambda m, x: m.fc2(F.normalize(m.fc1(x)))), r"normalize\(\).*divides by"),
+    "normalised rows": (
+        lambda: Custom(lambda m, x: m.fc2(F.normalize(m.fc1(x), dim=0))),
+        r"normalize\(\).*over axis 0",
+    ),
     "lstm": (lambda: nn.Sequential(nn.LSTM(4, 4), nn.Linear(4, 1)), r"\(LSTM\) is recurrent"),
     "bag of unknown size": (lambda: nn.Sequential(nn.EmbeddingBag(4, 3), nn.Linear(3, 1)), "how many columns"),
     "largest of a bag": (lambda: bag(mode="max"), r"\(EmbeddingBag\) has the mode 'max'; sum and mean are read"),

@@ -41,6 +41,7 @@ group_norm.default input num_groups weight= bias= eps= cudnn_enabled=
 index.Tensor self indices
 index_select.default self dim index
 layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
+linalg_vector_norm.default self ord= dim= keepdim= * dtype=
 linear.default input weight bias=
 logical_not.default self
 masked_fill.Scalar self mask value
@@ -57,6 +58,7 @@ prelu.default self weight
 repeat.default self repeats
 repeat_interleave.self_int self repeats dim= * output_size=
 rms_norm.default input normalized_shape weight= eps=
+roll.default self shifts dims=
 scaled_dot_product_attention.default query key value attn_mask= dropout_p= is_causal= * scale= enable_gqa=
 select.int self dim index
 slice.Tensor self dim= start= end= step=
@@ -77,7 +79,20 @@ where.Scalar condition self other
 """
 _DECLARED_TOGETHER = {
     "self": (
-        *("abs_", "absolute", "absolute_", "cos", "cos_", "exp_", "log", "log_", "reciprocal_", "rsqrt_", "sin"),
+        *(
+            "abs_",
+            "absolute",
+            "absolute_",
+            "cos",
+            "cos_",
+            "exp_",
+            "log",
+            "log1p",
+            "log_",
+            "reciprocal_",
+            "rsqrt_",
+            "sin",
+        ),
         *("sin_", "sqrt_", "square", "square_"),
         *("abs", "alias", "cpu", "cuda", "detach", "detach_copy", "exp", "hardsigmoid", "hardsigmoid_", "hardswish"),
         *("hardswish_", "lift_fresh", "lift_fresh_copy", "mish", "mish_", "neg", "neg_", "negative", "positive"),
@@ -89,7 +104,9 @@ _DECLARED_TOGETHER = {
     "self dim keepdim= * dtype=": ("mean.dim", "sum.dim_IntList"),
     "self dim0 dim1": ("transpose.int", "transpose_"),
     "self axis0 axis1": ("swapaxes", "swapaxes_"),
-    "self dims": ("permute",),
+    "self dim unbiased= keepdim=": ("std.dim", "var.dim"),
+    "self dim= * correction= keepdim=": ("std.correction", "var.correction"),
+    "self dims": ("flip", "permute"),
     "self size": ("_unsafe_view", "view", "view_copy"),
     "self shape": ("reshape",),
     "self chunks dim=": ("chunk",),

@@ -111,7 +111,7 @@ def layer_call(name: str, layer: nn.Module, source: str) -> Arguments:
     raise unsupported(source, where, refusal(kind.__name__))
 
 
-_SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace)
+_SPACES = (torch, F, operator, torch._C._nn, builtins, torch.special, fx._symbolic_trace, torch._C._linalg)  # type: ignore[attr-defined]
 
 
 def trace(module: nn.Module, source: str, example: Sequence[Any] | None = None, optional: bool = False) -> Program:

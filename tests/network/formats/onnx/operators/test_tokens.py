@@ -127,6 +127,9 @@ def test_normalisation_by_steps_is_one_operation(tmp_path):
 
 
 REFUSED = {
+    "a mask that a node makes": (
+        [*TOKENS, node("Trilu", "w", "h0"), node("Cast", "h0", "h", to=onnx.TensorProto.BOOL),
+         node("Where", "h t b", "r"), *END], r"by what node '.*' \(Trilu\) gives"),
     "a mask of data": ([*TOKENS, node("Greater", "t b", "h"), node("Where", "h t b", "r"), *END], "Greater|Where"),
     "a mask of everything": ([*TOKENS, node("Add", "t far", "h"), node("Softmax", "h", "r", axis=1), *END],
                              "leaves out everything"),

@@ -11,7 +11,7 @@ import numpy as np
 from fairmend.network.formats.axes import lengths
 from fairmend.network.formats.onnx.arrays import listed
 from fairmend.network.formats.onnx.conversion import Array, At, Result
-from fairmend.network.formats.onnx.graph import LayerNodes
+from fairmend.network.formats.onnx.graph import LayerNodes, describe_node
 from fairmend.network.operations.ties import Tie
 
 
@@ -39,7 +39,7 @@ def _where(at: At) -> Result:
     """Read a constant choice between a value and numbers: a mask, with -infinity for what a softmax leaves out."""
     chosen = at.graph.constant(at.node.input[0])
     if chosen is None or chosen.dtype != np.bool_:
-        raise at.refuse("chooses by a value that depends on the input")
+        raise at.refuse(_why_no_mask(at))
     sides = [side for side in (1, 2) if at.graph.constant(at.node.input[side]) is not None]
     if len(sides) != 1:
         raise at.refuse("does not choose between a value and a constant")
@@ -53,6 +53,19 @@ def _where(at: At) -> Result:
     if not np.isfinite(number).all():
         raise at.refuse("fills in numbers that are not finite, other than in a mask of scores over tokens")
     return at.filled(x, filled.reshape(lengths(x.dims)), number)
+
+
+def _why_no_mask(at: At) -> str:
+    """Return why there is no constant to choose by, with the node that makes the mask, if that is a Trilu."""
+    waiting, seen = [at.node.input[0]], set[str]()
+    while waiting:
+        name = waiting.pop()
+        node = None if name in seen else at.graph.producer(name)
+        seen.add(name)
+        if node is not None and node.op_type == "Trilu":
+            return f"chooses by what {describe_node(node)} gives, which is not read; store the mask as a constant"
+        waiting += [] if node is None else node.input
+    return "chooses by a value that depends on the input"
 
 
 def _sub(at: At) -> Result:

@@ -21,7 +21,7 @@ OPERATORS: dict[str, Operator] = {**FUNCTIONS, **SHAPES, **ARITHMETIC, **PRODUCT
 # Why functions and layers are refused that users ask for; all others are just "not supported".
 _REASONS = {
     "divides by statistics of the row; write it with LayerNorm, RMSNorm or GroupNorm": (
-        *("instancenorm", "instancenorm1d", "localresponsenorm", "normalize"),
+        *("instancenorm", "instancenorm1d", "localresponsenorm"),
     ),
     "is not read as a whole; write its attention and its layers one by one, or export the model": (
         *("transformer", "transformerencoder", "transformerdecoder", "transformerdecoderlayer"),

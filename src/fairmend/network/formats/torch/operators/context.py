@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fairmend.base.errors import FairmendError
 from fairmend.network.formats.axes import ROWS, Dims, contraction, lengths, sizes_of
-from fairmend.network.formats.build import Value
+from fairmend.network.formats.build import Value, unsupported
 from fairmend.network.formats.tensors import MASKED, Place, Tensor
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.steps import Number, Steps
@@ -70,10 +70,11 @@ class RowTensor(Tensor):
 
 @dataclass(frozen=True)
 class Positive:
-    """Where the numbers of a tensor are above 0: only `where` may read it."""
+    """Where the numbers of a tensor are above 0: only `where` may read it. ``place`` is the call that compares them."""
 
     parts: tuple[Value, ...]
     dims: Dims
+    place: str
 
 
 @dataclass
@@ -196,6 +197,9 @@ class Context(Place[RowTensor]):
 
     def tensor(self, x: Any) -> RowTensor:
         """Return a tensor that depends on the input; refuse anything else."""
+        if isinstance(x, Positive):
+            why = "makes a mask of what depends on the input; a mask must be a constant, such as a buffer of the module"
+            raise unsupported(self.steps.source, x.place, why)
         if not isinstance(x, RowTensor):
             raise self.refuse("is not called with a tensor that depends on the input")
         return x

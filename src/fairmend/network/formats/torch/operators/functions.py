@@ -70,7 +70,7 @@ def _positive(c: Context, x: Any, other: Any) -> Positive:
     if c.number(other, "a limit") != 0:
         raise c.refuse("compares with a number other than 0")
     tensor = c.numbers(x)
-    return Positive(tensor.parts, tensor.dims)
+    return Positive(tensor.parts, tensor.dims, c.where)
 
 
 def _where(c: Context, condition: Any, x: Any, other: Any) -> RowTensor:
@@ -142,8 +142,10 @@ def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LI
 
 def _pow(c: Context, x: Any, exponent: Any) -> RowTensor:
     power = c.number(exponent, "an exponent")
+    if power == 3:  # as PyTorch computes it
+        return c.times(c.function(x, "square"), c.numbers(x))
     if power not in POWERS:
-        raise c.refuse("is a power other than 2, 0.5, -0.5 and -1")
+        raise c.refuse("is a power other than 3, 2, 0.5, -0.5 and -1")
     return c.function(x, POWERS[power])
 
 
@@ -175,6 +177,7 @@ FUNCTIONS: dict[str, Operator] = {
     **{name: either(_plain(name), compute) for name, compute in _ELEMENTARY.items()},
     "absolute": either(_plain("abs"), np.abs),
     "pow": either(_pow, np.power),
+    "log1p": either(lambda c, x: c.function(c.scaled(c.tensor(x), shift=1.0), "log"), np.log1p),
     **{name: _plain(name) for name in ("relu", "tanh", "selu", "softsign", "silu", "mish", "hardswish")},
     "sigmoid": _sigmoid,
     "expit": _sigmoid,

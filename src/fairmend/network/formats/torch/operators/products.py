@@ -141,6 +141,52 @@ def _div(c: Context, x: Any, other: Any, rounding_mode: Any = None) -> Any:
     return divide(c, x, other)
 
 
+def _squares(c: Context, x: RowTensor, dim: Any, keepdim: Any, *, mean: bool = False) -> RowTensor:
+    """Return the sum or the mean of the squares along axes."""
+    if not isinstance(dim, int | list | tuple):
+        raise c.refuse("is over all axes, which mixes rows; name the axis")
+    axes = sorted({c.over(x, each, "adds up") for each in ([dim] if isinstance(dim, int) else dim)}, reverse=True)
+    found = c.function(x, "square")
+    for axis in axes:
+        found = c.total(found, [axis], mean=mean, keep=bool(keepdim))
+    return found
+
+
+def _norm(c: Context, x: Any, p: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> RowTensor:
+    """Return the lengths of vectors along axes, the roots of the sums of their squares."""
+    if p not in (2, None, "fro") or dtype is not None:
+        raise c.refuse("is a norm other than the square root of a sum of squares")
+    return c.function(_squares(c, c.numbers(x), dim, keepdim), "sqrt")
+
+
+def _normalize(c: Context, x: Any, p: Any = 2.0, dim: Any = 1, eps: Any = 1e-12, out: Any = None) -> Any:
+    """Return vectors along an axis over their lengths, or over a number that is larger."""
+    least = Constant(np.asarray(c.number(eps, "an eps"), c.steps.dtype))
+    return _div(c, x, _of_two(c, _norm(c, x, p, dim, keepdim=True), least, smallest=False))
+
+
+def _variance(root: bool) -> Operator:
+    """Return the variance along one axis, or its square root."""
+
+    def operator(
+        c: Context, x: Any, dim: Any = None, unbiased: Any = True, keepdim: Any = False, *, correction: Any = None
+    ) -> RowTensor:
+        tensor, axes = c.numbers(x), dim if isinstance(dim, list | tuple) else [dim]
+        if len(axes) != 1 or type(axes[0]) is not int:
+            raise c.refuse("is not over one axis")
+        axis = c.over(tensor, axes[0], "averages")
+        less = int(bool(unbiased)) if correction is None else c.number(correction, "a correction")
+        count = lengths(tensor.dims)[axis]
+        if not 0 <= less < count:
+            raise c.refuse(f"divides by {count} - {less:g}")
+        middle = c.total(tensor, [axis], mean=True, keep=True)
+        apart = c.add([tensor, c.scaled(middle, gain=-1.0)])
+        found = c.scaled(_squares(c, apart, axis, keepdim), divisor=float(count - less))
+        return c.function(found, "sqrt") if root else found
+
+    return operator
+
+
 def _addcmul(c: Context, x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """Return x + value · tensor1 · tensor2."""
     product = _mul(c, tensor1, tensor2)
@@ -346,6 +392,11 @@ PRODUCTS: dict[str, Operator] = {
     **dict.fromkeys(("matmul", "mm", "bmm"), matmul),
     "addmm": _addmm,
     "baddbmm": _baddbmm,
+    "norm": _norm,
+    "linalg_vector_norm": lambda c, x, ord=2, *rest, **more: _norm(c, x, ord, *rest, **more),  # noqa: A006 (its name)
+    "normalize": _normalize,
+    "var": _variance(root=False),
+    "std": _variance(root=True),
     "addcmul": _addcmul,
     **dict.fromkeys(("mul", "multiply"), _mul),
     **dict.fromkeys(("div", "divide", "truediv", "true_divide"), either(_div, np.divide)),

@@ -329,6 +329,22 @@ def _movedim(c: Context, x: Any, source: int, destination: int) -> Any:
     return _permute(c, x, order)
 
 
+def _flip(c: Context, x: Any, *dims: Any) -> Any:
+    """Return the numbers in the opposite order along axes."""
+    axes = tuple(c.over(x, dim, "turns around") for dim in _sizes(dims))
+    return c.move(x, lambda array: np.flip(array, axes))
+
+
+def _roll(c: Context, x: Any, shifts: Any, dims: Any = None) -> Any:
+    """Return the numbers moved on along axes; those that leave at one end come in at the other."""
+    if dims is None or isinstance(dims, list | tuple) != isinstance(shifts, list | tuple):
+        raise c.refuse("moves along all axes, which mixes rows; name the axis")
+    named = list(dims) if isinstance(dims, list | tuple) else [dims]
+    axes = tuple(c.over(x, dim, "moves") for dim in named)
+    steps = tuple(shifts) if isinstance(shifts, list | tuple) else (shifts,)
+    return c.move(x, lambda array: np.roll(array, steps, axes))
+
+
 def _hstack(c: Context, tensors: Any) -> Any:
     wide = [_unsqueeze(c, tensor, 1) if len(c.tensor(tensor).dims) == 1 else tensor for tensor in tensors]
     return concatenated(c, wide, 1)
@@ -398,6 +414,8 @@ SHAPES: dict[str, Operator] = {
     "chunk": _chunk,
     "unbind": _unbind,
     **dict.fromkeys(("cat", "concat", "concatenate"), concatenated),
+    "flip": _flip,
+    "roll": _roll,
     **dict.fromkeys(("hstack", "column_stack"), _hstack),
     "stack": lambda c, tensors, dim=0: concatenated(c, [_unsqueeze(c, tensor, dim) for tensor in tensors], dim),
     "expand": _expand,
