@@ -12,6 +12,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 import numpy as np
 import onnxruntime
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByOnnxRuntime
 from torch import nn
 
 import fairmend
@@ -164,7 +165,11 @@ def run_file(path: Path) -> Run:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        try:
+            session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except NotImplementedByOnnxRuntime:  # its optimiser makes QuickGelu of float64, without a kernel
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         name = session.get_inputs()[0].name
         return lambda X: np.asarray(session.run(None, {name: X})[0])
     import keras
