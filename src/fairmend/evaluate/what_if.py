@@ -28,7 +28,7 @@ from fairmend.evaluate.document import (
 from fairmend.evaluate.people import RowNumbers
 from fairmend.network import Model, Network
 from fairmend.network.description import describe_network, packed
-from fairmend.prove.kernel_bounds import compute_margins, kernel_model
+from fairmend.prove.kernel_bounds import kernel_model, margins_of
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature, scale_parameters
 from fairmend.spec.links import Link, ends_of, find_runs, matching_runs
@@ -130,8 +130,8 @@ def _useful_error(network: Network, spec: Spec, X: FloatArray) -> float | None:
         return None
     if not np.isfinite(error):
         return None
-    some = X[:_TYPICAL_ROWS]
-    _, margins = compute_margins(network, some, network.predict(some))
+    logits = network.logits(X[:_TYPICAL_ROWS])
+    _, margins = margins_of(network, logits, network.decide(logits))
     return error if error <= _USEFUL * (np.median(margins) if len(margins) else np.inf) else None
 
 

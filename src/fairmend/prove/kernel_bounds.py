@@ -146,7 +146,11 @@ def require_scores(net: Model, claim: Claim) -> None:
 
 def compute_margins(net: Network, points: FloatArray, classes: Ints) -> tuple[Bools, Floats]:
     """Return where inference at points (n, width) predicts other classes than these (n,), and their margins (n,)."""
-    logits = net.logits(points)
+    return margins_of(net, net.logits(points), classes)
+
+
+def margins_of(net: Network, logits: FloatArray, classes: Ints) -> tuple[Bools, Floats]:
+    """Return the same for the outputs of inference, logits (n, outputs) or (n,)."""
     if net.outputs == 1:
         value = logits.astype(np.float64)
         margin = np.where(classes == 1, value, -value)
