@@ -169,6 +169,7 @@ def test_a_file_within_an_archive_is_taken_out_and_checked(cache, monkeypatch):
         (zipped(bank="age;job\n"), "'bank-full.csv' could not be downloaded: .*no item named 'bank-full.csv'"),
         (b"<html>moved</html>", "'bank-full.csv' could not be downloaded: File is not a zip file"),
     ],
+    ids=["another file", "no such file", "no archive"],  # an archive contains the time
 )
 def test_an_archive_with_something_else_in_it_is_refused_and_not_kept(content, message, cache, monkeypatch):
     serve(monkeypatch, content)

@@ -47,7 +47,11 @@ def archive(data):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("content", [archive(nested_key(60)), archive(nested_key(6, 50)), nested_key(60)])
+@pytest.mark.parametrize(
+    "content",
+    [archive(nested_key(60)), archive(nested_key(6, 50)), nested_key(60)],
+    ids=["deep, in an archive", "wide, in an archive", "deep"],  # an archive contains the time
+)
 def test_a_key_of_nested_tuples_is_refused_before_it_is_hashed(tmp_path, content):
     path = tmp_path / "model.pth"
     path.write_bytes(content)
