@@ -281,6 +281,7 @@ def _fit_time_limit(
     if work < _MUCH_WORK or recipe.fairness_weight == 0:
         return recipe, task, ()
     X, targets = training_rows(task, recipe.label_weight)
+    end = task.deadline.share(STEP_1_SHARE)
     expected = expected_seconds(
         network,
         regions,
@@ -290,9 +291,10 @@ def _fit_time_limit(
         bounds=recipe.bounds,
         squared_error=task.spec.regression,
         device=task.device,
+        left=end.seconds_left(),
     )
     _logger.info("step 1 will take about %.0f s: %d steps with %s bounds", expected, recipe.steps, recipe.bounds)
-    left = task.deadline.share(STEP_1_SHARE).seconds_left()
+    left = end.seconds_left()
     if left is None or expected <= left or recipe.patience is not None:
         return recipe, task, ()
     parts = min(regions.count, math.ceil(expected / max(left, 1e-9)))
