@@ -60,13 +60,11 @@ def enclose_log_odds(threshold: float) -> tuple[float, float]:
 def closing_gaps(threshold: float, dtype: npt.DTypeLike) -> tuple[float, float]:
     """Return how far a logit must be below and above the log-odds for a computed probability to be on the same side.
 
-    A closing sigmoid or softmax is accurate to 16 units of 1, and the threshold may be rounded to the network's dtype
-    before the comparison; docs/certificate.md has the argument. A gap is infinite if no probability is surely on that
-    side.
+    A closing sigmoid is accurate to 16 u, a softmax relative to each probability, and the threshold may be rounded to
+    the network's dtype before the comparison; docs/certificate.md has the argument. A gap is infinite if no probability
+    is surely on that side.
     """
     unit = Fraction(float(np.finfo(dtype).eps)) / 2
-    if threshold == DEFAULT_THRESHOLD:
-        return 4 * _CLOSING_UNITS * float(unit), 4 * _CLOSING_UNITS * float(unit)
     exact, rounded = Fraction(threshold), Fraction(float(np.array(threshold).astype(dtype)))
     error = _CLOSING_UNITS * unit + Fraction(float(np.finfo(dtype).tiny))
     below, above = min(exact, rounded) - error, max(exact, rounded) + error

@@ -249,6 +249,17 @@ class Feature:
         """Return the possible values, or codes (rows,), nearest to encoded columns x (rows, width)."""
         return self.category_of(x).astype(np.float64) if self.one_hot else self.nearest(x[:, 0])
 
+    def own_error(self, x: FloatArray, by: float) -> NDArray[np.float64]:
+        """Return how far the values that were encoded as x (rows,) may be from those of x, and so what is ``by`` away.
+
+        That is half a unit in the last place of x, and 16 roundings in double precision. Whole numbers are exact.
+        """
+        if self.whole:
+            return np.zeros(len(x))
+        offset, factor = scale_parameters(self.scale)
+        sizes = np.abs(self.nearest(x)) + abs(offset) + min(by, self.bounds[1] - self.bounds[0])
+        return 0.5 * np.spacing(np.abs(x)).astype(np.float64) * factor + 2.0**-49 * sizes
+
     def slack(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far, in the feature's own units, values may be off if they were scaled in float32."""
         offset, factor = scale_parameters(self.scale)

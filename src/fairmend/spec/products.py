@@ -71,7 +71,8 @@ class ReachableValues:
         if feature.bands is not None:
             lowest, highest = _own_band(feature, x, own)
         elif not feature.protected:
-            lowest, highest = np.maximum(own - feature.reach, lowest), np.minimum(own + feature.reach, highest)
+            room = feature.reach + feature.own_error(x, feature.reach)
+            lowest, highest = np.maximum(own - room, lowest), np.minimum(own + room, highest)
         none = np.zeros(len(x), dtype=np.bool_)
         return ReachableValues.within(feature, columns, x, own, (lowest, highest), kept=none, moved=none)
 
@@ -494,8 +495,11 @@ def _changes(target: ReachableValues, link: Link, rows: Ints) -> Iterator[tuple[
     change = link.then[feature.name]
     if not feature.categories:
         low, high = ends_of(change["range"] if "range" in change else change["offset"])
-        base = np.zeros(len(rows)) if "range" in change else own
-        yield _moved(np.arange(len(rows)), np.clip(base + low, *feature.bounds), np.clip(base + high, *feature.bounds))
+        ends: tuple[Floats, Floats] = np.full(len(rows), low), np.full(len(rows), high)
+        if "offset" in change:
+            error = feature.own_error(target.x[rows], max(-low, high))
+            ends = own + (low - error), own + (high + error)
+        yield _moved(np.arange(len(rows)), *(np.clip(end, *feature.bounds) for end in ends))
         return
     named = np.zeros(len(rows), np.bool_)
     for category, replacement in change.items():

@@ -168,12 +168,28 @@ class Graph:
     def apply(self, operation: Operation, *sources: int) -> int:
         """Return what an operation without arrays of the file computes of values.
 
-        What is multiplied by itself is a square, however it is written: its bounds are tighter.
+        What is multiplied by itself is a square, however it is written: its bounds are tighter. What is multiplied by
+        numbers that are the same for every row is scaled: programs may scale the terms of a sum.
         """
         width = operation.width([self.width(source) for source in sources])
-        if operation == Product(width) and sources[0] == sources[1]:
-            return self.function(sources[0], Activation("square"))
+        if operation == Product(width):
+            if sources[0] == sources[1]:
+                return self.function(sources[0], Activation("square"))
+            for source, other in (sources, sources[::-1]):
+                factors = self._constant(other)
+                if factors is not None:
+                    return self.norm(source, scaling(0.0, factors, None))
         return self._add(operation, sources, width, width)
+
+    def _constant(self, value: int) -> Floats | None:
+        """Return the numbers of a value that does not depend on the inputs: those of an affine layer of zeros."""
+        operation, sources = self._steps[value]
+        if isinstance(operation, Columns):
+            found = self._constant(sources[0])
+            return None if found is None else found[list(operation.indices)]
+        if not isinstance(operation, Affine) or operation.weight.any():
+            return None
+        return np.zeros(len(operation.weight)) if operation.bias is None else operation.bias
 
     def _add(
         self,

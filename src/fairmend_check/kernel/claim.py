@@ -22,7 +22,7 @@ from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Preci
 
 HALF = 0.5  # the threshold of a spec that names none
 
-CLOSING_UNITS = 16  # a sigmoid or softmax is accurate to so many units of 1
+CLOSING_UNITS = 16  # a sigmoid is accurate to so many u, and a softmax relative to each probability (`Threshold.of`)
 _DIGITS, _SLIP = Context(prec=60), 1e-50
 
 
@@ -45,14 +45,15 @@ class Threshold:
 
         ``slack`` is the error of a score that is computed from the probability, in units of the probability. The
         log-odds are then those of all probabilities so close to t.
+
+        The gap of t = 1/2 is more than 64 u, so that the largest of several outputs has the largest probability, too:
+        each is off by 16 u + 2 u d relative to itself, where d is how far its output is below the largest one.
         """
         kind = np.finfo(dtype)
         unit = float(kind.eps) / 2
-        if threshold == HALF and not slack:
-            return Threshold(0.0, 0.0, 4 * CLOSING_UNITS * unit, 4 * CLOSING_UNITS * unit)
         exact, rounded = Fraction(threshold), Fraction(float(np.dtype(dtype).type(threshold)))
         error = CLOSING_UNITS * Fraction(unit) + Fraction(float(kind.tiny)) + Fraction(slack)
-        low, high = enclose_log_odds(exact)
+        low, high = enclose_log_odds(exact) if threshold != HALF else (0.0, 0.0)
         near, far = high, low  # which gaps are measured from
         if slack:  # which also bounds how far the probability of a rescaled threshold is from this number
             low = enclose_log_odds(exact - Fraction(slack))[0] if exact > slack else -math.inf

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.json_reader import only_keys, take
-from fairmend_check.kernel.features import Feature
+from fairmend_check.kernel.features import EXACT, Feature
 from fairmend_check.kernel.spec import Spec
 
 FLOATS, WHOLE = ("float32", "float64"), ("int32", "int64")
@@ -255,13 +255,16 @@ def _columns(data: Any, port: Port, where: str) -> tuple[int, ...]:
 
 
 def _constant(value: Any, kind: str, where: str) -> float | int | bool | str:
-    """Return a constant of a port's type; a number must be one of that type already, so that nothing is rounded."""
+    """Return a constant of a port's type; a number must be one of that type already, so that nothing is rounded.
+
+    Whole numbers are compared as doubles (`classes._compare`), so they must be ones up to 2^53.
+    """
     if kind == "string":
         fits = type(value) is str and "\0" not in value and not any(0xD800 <= ord(c) < 0xE000 for c in value)
     elif kind == "bool":
         fits = type(value) is bool
     elif kind in WHOLE:
-        fits = type(value) is int and abs(value) <= np.iinfo(kind).max
+        fits = type(value) is int and abs(value) <= min(np.iinfo(kind).max, EXACT)
     else:
         value = float(value) if type(value) is int else value
         with np.errstate(over="ignore"):

@@ -19,7 +19,7 @@ from fairmend_check.json_reader import maybe, only_keys, take
 Runs = tuple[tuple[float, float], ...]  # first and last values, in order and apart from each other
 
 MAX_BANDS = 10_000  # of a number
-_EXACT = 2**53
+EXACT = 2**53  # whole numbers up to it are doubles
 _KEYS = (
     "name", "kind", "range", "categories", "encoding", "scale", "protected", "tolerance", "dropped", "missing",
     "indicates", "names", "input", "bands", "columns",
@@ -155,7 +155,7 @@ def read_feature(entry: Any, where: str) -> Feature:
         if low > high:
             raise CheckError(f"{where} has an empty range")
     if kind == "integer":
-        if not (low.is_integer() and high.is_integer()) or max(-low, high) > _EXACT:
+        if not (low.is_integer() and high.is_integer()) or max(-low, high) > EXACT:
             raise CheckError(f"{where} needs a range of whole numbers")
         low, high = int(low), int(high)
     if entry.get("protected") is True and low == high:

@@ -15,6 +15,7 @@ import numpy as np
 from fairmend_check.kernel.bounds import Intervals, Known, leads
 from fairmend_check.kernel.model import Dense, Model
 from fairmend_check.kernel.operations.base import Interval, Nonlinear, Read, Rounding, length, magnitude
+from fairmend_check.kernel.operations.columns import Sum
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
 
 _ROOM = 2**19  # numbers in the largest array
@@ -154,10 +155,11 @@ def _forward(
             continue
         outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
         terms = node.operation.terms(reads, kind)
-        own, largest = node.operation.own_rounding(terms, reads, kind, found[node.sources[0]].scaled)
+        before = max(read.scaled for read in reads)
+        own, largest = node.operation.own_rounding(terms, reads, kind, before)
         if any(read.flushed.any() for read in reads):
             own = own + node.operation.carried(None, [read.flushed for read in reads]) * outward
-        scaled, ending = node.operation.scaled(found[node.sources[0]].scaled)
+        scaled, ending = node.operation.scaled(before)
         fits &= (largest < kind.largest).all(axis=1) & (scaled <= _SCALED)
         if number == len(model.nodes) - 1:
             break
@@ -165,6 +167,8 @@ def _forward(
         if thorough and any(node.sources) and node.operation.arithmetic:
             error = np.minimum(error, _traced_errors(model, found, own))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
+        if isinstance(node.operation, Sum) and terms is not None:  # a sum that is read twice is computed by itself
+            terms = terms.mapped(lambda each, once=model.uses[number] < 2: np.where(once, each, 0.0))
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
         found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms, ending))
     return found, own, fits
@@ -175,9 +179,7 @@ def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> Re
     if model.readers[number] == 1:
         return Read(source.low, source.high, np.zeros_like(source.low), source.terms, source.scaled)
     flushed = np.minimum(kind.tiny, np.maximum(source.high, -source.low))
-    # A sum that several nodes read is computed by itself.
-    terms = None if len(model.nodes[number].sources) > 1 else source.terms
-    return Read(source.low - flushed, source.high + flushed, flushed, terms, source.scaled)
+    return Read(source.low - flushed, source.high + flushed, flushed, source.terms, source.scaled)
 
 
 def _traced_errors(model: Model, found: list[Rounding], own: Array) -> Array:

@@ -29,13 +29,14 @@ class Effect:
     low: float = 0.0
     high: float = 0.0
 
-    def values(self, feature: Feature, own: float) -> Runs | None:
-        """Return the values that replace the own one; None if it stays."""
+    def values(self, feature: Feature, own: float, error: float = 0.0) -> Runs | None:
+        """Return the values that replace the own one, which may be off by an error; None if it stays."""
         if self.kind == "map":
             return dict(self.categories).get(own)
         if self.kind == "range":
             return ((self.low, self.high),)
-        low, high = (min(max(own + by, feature.low), feature.high) for by in (self.low, self.high))
+        ends = own + (self.low - error), own + (self.high + error)
+        low, high = (min(max(end, feature.low), feature.high) for end in ends)
         return ((low, high),)
 
 

@@ -126,6 +126,16 @@ class Model:
                 found[source] += 1
         return tuple(found)
 
+    @cached_property
+    def uses(self) -> tuple[NDArray[np.int64], ...]:
+        """How many nodes read each number of each node."""
+        found = [np.zeros(width, np.int64) for width in self.widths]
+        for node in self.nodes:
+            for source in node.sources:
+                some = isinstance(node.operation, Columns)
+                found[source][list(node.operation.indices) if some else slice(None)] += 1
+        return tuple(found)
+
     def index_column(self, lookup: int) -> int:
         """Return the input column that a look-up reads, through choices of columns alone; -1 if there is none."""
         node, column = self.nodes[lookup].sources[0], 0

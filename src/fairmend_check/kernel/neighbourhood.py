@@ -143,7 +143,7 @@ def _neighbourhood(spec: Spec, x: Array, own: Mapping[str, float], kind: np.dtyp
         cells = {name: cell for name, (cell, _) in zip(parts, chosen, strict=True)}
         linked = [
             [_axis(*places[name], low, high, None, kind) for low, high in values]
-            for name, values in _linked_values(spec.links, cells, places, own).items()
+            for name, values in _linked_values(spec.links, cells, places, own, x, kind).items()
         ]
         found += [Product(x, (*(axis for _, axis in chosen), *others)) for others in product(*linked)]
     return found
@@ -162,7 +162,8 @@ def _parts(
         if feature.varies:
             start = spec.places[feature.name][1]
             value, number = own[feature.name], float(x[start])
-            lowest, highest = max(feature.low, value - feature.reach), min(feature.high, value + feature.reach)
+            room = feature.reach + own_error(feature, value, number, kind, feature.reach)
+            lowest, highest = max(feature.low, value - room), min(feature.high, value + room)
             cells = [Cell(lowest, highest, True)]
             if feature.name in runs:
                 cells = _cells(feature, value, runs[feature.name])
@@ -211,6 +212,8 @@ def _linked_values(
     cells: Mapping[str, Cell],
     places: Mapping[str, tuple[Feature, int]],
     own: Mapping[str, float],
+    x: Array,
+    kind: np.dtype[np.floating],
 ) -> dict[str, Runs]:
     """Return the values that the links set for people with protected values in these cells, by feature.
 
@@ -221,7 +224,10 @@ def _linked_values(
         applies = all(cells[name].within(runs) for name, runs in link.when)
         if applies and not all(cells[name].own for name, _ in link.when):
             for name, effect in link.then:
-                values = effect.values(places[name][0], own[name])
+                feature, start = places[name]
+                by = max(-effect.low, effect.high) if effect.kind == "offset" else 0.0
+                error = own_error(feature, own[name], float(x[start]), kind, by)
+                values = effect.values(feature, own[name], error)
                 if values is not None:
                     found[name] = values
     return found
@@ -252,6 +258,18 @@ def _own_values(feature: Feature, columns: Array) -> tuple[Array, NDArray[np.boo
     nearest = np.round(nearest) if feature.whole else nearest
     with np.errstate(invalid="ignore"):
         return nearest, ~(np.abs(value - nearest) <= slack(feature, nearest))
+
+
+def own_error(feature: Feature, value: float, x: float, kind: np.dtype[np.floating], by: float) -> float:
+    """Return how far the value that was encoded as x may be from the value of x, and so may be what ``by`` is added to.
+
+    That is half a unit in the last place of x, and 16 roundings in double precision. Whole numbers are exact.
+    """
+    if feature.whole:
+        return 0.0
+    offset, factor = feature.affine
+    sizes = abs(value) + abs(offset) + min(by, feature.high - feature.low)
+    return float(0.5 * np.spacing(kind.type(abs(x))) * factor + 2.0**-49 * sizes)
 
 
 def slack(feature: Feature, values: Array) -> Array:

@@ -1,5 +1,7 @@
 """Which columns the outputs can depend on, along every path, and where 0 times infinity could hide one."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.operations.affine import scaling
+from fairmend_check.kernel.operations.product import Product
 
 ONES = np.ones((1, 3), np.float32)
 TO_ONE = Activation("clip", 0.0, (-1.0, 1.0))
@@ -100,3 +103,37 @@ def test_the_sign_of_a_zero_reaches_a_pole(zero, pole, added):
     model = graph.finish(graph.affine(graph.concatenate(bounded, graph.input), np.float32([[1, 0, 1, 1]])))
     depends, _ = dependent_columns(model, [0], np.ones(3))
     assert depends.tolist() == [added == 0 or zero == "norm that is undone"]
+
+
+@pytest.mark.parametrize(("weight", "depends"), [(1.0, True), (0.0, False)])
+def test_a_sum_that_cancels_to_a_zero_of_either_sign_reaches_a_pole(weight, depends):
+    """With fused operations b + w x may be -2^-154, which is -0; and then 0 p decides on the sign.
+
+    b = 8388614 2^-83; after the first product the sum is -2^-107, and after the second one -2^-154.
+    """
+    w, x = [-13961543 * 2.0**-40, 10610063 * 2.0**-70], [10080375 * 2.0**-67, 13264529 * 2.0**-84]
+    exact = [Fraction(8388614) / 2**83]
+    for factor, value in zip(w, x, strict=True):
+        exact.append(exact[-1] + Fraction(factor) * Fraction(value))
+    assert exact[1:] == [-Fraction(1, 2**107), -Fraction(1, 2**154)]
+    assert np.float32(-(2.0**-154)) == 0 and np.signbit(np.float32(-(2.0**-154)))
+    for name in ("reciprocal", "rsqrt"):
+        graph = Graph(3)
+        total = graph.affine(
+            graph.input, np.float32([[*np.multiply(w, weight), 0]]), np.float32([8388614 * 2.0**-83])
+        )
+        bounded = graph.function(graph.function(total, Activation(name)), TO_ONE)
+        model = graph.finish(graph.affine(bounded, np.ones((1, 1), np.float32)))
+        assert dependent_columns(model, [2], np.ones(3))[0].tolist() == [depends]
+
+
+def test_a_norm_that_is_written_out_takes_the_sign_of_a_zero_away():
+    """x / sqrt(mean of x² + epsilon): what is squared is 0 and not -0, so blind models with such norms stay so."""
+    graph = Graph(3)
+    hidden = graph.affine(graph.input, without(0))
+    squares = graph.function(hidden, Activation("square"))
+    spread = graph.affine(squares, np.full((2, 2), 0.5, np.float32), np.full(2, 1e-5, np.float32))
+    normed = graph.apply(Product(2), hidden, graph.function(spread, Activation("rsqrt")))
+    model = graph.finish(graph.affine(normed, np.ones((1, 2), np.float32)))
+    assert dependent_columns(model, [0], np.ones(3))[0].tolist() == [False]
+    assert dependent_columns(model, [1], np.ones(3))[0].tolist() == [True]

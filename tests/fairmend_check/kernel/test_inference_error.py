@@ -82,7 +82,7 @@ def test_the_terms_of_a_layer_may_be_added_to_the_other_parts_of_a_sum(readers, 
     for thorough in (False, True):
         intervals = interval_layers(model, x, x)
         error = output_errors(model, x, x, intervals, np.ones((1, 1, 1)), thorough=thorough)[0, 0]
-        assert 25 <= error < 250
+        assert 25 <= error < 450  # the last layer adds one number up, and may take over its terms
 
 
 def test_sums_of_sums_may_be_added_in_any_order():
@@ -95,7 +95,7 @@ def test_sums_of_sums_may_be_added_in_any_order():
     model = graph.finish(graph.affine(graph.sum(inner, large), np.ones((1, 1), np.float32)))
     x = np.array([[1.0, 2.0**25]])
     error = output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0]
-    assert 20 <= error < 30
+    assert 20 <= error < 50
 
 
 @pytest.mark.parametrize("chained", [False, True])

@@ -219,7 +219,8 @@ def test_a_single_continuous_value_can_be_a_condition():
     everywhere = ([0, 10], [8, 10])
     assert not covered(spec, [1, 10], everywhere)
     assert not covered(spec, [1, 10], everywhere, ([0.5, 5], [0.5, 99]))
-    assert covered(spec, [1, 10], everywhere, ([0.5, 5], [0.5, 100]))  # cut off at the range
+    assert covered(spec, [1, 10], everywhere, ([0.5, 4.99], [0.5, 100]))  # cut off at the range
+    assert not covered(spec, [1, 10], everywhere, ([0.5, 5], [0.5, 100]))  # 10 - 5, for what may be rounded to 10
     assert covered(spec, [0.5, 10], everywhere)  # but the cell that is the own value stays
 
 

@@ -16,6 +16,8 @@ from fairmend_check.kernel.operations.base import (
     Interval,
     Lines,
     Nonlinear,
+    Read,
+    Terms,
     dot,
     magnitude,
     once,
@@ -89,6 +91,10 @@ class Activation(Nonlinear):
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         return np.where(errors[0] == 0, 0.0, magnitude(*slopes) * errors[0])
 
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
+        """Return those of what an identity reads; all others need the sum itself."""
+        return reads[0].terms if self.name == "identity" else None
+
     def rounding(self, reads: Sequence[Interval], kind: Precision, scaled: float) -> Array:
         """Return what programs round in the function."""
         return function_of(self).rounding(*reads[0], kind)
@@ -117,7 +123,9 @@ class Activation(Nonlinear):
         return reached[0]
 
     def signed(self, reached: Sequence[Bools]) -> Bools:
-        """Follow functions that may be 0 where they read 0."""
+        """Follow functions that may be 0 where they read 0; the square of either zero is 0, and not -0."""
+        if self.name == "square":
+            return np.zeros_like(reached[0])
         zero = np.zeros((1, len(reached[0])))
         with np.errstate(all="ignore"):
             low, high = function_of(self).value_range(zero, zero)

@@ -48,7 +48,7 @@ from fairmend_check.kernel.rounding import (
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
 _MOST = 2.0**60  # of means, shifts and reaches
-_ADDED = 2.0**-60  # smaller numbers that are added may be made of subnormal ones, and those count as 0
+_ADDED = 2.0**-60  # divided by _MOST it is still a normal number in float32, and no subnormal one that counts as 0
 _SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 
 
@@ -172,6 +172,16 @@ def joined_norm(norms: Sequence[Norm], width: int) -> Norm:
     return found
 
 
+def _is_added(numbers: Array) -> Bools:
+    """Return which numbers take the sign away from a zero that they are added to, also where they are scaled first."""
+    return np.asarray(np.abs(numbers) >= _ADDED)
+
+
+def _relative(units: Any) -> Array:
+    """Return how far a number is off, relative to itself, after roundings that add up to this; inf above 1/2."""
+    return np.where(units < 0.5, units / (1 - units), np.inf)
+
+
 _FEW = 0.6  # of the weights
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
 
@@ -264,26 +274,42 @@ class Dense(Operation):
         """Return the terms of the layer; those that are surely 0 are added exactly.
 
         Of the others, every partial sum lies between the sum of all negative and the sum of all positive terms, and
-        each addition is off by at most half a unit in the last place of the larger one.
+        each addition is off by at most half a unit in the last place of the larger one. The terms of what an average
+        reads, or a row of weights of one size, are terms of its own: a program may add them all up in one go.
         """
         fold, weight, read = self.fold, np.abs(self.weight), reads[0]
         n = weight.shape[1]
-        above, below = np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
+        above, below, inner = np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0), np.zeros((1, 1))
+        summed = self._summed(read)
+        if summed is not None:
+            above, below, inner = summed.above, summed.below, summed.additions @ (weight > 0).astype(np.float64).T
         size = np.maximum(above, below)
         if fold is not None:
-            inner = (size * np.abs(fold.before.factor) + fold.before.size) @ np.abs(fold.weight).T + np.abs(fold.bias)
-            leaving = (inner * np.abs(fold.after.factor) + fold.after.size) * (1 + 4 * gamma(n + 16))
-            return Terms(np.full((1, 1), n + 1.0), leaving, leaving, kind.u * leaving)
+            wide = size if summed is None else above + below
+            leaving = (wide * np.abs(fold.before.factor) + fold.before.size) @ np.abs(fold.weight).T + np.abs(fold.bias)
+            leaving = (leaving * np.abs(fold.after.factor) + fold.after.size) * (1 + 4 * gamma(n + 16))
+            return Terms(n + 1.0 + inner, leaving, leaving, kind.u * leaving)
         outward = 1 + 4 * gamma(n + 8)  # for the rounding of this very computation
         additions = (size > 0).sum(axis=1, keepdims=True)  # the bias is a term as well
         if self._sparse is not None:  # what is multiplied by 0 is added exactly
             additions = (size > 0).astype(np.float64) @ self._sparse.T
-        g = (additions + 1) * kind.u / (1 - (additions + 1) * kind.u)  # n is at most 2^20, so n u stays well below 1
+        additions = additions + inner
+        g = _relative((additions + 1) * kind.u)
         whole = ((above + below) @ weight.T + np.abs(self.bias)) * outward  # P + N
         apart, slip = (above - below) @ self.weight.T + self.bias, (outward - 1) * whole  # P - N
         most, least = (np.minimum(whole, (whole + sign * apart + slip) / 2) for sign in (1, -1))
         # 1 + 2 g covers the errors in the partial sums themselves.
         return Terms(additions, most, least, kind.u * power_below((1 + 2 * g) * np.maximum(most, least)))
+
+    def _summed(self, read: Read) -> Terms | None:
+        """Return the terms of what it reads, if it only adds them up."""
+        return read.parts if read.terms is not None and self._averages else None
+
+    @cached_property
+    def _averages(self) -> bool:
+        """Whether the weights of each unit are of one size, or 0: as those of sums, averages and choices are."""
+        size = np.abs((self.fold or self).weight)
+        return bool(((size == 0) | (size == size.max(axis=1, keepdims=True))).all())
 
     def own_rounding(
         self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
@@ -294,14 +320,16 @@ class Dense(Operation):
         these scale, and what underflows there is multiplied by it.
         """
         assert terms is not None
-        low, high = reads[0].low, reads[0].high
+        summed, size = self._summed(reads[0]), magnitude(reads[0].low, reads[0].high)
+        size = size if summed is None else summed.above + summed.below
         if self.fold is not None:
-            return _folded_rounding(self.fold, terms, low, high, kind, scaled)
-        n = low.shape[1]
+            return _folded_rounding(self.fold, terms, size, kind, scaled)
+        n = size.shape[1]
         outward = 1 + 4 * gamma(n + 8)
         whole = (terms.above + terms.below) * outward
-        flushed = kind.tiny * scaled * (magnitude(low, high).sum(axis=1, keepdims=True) + 4 * (n + 1))
-        g = (n + 1) * kind.u / (1 - (n + 1) * kind.u)
+        count = np.maximum(terms.additions, n) + 1
+        flushed = kind.tiny * scaled * (size.sum(axis=1, keepdims=True) + 4 * count)
+        g = _relative(count * kind.u)
         return (terms.additions * terms.unit + kind.u * whole + flushed) * outward, scaled * whole * (1 + g) + flushed
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
@@ -344,14 +372,16 @@ class Dense(Operation):
         return np.asarray(used.astype(np.float64) @ reached[0].astype(np.float64) > 0)
 
     def signed(self, reached: Sequence[Bools]) -> Bools:
-        """Follow all weights, those that are 0 as well, unless a number that is not 0 is added.
+        """Follow all weights, those that are 0 as well, unless all are 0 and a number that is not 0 is added.
 
-        It must be there both where a program computes the norms, and where it has folded them into the layer.
+        It must be there both where a program computes the norms, and where it has folded them into the layer. With
+        another weight, the sum may cancel to a zero of either sign before a product with 0 is added.
         """
-        added = np.abs(self.bias) >= _ADDED
+        constant = _is_added(self.bias) & ~self.weight.any(axis=1)
         if self.fold is not None:
-            added &= (np.abs(self.fold.bias) >= _ADDED) | (np.abs(self.fold.after.shift) >= _ADDED)
-        return np.asarray(~added[:, None] & reached[0].any(axis=0))
+            stored = _is_added(self.fold.bias) & ~self.fold.weight.any(axis=1)
+            constant &= stored | _is_added(self.fold.after.shift)
+        return np.asarray(~constant[:, None] & reached[0].any(axis=0))
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Bound the sum of all terms."""
@@ -377,7 +407,7 @@ class Dense(Operation):
 
 
 def _folded_rounding(
-    fold: Fold, terms: Terms, low: Array, high: Array, kind: Precision, scaled: float
+    fold: Fold, terms: Terms, size: Array, kind: Precision, scaled: float
 ) -> tuple[Array, Array]:
     """Return the roundings of a layer and the norms beside it, computed step by step or folded.
 
@@ -386,13 +416,12 @@ def _folded_rounding(
     multiplied by no more than that.
     """
     n = fold.weight.shape[1]
-    size = magnitude(low, high)
-    count = (n + _FOLDING) * kind.u + fold.before.units(kind.u) + fold.after.units(kind.u)
+    count = (terms.additions - 1 + _FOLDING) * kind.u + fold.before.units(kind.u) + fold.after.units(kind.u)
     weights = 1 + np.abs(fold.weight).sum(axis=1) + np.abs(fold.bias)
     beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size
-    reach = scaled * beside * (1 + n + wide.sum(axis=1, keepdims=True)) + fold.after.size
-    return (count / (1 - count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
+    reach = scaled * beside * (terms.additions + wide.sum(axis=1, keepdims=True)) + fold.after.size
+    return (_relative(count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
 
 
 _SCALING = 2  # roundings beside those of the norms: its numbers are rounded to the type of the model
@@ -433,14 +462,28 @@ class Scale(Operation):
         """Multiply by the sizes of the factors."""
         return errors[0] * np.abs(self.factor)
 
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
+        """Return the terms of the sums that it reads, scaled, and the shifts: a program may scale before it adds up."""
+        if reads[0].terms is None:
+            return None
+        part, norm = reads[0].parts, self.norm
+        room = 1 + 2 * _relative(norm.units(kind.u) + _SCALING * kind.u)  # for what the scaled terms are off
+        factor = np.maximum(np.abs(self.factor), np.abs(norm.factor))
+        ends = [(end * factor + norm.size) * room for end in (part.above, part.below)]
+        above, below = (np.where(self.factor < 0, *pair) for pair in (ends[::-1], ends))
+        return Terms(part.additions + 2 * norm.roundings // ROUNDINGS, above, below, part.unit * factor)
+
     def own_rounding(
         self, terms: Terms | None, reads: Sequence[Read], kind: Precision, scaled: float
     ) -> tuple[Array, Array]:
-        """Return the roundings of the norms, step by step or as one, for each unit by itself."""
-        norm, size = self.norm, np.maximum(reads[0].high, -reads[0].low)
-        count = norm.units(kind.u) + _SCALING * kind.u
+        """Return the roundings of the norms, step by step or as one, for each unit, or for each term, by itself."""
+        norm, size, count = self.norm, np.maximum(reads[0].high, -reads[0].low), np.zeros((1, 1))
+        if terms is not None:
+            part = reads[0].parts
+            size, count = part.above + part.below, part.additions
+        units = norm.units(kind.u) + _SCALING * kind.u
         reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
-        own = count / (1 - count) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * reach
+        own = _relative(units) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * (1 + count) * reach
         return own * (1 + 4 * gamma(16)), 2 * reach
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
@@ -472,7 +515,7 @@ class Scale(Operation):
 
     def signed(self, reached: Sequence[Bools]) -> Bools:
         """Follow factors that are 0 as well, unless a number that is not 0 is added."""
-        return np.asarray(reached[0] & (np.abs(self.shift) < _ADDED)[:, None])
+        return np.asarray(reached[0] & ~_is_added(self.shift)[:, None])
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         """Bound the numbers on the way."""

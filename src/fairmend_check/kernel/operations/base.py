@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -117,15 +117,20 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The terms of an affine layer or a sum: how many additions, and the sums of all positive and all negative ones.
+    """The terms of sums: how many additions, and the sums of all positive and of all negative terms.
 
-    ``unit`` is how far each addition is off, as the node itself counts it.
+    ``unit`` is how far each addition is off, as the nodes that add up count it. Arrays are (boxes, width), or broadcast
+    to that. A number that is no sum has no additions.
     """
 
     additions: Array
     above: Array
     below: Array
     unit: Array
+
+    def mapped(self, change: Callable[[Array], Array]) -> Terms:
+        """Return terms of which each array is changed."""
+        return Terms(*map(change, (self.additions, self.above, self.below, self.unit)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +147,16 @@ class Read:
     flushed: Array
     terms: Terms | None = None
     scaled: float = 1.0
+
+    @property
+    def parts(self) -> Terms:
+        """The terms (boxes, width), at least as large as what is computed of them; a number that is no sum is one."""
+        above, below = np.maximum(self.high, 0.0), np.maximum(-self.low, 0.0)
+        none = np.zeros_like(above)
+        if self.terms is None:
+            return Terms(none, above, below, none)
+        whole = self.terms.mapped(lambda each: none + each)
+        return replace(whole, above=np.maximum(whole.above, above), below=np.maximum(whole.below, below))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +224,7 @@ class Operation:
         raise NotImplementedError
 
     def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
-        """Return the terms that it adds up, if it does."""
+        """Return the terms of its sums, those of sums that it passes on among them; None if it has none."""
         return None
 
     def own_rounding(
@@ -312,7 +327,7 @@ class Nonlinear(Operation):
             own = own + self.carried(slopes, [read.flushed for read in reads]) * outward
         # Exact and computed value both lie between low and high, but for the operation's own rounding.
         error = (np.minimum(self.carried(slopes, errors), up(high - low)) + own) * outward
-        return Rounding(own, error, low - own, high + own, slopes, scaled=self.ending)
+        return Rounding(own, error, low - own, high + own, slopes, self.terms(reads, kind), self.ending)
 
 
 def one_source(widths: Sequence[int], wanted: int | None = None, name: str = "node") -> int:

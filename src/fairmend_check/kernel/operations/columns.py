@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,12 +68,28 @@ class Rearranging(Operation):
     def carried(self, slopes: Any, errors: Sequence[Array]) -> Array:
         return self.moved(errors)
 
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
+        """Return those of the sums that it reads: a program may move terms before it adds them up."""
+        if all(read.terms is None for read in reads):
+            return None
+        parts = [read.parts for read in reads]
+        return Terms(
+            self.moved([part.additions for part in parts]),
+            self.moved([part.above for part in parts]),
+            self.moved([part.below for part in parts]),
+            self.moved([part.unit for part in parts]),
+        )
+
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         return list(zip(*(self.returned(part, widths) for part in derivatives), strict=True))
 
     def stretch(self, side: int, slopes: Any) -> Array | float:
         """Return 1: they are the same numbers, elsewhere."""
         return 1.0
+
+    def scaled(self, before: float) -> tuple[float, float]:
+        """Return that it ends with the scalings before it: a program may move numbers before it scales them."""
+        return before, before
 
     def reached(self, reached: Sequence[Bools]) -> Bools:
         return self.moved([part.T for part in reached]).T
@@ -220,7 +236,7 @@ class Sum(Operation):
         A program may add up the terms of an affine layer, or of a sum, and the other parts of the sum in one go, so
         that an addition in the layer is off by as much as one in the sum.
         """
-        parts = [_part(read) for read in reads]
+        parts = [read.parts for read in reads]
         additions = np.asarray(len(parts) - 1 + sum(part.additions for part in parts))
         count, outward = (additions + 1) * kind.u, 1 + 4 * gamma(len(parts) + 8)
         ends = zip(*((part.above, part.below) for part in parts), strict=True)
@@ -233,7 +249,7 @@ class Sum(Operation):
     ) -> tuple[Array, Array]:
         """Return the roundings of a sum in any order: each addition is off by half a unit of a partial sum."""
         assert terms is not None
-        parts = [_part(read) for read in reads]
+        parts = [read.parts for read in reads]
         merged = sum(part.additions * np.maximum(terms.unit - part.unit, 0.0) for part in parts)
         size = terms.above + terms.below
         own = ((len(reads) - 1) * terms.unit + merged + 2 * len(reads) * kind.tiny) * (1 + 4 * gamma(len(reads) + 8))
@@ -252,14 +268,6 @@ class Sum(Operation):
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
         return np.asarray(2 * sum(sizes))
-
-
-def _part(read: Read) -> Terms:
-    """Return the terms that a sum reads, at least as large as what is computed of them."""
-    none, above, below = np.zeros((1, 1)), np.maximum(read.high, 0.0), np.maximum(-read.low, 0.0)
-    if read.terms is None:
-        return Terms(none, above, below, none)
-    return replace(read.terms, above=np.maximum(read.terms.above, above), below=np.maximum(read.terms.below, below))
 
 
 def _several(widths: Sequence[int]) -> set[int]:

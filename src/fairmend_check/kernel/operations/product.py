@@ -21,6 +21,8 @@ from fairmend_check.kernel.operations.base import (
     Form,
     Interval,
     Nonlinear,
+    Read,
+    Terms,
     dot,
     finite,
     length,
@@ -135,6 +137,14 @@ class Product(Nonlinear):
         bound = units / (1 - units) * whole + kind.tiny * scaled * flushed
         fits = 4 * scaled * whole < kind.largest
         return np.where(fits, np.where(whole == 0, 0.0, bound * (1 + 4 * gamma(self.length + 8))), np.inf)
+
+    def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
+        """Return the terms of the sums, each off by no more than `rounding` counts for it."""
+        if self.length == 1:
+            return None
+        whole = self._sums(*(np.maximum(read.high, -read.low) for read in reads))
+        size = whole * (1 + 4 * gamma(self.length + 8))
+        return Terms(np.full((1, 1), self.length - 1.0), size, size, kind.u * whole)
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the other factor, and add up."""
