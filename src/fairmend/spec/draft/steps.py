@@ -16,8 +16,12 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
+from fairmend.spec.features import Feature
+from fairmend.spec.spec import Spec
 
 MISSING = "(missing)"  # the category of missing values
+_MOST_LISTED = 2**16  # values of a feature that are compared one by one
+_ROUNDED = 1e-6  # how far a scale in a spec may be rounded
 
 SUPPORTED = (
     "Supported are ColumnTransformer, Pipeline, OneHotEncoder, OrdinalEncoder, StandardScaler, MinMaxScaler, "
@@ -100,10 +104,13 @@ def apply_min_max(scaler: Any, columns: Sequence[TransformedColumn]) -> list[Tra
         factor = 1.0 / float(scaler.scale_[i])
         extent = tuple(end * column.factor + column.offset for end in ends)
         after = column.scaled(ends[0] - low * factor, factor, "MinMaxScaler")
-        if scaler.clip and column.categories is None:
-            after = replace(after, clipped=True)
         if column.categories is None:
-            after = replace(after, extent=(extent[0], extent[1]))
+            after = replace(after, extent=(extent[0], extent[1]), clipped=scaler.clip)
+        elif scaler.clip and not extent[0] <= 0 <= len(column.categories) - 1 <= extent[1]:
+            raise FairmendError(
+                f'MinMaxScaler(clip=True) clips codes of "{column.name}" that were not in the data that it was fitted '
+                "on, which a spec cannot express. Use clip=False."
+            )
         made.append(after)
     return made
 
@@ -183,6 +190,12 @@ def apply_ordinal(encoder: Any, columns: Sequence[TransformedColumn]) -> list[Tr
                     f'OrdinalEncoder gives a missing "{column.name}" the code {code}. A spec can only express -1 or '
                     f"{len(known)}, the codes next to the others. Set encoded_missing_value to one of them."
                 )
+        codes = np.arange(first, first + len(categories))
+        if (codes.astype(encoder.dtype).astype(np.float64) != codes).any():
+            raise FairmendError(
+                f'OrdinalEncoder writes the codes of "{column.name}" as {np.dtype(encoder.dtype)}, which does not hold '
+                "them all. Use its default dtype."
+            )
         notes = (*column.notes, *notes)
         made.append(replace(column, missing=missing, categories=categories, offset=float(-first), notes=notes))
     return made
@@ -281,6 +294,58 @@ def apply_transformer(transformer: Any, columns: Sequence[TransformedColumn]) ->
         # Only scalers remain here. The first one-hot group raises the error.
         next(column for column in columns if column.one_hot).scaled(0.0, 1.0, name)
     return _STEPS[name](transformer, columns)
+
+
+def encode_as_spec(steps: Sequence[Any], names: Sequence[str], count: int | None, spec: Spec) -> bool:
+    """Return whether fitted steps give the columns of a spec, in its order, of raw columns that it may know by name.
+
+    ``count`` is the number of raw columns, which are the features or, where no step encodes a feature, its columns.
+    """
+    columns = [TransformedColumn(name) for name in names or [f"x{place}" for place in range(count or 0)]]
+    try:
+        for step in steps:
+            columns = apply_transformer(step, columns)
+    except FairmendError:  # a step that a spec cannot express
+        return False
+    found = [column.name for column in columns]
+    if len(set(found)) < len(found):
+        return False
+    if [column.width for column in columns] == [feature.width for feature in spec.features]:
+        named = not names or found == [feature.name for feature in spec.features]
+        return named and all(map(_encodes, columns, spec.features))
+    features = [feature for feature in spec.features for _ in range(feature.width)]
+    if len(columns) != len(features):
+        return False
+    return all(
+        column.raw if feature.one_hot else _encodes(column, feature)
+        for column, feature in zip(columns, features, strict=True)
+    )
+
+
+def _encodes(column: TransformedColumn, feature: Feature) -> bool:
+    """Return whether steps make of one raw column what a spec says of a feature."""
+    if feature.indicates != column.indicates:
+        return False
+    if column.one_hot and feature.one_hot:
+        return (column.categories, column.dropped) == (feature.categories, feature.dropped)
+    low, high = feature.bounds
+    listed = feature.whole and high - low < _MOST_LISTED
+    own = np.arange(low, high + 1) if listed else np.array([low, high])
+    texts = feature.categories or tuple(map(as_text, own.tolist()))
+    values = own
+    if column.categories is not None:
+        if column.one_hot or not listed or not set(texts) <= set(column.categories):
+            return False
+        values = np.array([column.categories.index(text) for text in texts], dtype=np.float64)
+    elif feature.categories is not None and feature.indicates is None:
+        if not all(text.removeprefix("-").isdecimal() for text in texts):
+            return False
+        values = np.array([float(text) for text in texts])
+    if column.clipped and not (column.extent and column.extent[0] <= values.min() <= values.max() <= column.extent[1]):
+        return False
+    encoded = (values - column.offset) / column.factor
+    rows = feature.encode(own)
+    return rows.shape[1] == 1 and bool(np.allclose(encoded, rows[:, 0], rtol=_ROUNDED, atol=_ROUNDED))
 
 
 def strip_model(pipeline: Any) -> Any:
