@@ -118,14 +118,14 @@ def apply_min_max(scaler: Any, columns: Sequence[TransformedColumn]) -> list[Tra
 def apply_imputer(imputer: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
     """Apply a SimpleImputer: the value that it fills in replaces a missing one, and columns that mark it follow."""
     marker = imputer.missing_values
-    if not _is_missing(marker):
+    if not is_missing(marker):
         raise FairmendError(
             f"SimpleImputer treats {marker!r} as missing, but a spec treats it as a value. Replace it by an empty "
             "value in the data, and fit SimpleImputer with its default missing_values."
         )
     made: list[TransformedColumn] = []
     for column, value in zip(columns, imputer.statistics_, strict=True):
-        if _is_missing(value):
+        if is_missing(value):
             raise FairmendError(f'SimpleImputer has no value to fill in for "{column.name}". Drop the column.')
         if column.categories is not None:
             raise FairmendError(f'SimpleImputer comes after the encoder of "{column.name}". Put it before the encoder.')
@@ -183,7 +183,7 @@ def apply_ordinal(encoder: Any, columns: Sequence[TransformedColumn]) -> list[Tr
                 categories = (*known, MISSING)
             elif code == -1:
                 categories, first = (MISSING, *known), -1
-            elif _is_missing(code):  # the model cannot read NaN, so missing values stay an error
+            elif is_missing(code):  # the model cannot read NaN, so missing values stay an error
                 categories, missing = known, None
             else:
                 raise FairmendError(
@@ -208,14 +208,14 @@ def _require_raw(column: TransformedColumn, step: str) -> None:
 
 def _categories(values: Any, column: TransformedColumn, step: str) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
     """Return the categories as text, the category of a missing value, and notes."""
-    absent = [value for value in values if _is_missing(value)]
+    absent = [value for value in values if is_missing(value)]
     if len(absent) > 1:
         raise FairmendError(
             f'{step} distinguishes two kinds of missing values in "{column.name}". Use only NaN or only None.'
         )
     if absent and MISSING in map(str, values):
         raise FairmendError(f'"{column.name}" has both missing values and a category "{MISSING}". Rename the category.')
-    texts = tuple(MISSING if _is_missing(value) else as_text(value) for value in values)
+    texts = tuple(MISSING if is_missing(value) else as_text(value) for value in values)
     if len(set(texts)) < len(texts):
         raise FairmendError(
             f'{step} has different categories of "{column.name}" with the same text: {", ".join(texts)}'
@@ -245,7 +245,8 @@ def _may_group(encoder: Any) -> bool:
     return encoder.min_frequency is not None or encoder.max_categories is not None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None or NaN."""
     if value is None or type(value).__name__ == "NAType":
         return True
     return isinstance(value, float | np.floating) and math.isnan(value)
@@ -412,7 +413,7 @@ def _apply_column_transformer(transformer: Any, columns: Sequence[TransformedCol
     names = [str(name) for name in getattr(transformer, "feature_names_in_", ())]
     found: list[TransformedColumn] = []
     for name, step, selected in transformer.transformers_:
-        chosen = [columns[i] for i in _positions(selected, names, len(columns), name)]
+        chosen = [columns[i] for i in positions(selected, names, len(columns), name)]
         if chosen:
             after = apply_transformer(step, chosen)
             weight = float(weights.get(name, 1.0))
@@ -422,7 +423,7 @@ def _apply_column_transformer(transformer: Any, columns: Sequence[TransformedCol
     return found
 
 
-def _positions(columns: Any, names: Sequence[str], count: int, step: str) -> list[int]:
+def positions(columns: Any, names: Sequence[str], count: int, step: str) -> list[int]:
     """Return the positions of columns that a ColumnTransformer selects by name, position, slice or mask."""
     if isinstance(columns, str | int | np.integer) and not isinstance(columns, bool):
         columns = [columns]
